@@ -1,0 +1,94 @@
+#include <napi.h>
+
+#include <atomic>
+
+#include "binding/environment.h"
+#include "binding/plan_object.h"
+#include "devices/cpu_info.h"
+#include "devices/gpu_probe.h"
+#include "memory/aligned_buffer.h"
+
+namespace warpconv::binding {
+namespace {
+
+void cancel(const Napi::CallbackInfo& info) { Environment::of(info.Env()).cancel(info[0].ToNumber().Uint32Value()); }
+
+Napi::Value cpu(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const CpuInfo& cpu = cpuInfo();
+  Napi::Array features = Napi::Array::New(env);
+  for (uint32_t i = 0; i < cpu.features.size(); ++i) features.Set(i, cpu.features[i]);
+  Napi::Object caches = Napi::Object::New(env);
+  caches.Set("l1d", static_cast<double>(cpu.caches.l1d));
+  caches.Set("l2", static_cast<double>(cpu.caches.l2));
+  caches.Set("l3", static_cast<double>(cpu.caches.l3));
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("name", cpu.name);
+  object.Set("isa", cpu.isa);
+  object.Set("features", features);
+  object.Set("cores", cpu.cores);
+  object.Set("caches", caches);
+  return object;
+}
+
+Napi::Value missingName(Napi::Env env, GpuMissing missing) {
+  switch (missing) {
+    case GpuMissing::nothing: return env.Null();
+    case GpuMissing::build: return Napi::String::New(env, "build");
+    case GpuMissing::driver: return Napi::String::New(env, "driver");
+    case GpuMissing::device: return Napi::String::New(env, "device");
+  }
+  return env.Null();
+}
+
+Napi::Object toGpu(Napi::Env env, const GpuInfo& gpu) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("index", gpu.index);
+  object.Set("name", gpu.name);
+  object.Set("computeCapability",
+             std::to_string(gpu.computeCapabilityMajor) + "." + std::to_string(gpu.computeCapabilityMinor));
+  object.Set("memoryBytes", static_cast<double>(gpu.memoryBytes));
+  object.Set("multiprocessors", gpu.multiprocessors);
+  return object;
+}
+
+Napi::Value gpuProbe(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const GpuProbe probe = probeGpus();
+  Napi::Array gpus = Napi::Array::New(env);
+  for (uint32_t i = 0; i < probe.gpus.size(); ++i) gpus.Set(i, toGpu(env, probe.gpus[i]));
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("missing", missingName(env, probe.missing));
+  object.Set("reason", probe.reason);
+  object.Set("driver", probe.driver);
+  object.Set("gpus", gpus);
+  return object;
+}
+
+Napi::Value memory(const Napi::CallbackInfo& info) {
+  Napi::Object object = Napi::Object::New(info.Env());
+  object.Set("cpu", static_cast<double>(AlignedBuffer::bytesInUse()));
+  object.Set("plans", static_cast<double>(Environment::of(info.Env()).livePlans()));
+  return object;
+}
+
+Napi::Value firstFallback(const Napi::CallbackInfo& info) {
+  static std::atomic<bool> happened{false};
+  return Napi::Boolean::New(info.Env(), !happened.exchange(true));
+}
+
+Napi::Object initialise(Napi::Env env, Napi::Object exports) {
+  Environment::create(env);
+  exports.Set("Plan", PlanObject::define(env));
+  exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
+  exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
+  exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));
+  exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
+  exports.Set("firstFallback", Napi::Function::New<firstFallback>(env, "firstFallback"));
+  return exports;
+}
+
+NODE_API_MODULE(warpconv, initialise)
+
+}  // namespace
+}  // namespace warpconv::binding

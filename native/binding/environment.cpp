@@ -1,0 +1,118 @@
+#include "binding/environment.h"
+
+#include <utility>
+
+#include "binding/failure.h"
+
+namespace warpconv::binding {
+namespace {
+
+void check(napi_env env, napi_status status) {
+  if (status != napi_ok) throw Napi::Error::New(env);
+}
+
+}  // namespace
+
+void Environment::create(Napi::Env env) {
+  auto environment = std::make_unique<Environment>(env);
+  check(env, napi_add_env_cleanup_hook(env, cleanUp, environment.get()));
+  env.SetInstanceData<Environment>(environment.release());
+}
+
+Environment& Environment::of(Napi::Env env) { return *env.GetInstanceData<Environment>(); }
+
+Environment::Environment(Napi::Env env) : executor_(Executor::shared()) {
+  const Napi::String name = Napi::String::New(env, "warpconv");
+  check(env, napi_create_threadsafe_function(env, nullptr, nullptr, name, 0, 1, nullptr, nullptr, this, deliver,
+                                             &mailbox_->wake));
+  check(env, napi_unref_threadsafe_function(env, mailbox_->wake));
+}
+
+uint32_t Environment::start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
+                            std::function<void()> settled) {
+  const Napi::Env env = done.Env();
+  Napi::Array pins = Napi::Array::New(env, pinned.size() + 1);
+  uint32_t slot = 0;
+  pins.Set(slot++, done);
+  for (const Napi::Value& value : pinned) pins.Set(slot++, value);
+
+  const uint32_t id = nextId_++;
+  // The event loop stays alive as long as a call is in flight.
+  if (pending_.empty()) check(env, napi_ref_threadsafe_function(env, mailbox_->wake));
+  Pending& pending = pending_[id];
+  pending.pins = Napi::Persistent(pins);
+  pending.settled = std::move(settled);
+  {
+    const std::lock_guard lock(mailbox_->mutex);
+    ++mailbox_->running;
+  }
+  pending.call = executor_->submit(std::move(work),
+                                   [mailbox = mailbox_, id](Status status) { finish(mailbox, id, std::move(status)); });
+  return id;
+}
+
+void Environment::cancel(uint32_t id) {
+  const auto place = pending_.find(id);
+  if (place == pending_.end()) return;
+  const std::shared_ptr<Executor::Call> call = place->second.call;
+  executor_->cancel(call);
+}
+
+void Environment::finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, Status status) {
+  const std::lock_guard lock(mailbox->mutex);
+  mailbox->finished.push_back({id, std::move(status)});
+  --mailbox->running;
+  // Null once the environment has begun to end; then nobody is left to be told.
+  if (mailbox->wake != nullptr) napi_call_threadsafe_function(mailbox->wake, nullptr, napi_tsfn_nonblocking);
+  mailbox->changed.notify_all();
+}
+
+void Environment::deliver(napi_env env, napi_value, void* context, void*) {
+  if (env == nullptr) return;
+  Environment& self = *static_cast<Environment*>(context);
+  std::vector<Finished> finished;
+  {
+    const std::lock_guard lock(self.mailbox_->mutex);
+    finished.swap(self.mailbox_->finished);
+  }
+  for (Finished& end : finished) self.settle(env, std::move(end));
+}
+
+void Environment::settle(Napi::Env env, Finished finished) {
+  const Napi::HandleScope scope(env);
+  auto node = pending_.extract(finished.id);
+  if (pending_.empty()) napi_unref_threadsafe_function(env, mailbox_->wake);
+  Pending& pending = node.mapped();
+  if (finished.status.isOk() && pending.settled) pending.settled();
+  const napi_value done = pending.pins.Value().Get(uint32_t{0});
+  const napi_value failure = finished.status.isOk() ? env.Undefined() : toFailure(env, finished.status);
+  pending.pins.Reset();
+  // Raw, because a worker being terminated may refuse to run JavaScript; there is nobody to report that to.
+  if (napi_call_function(env, env.Global(), done, 1, &failure, nullptr) == napi_pending_exception) {
+    napi_value error = nullptr;
+    if (napi_get_and_clear_last_exception(env, &error) == napi_ok) napi_fatal_exception(env, error);
+  }
+}
+
+void Environment::drain() {
+  // Copied first: cancelling a queued call ends it on this thread.
+  std::vector<std::shared_ptr<Executor::Call>> calls;
+  for (const auto& [id, pending] : pending_) calls.push_back(pending.call);
+  napi_threadsafe_function wake = nullptr;
+  {
+    const std::lock_guard lock(mailbox_->mutex);
+    wake = std::exchange(mailbox_->wake, nullptr);
+  }
+  for (const auto& call : calls) executor_->cancel(call);
+  {
+    std::unique_lock lock(mailbox_->mutex);
+    mailbox_->changed.wait(lock, [this] { return mailbox_->running == 0; });
+  }
+  pending_.clear();
+  executor_.reset();
+  napi_release_threadsafe_function(wake, napi_tsfn_abort);
+}
+
+void Environment::cleanUp(void* self) { static_cast<Environment*>(self)->drain(); }
+
+}  // namespace warpconv::binding

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <napi.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "executor/executor.h"
+
+namespace warpconv::binding {
+
+/**
+ * What one JavaScript environment (the main thread or a worker) owns: its calls in flight and the way their ends
+ * travel back to its event loop. Nothing here is shared between environments but the executor.
+ *
+ * A call pins its arrays by a reference. When the environment ends, in the middle of calls or not, its cleanup hook
+ * takes queued calls out, asks running ones to stop and waits for them, so that no executor thread touches memory
+ * that the environment is about to free.
+ */
+class Environment {
+ public:
+  /** Creates the state of `env` and registers its cleanup. */
+  static void create(Napi::Env env);
+  static Environment& of(Napi::Env env);
+
+  explicit Environment(Napi::Env env);
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  /**
+   * Runs `work` on the executor; then, on the JavaScript thread, `settled` if it succeeded, and `done` with nothing or
+   * the failure. `pinned` stays reachable until then. Returns the call's id for cancel().
+   */
+  uint32_t start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
+                 std::function<void()> settled = {});
+  void cancel(uint32_t id);
+
+  int64_t livePlans() const { return livePlans_; }
+  void countPlan(int64_t change) { livePlans_ += change; }
+
+ private:
+  struct Pending {
+    Napi::Reference<Napi::Array> pins;  // [done, pinned…]
+    std::function<void()> settled;
+    std::shared_ptr<Executor::Call> call;
+  };
+  struct Finished {
+    uint32_t id;
+    Status status;
+  };
+  /** What executor threads share with the environment; outlives it where a thread still holds it. */
+  struct Mailbox {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<Finished> finished;
+    size_t running = 0;
+    napi_threadsafe_function wake = nullptr;
+  };
+
+  static void finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, Status status);
+  static void deliver(napi_env env, napi_value, void* context, void*);
+  static void cleanUp(void* self);
+
+  void settle(Napi::Env env, Finished finished);
+  void drain();
+
+  std::shared_ptr<Executor> executor_;
+  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  std::map<uint32_t, Pending> pending_;
+  uint32_t nextId_ = 1;
+  int64_t livePlans_ = 0;
+};
+
+}  // namespace warpconv::binding

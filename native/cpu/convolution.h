@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devices/cpu_info.h"
+#include "executor/cancellation.h"
+#include "problem/activation.h"
+#include "problem/conv_problem.h"
+#include "status.h"
+
+namespace warpconv {
+
+/** One call's tensors: dense NCHW float32. `residual` has the output's extents, or is null. */
+struct ConvTensors {
+  const float* input = nullptr;
+  const float* residual = nullptr;
+  float* output = nullptr;
+};
+
+/** Filters K x C/groups x R x S and, unless null, K biases: dense float32. */
+struct ConvWeights {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+/** A convolution with its weights in the layout its algorithm wants. Immutable, so calls may overlap. */
+class PreparedConvolution {
+ public:
+  virtual ~PreparedConvolution() = default;
+  /** output = activation(input * weight + bias + residual); `aborted` when asked to stop, the output then unfinished.
+   */
+  virtual Status run(const ConvTensors& tensors, const Cancellation& cancellation) const = 0;
+  /** Packed weights and biases held. */
+  virtual int64_t bytes() const = 0;
+};
+
+/** What an algorithm says of a problem before anything is prepared. */
+struct Estimate {
+  double milliseconds = 0;
+  /** Scratch memory of one running call, in bytes */
+  int64_t workspaceBytes = 0;
+  /** Tile extents by the names of the algorithm's source */
+  std::vector<std::pair<std::string, int64_t>> tiles;
+};
+
+/** One way to compute a convolution on the CPU. */
+struct CpuAlgorithm {
+  const char* name;
+  /** The sentence that refuses the problem, or nothing. */
+  std::optional<std::string> (*refusal)(const ConvProblem&);
+  Estimate (*estimate)(const ConvProblem&, const CpuInfo&);
+  std::unique_ptr<PreparedConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&,
+                                                  const CpuInfo&);
+};
+
+/** All of them in order of preference; the last takes every problem. */
+std::span<const CpuAlgorithm> cpuAlgorithms();
+
+}  // namespace warpconv

@@ -1,0 +1,87 @@
+#include "cpu/direct/direct.h"
+
+#include <algorithm>
+
+#include "cpu/epilogue.h"
+#include "memory/aligned_buffer.h"
+
+namespace warpconv {
+namespace {
+
+class DirectConvolution final : public PreparedConvolution {
+ public:
+  DirectConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights)
+      : problem_(problem), activation_(activation), weight_(problem.weightSize()), bias_(problem.k) {
+    std::copy_n(weights.weight, problem.weightSize(), weight_.data());
+    if (weights.bias != nullptr) {
+      std::copy_n(weights.bias, problem.k, bias_.data());
+    } else {
+      std::fill_n(bias_.data(), problem.k, 0.0f);
+    }
+  }
+
+  Status run(const ConvTensors& tensors, const Cancellation& cancellation) const override {
+    const ConvProblem& x = problem_;
+    for (int64_t n = 0; n < x.n; ++n) {
+      for (int64_t k = 0; k < x.k; ++k) {
+        for (int64_t p = 0; p < x.p; ++p) {
+          if (cancellation.isRequested()) return {StatusCode::aborted, "the call was stopped while it ran"};
+          const int64_t row = ((n * x.k + k) * x.p + p) * x.q;
+          for (int64_t q = 0; q < x.q; ++q)
+            tensors.output[row + q] = static_cast<float>(sum(tensors.input, n, k, p, q));
+          finishOutputs(tensors.output + row, x.q, bias_.data()[k],
+                        tensors.residual == nullptr ? nullptr : tensors.residual + row, activation_);
+        }
+      }
+    }
+    return {};
+  }
+
+  int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
+
+ private:
+  /** sum over c, r, s of input[n, c, p * stride + r * dilation - padding, likewise] * weight[k, c, r, s] */
+  double sum(const float* input, int64_t n, int64_t k, int64_t p, int64_t q) const {
+    const ConvProblem& x = problem_;
+    const int64_t firstChannel = k / x.groupOutputs() * x.groupInputs();
+    double total = 0;
+    for (int64_t c = 0; c < x.groupInputs(); ++c) {
+      const float* map = input + (n * x.c + firstChannel + c) * x.h * x.w;
+      const float* filter = weight_.data() + (k * x.groupInputs() + c) * x.r * x.s;
+      for (int64_t r = 0; r < x.r; ++r) {
+        const int64_t h = p * x.stride.h + r * x.dilation.h - x.padding.top;
+        if (h < 0 || h >= x.h) continue;
+        for (int64_t s = 0; s < x.s; ++s) {
+          const int64_t w = q * x.stride.w + s * x.dilation.w - x.padding.left;
+          if (w < 0 || w >= x.w) continue;
+          total += static_cast<double>(map[h * x.w + w]) * static_cast<double>(filter[r * x.s + s]);
+        }
+      }
+    }
+    return total;
+  }
+
+  const ConvProblem problem_;
+  const Activation activation_;
+  AlignedBuffer weight_;
+  AlignedBuffer bias_;
+};
+
+std::optional<std::string> refusal(const ConvProblem&) { return std::nullopt; }
+
+Estimate estimate(const ConvProblem& problem, const CpuInfo&) {
+  // bench/algorithms.ts on one Zen 5 core: 1.2e6 on 3x3 at 56x56, 0.9e6 on 3x3 at 14x14, 0.2e6 on 1x1 at 28x28.
+  constexpr double kMultiplyAddsPerMillisecond = 1e6;
+  return {.milliseconds = problem.multiplyAdds() / kMultiplyAddsPerMillisecond, .workspaceBytes = 0, .tiles = {}};
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedConvolution> prepareDirect(const ConvProblem& problem, const Activation& activation,
+                                                   const ConvWeights& weights, const CpuInfo&) {
+  return std::make_unique<DirectConvolution>(problem, activation, weights);
+}
+
+constexpr CpuAlgorithm kDirect{"direct", refusal, estimate, prepareDirect};
+
+}  // namespace warpconv

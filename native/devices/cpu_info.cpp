@@ -1,0 +1,149 @@
+#include "devices/cpu_info.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <thread>
+
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#include <cpuid.h>
+#define WARPCONV_HAS_CPUID 1
+#endif
+
+namespace warpconv {
+namespace {
+
+#if defined(WARPCONV_HAS_CPUID)
+
+std::string cpuName() {
+  unsigned words[12] = {};
+  for (unsigned leaf = 0; leaf < 3; ++leaf) {
+    unsigned* w = words + 4 * leaf;
+    if (__get_cpuid(0x80000002u + leaf, &w[0], &w[1], &w[2], &w[3]) == 0) return "x86-64";
+  }
+  char text[sizeof(words) + 1] = {};
+  std::memcpy(text, words, sizeof(words));
+  std::string name(text);
+  name.erase(0, name.find_first_not_of(' '));
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name.empty() ? "x86-64" : name;
+}
+
+/** Vector extensions that the processor has and the operating system saves, narrowest first. */
+std::vector<std::string> cpuFeatures() {
+  __builtin_cpu_init();
+  std::vector<std::string> features{"sse2"};
+  if (__builtin_cpu_supports("avx")) features.emplace_back("avx");
+  if (__builtin_cpu_supports("fma")) features.emplace_back("fma");
+  if (__builtin_cpu_supports("avx2")) features.emplace_back("avx2");
+  if (__builtin_cpu_supports("avx512f")) features.emplace_back("avx512f");
+  return features;
+}
+
+std::string widestIsa(const std::vector<std::string>& features) {
+  const auto has = [&](std::string_view name) {
+    return std::find(features.begin(), features.end(), name) != features.end();
+  };
+  if (has("avx512f")) return "avx512";
+  if (has("avx2") && has("fma")) return "avx2";
+  return "sse2";
+}
+
+#else
+
+std::string cpuName() {
+#if defined(__APPLE__)
+  char text[256] = {};
+  size_t size = sizeof(text) - 1;
+  if (sysctlbyname("machdep.cpu.brand_string", text, &size, nullptr, 0) == 0) return text;
+#endif
+  return "unknown processor";
+}
+
+std::vector<std::string> cpuFeatures() {
+#if defined(__aarch64__)
+  return {"neon"};
+#else
+  return {};
+#endif
+}
+
+std::string widestIsa(const std::vector<std::string>& features) {
+  return features.empty() ? "scalar" : features.back();
+}
+
+#endif
+
+#if defined(__linux__)
+
+std::string readWord(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+/** "48K" or "32M" in bytes. */
+int64_t parseSize(const std::string& word) {
+  int64_t value = 0;
+  size_t i = 0;
+  for (; i < word.size() && word[i] >= '0' && word[i] <= '9'; ++i) value = 10 * value + (word[i] - '0');
+  if (i < word.size() && word[i] == 'K') value <<= 10;
+  if (i < word.size() && word[i] == 'M') value <<= 20;
+  return value;
+}
+
+CpuCaches cpuCaches() {
+  CpuCaches caches;
+  constexpr int kMostCaches = 8;
+  for (int i = 0; i < kMostCaches; ++i) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
+    const std::string type = readWord(folder + "type");
+    if (type != "Data" && type != "Unified") continue;
+    const std::string level = readWord(folder + "level");
+    const int64_t bytes = parseSize(readWord(folder + "size"));
+    if (level == "1") caches.l1d = bytes;
+    if (level == "2") caches.l2 = bytes;
+    if (level == "3") caches.l3 = bytes;
+  }
+  return caches;
+}
+
+#elif defined(__APPLE__)
+
+int64_t readSize(const char* name) {
+  int64_t value = 0;
+  size_t size = sizeof(value);
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 ? value : 0;
+}
+
+CpuCaches cpuCaches() { return {readSize("hw.l1dcachesize"), readSize("hw.l2cachesize"), readSize("hw.l3cachesize")}; }
+
+#else
+
+CpuCaches cpuCaches() { return {}; }
+
+#endif
+
+CpuInfo readCpuInfo() {
+  CpuInfo info;
+  info.name = cpuName();
+  info.features = cpuFeatures();
+  info.isa = widestIsa(info.features);
+  info.cores = std::max(1u, std::thread::hardware_concurrency());
+  info.caches = cpuCaches();
+  return info;
+}
+
+}  // namespace
+
+const CpuInfo& cpuInfo() {
+  static const CpuInfo info = readCpuInfo();
+  return info;
+}
+
+}  // namespace warpconv

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace warpconv {
+
+/** The package's error codes, less those that only TypeScript raises. */
+enum class StatusCode { ok, invalidArgument, unsupported, outOfMemory, aborted, disposed, internal };
+
+/** The code's name in the public `ERR_WARPCONV_…` form, without that prefix. */
+constexpr const char* codeName(StatusCode code) {
+  switch (code) {
+    case StatusCode::ok: return "OK";
+    case StatusCode::invalidArgument: return "INVALID_ARGUMENT";
+    case StatusCode::unsupported: return "UNSUPPORTED";
+    case StatusCode::outOfMemory: return "OUT_OF_MEMORY";
+    case StatusCode::aborted: return "ABORTED";
+    case StatusCode::disposed: return "DISPOSED";
+    case StatusCode::internal: return "INTERNAL";
+  }
+  return "INTERNAL";
+}
+
+/** How a call ended: a code and, unless it is `ok`, a sentence for the caller. */
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool isOk() const { return code_ == StatusCode::ok; }
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  StatusCode code_ = StatusCode::ok;
+  std::string message_;
+};
+
+inline Status invalidArgument(std::string message) { return {StatusCode::invalidArgument, std::move(message)}; }
+inline Status unsupported(std::string message) { return {StatusCode::unsupported, std::move(message)}; }
+
+/** A value, or the status that says why there is none. */
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::move(value)) {}
+  Result(Status failure) : content_(std::move(failure)) {}
+
+  bool isOk() const { return std::holds_alternative<T>(content_); }
+  const Status& status() const { return std::get<Status>(content_); }
+  T& value() { return std::get<T>(content_); }
+  const T& value() const { return std::get<T>(content_); }
+
+ private:
+  std::variant<Status, T> content_;
+};
+
+}  // namespace warpconv

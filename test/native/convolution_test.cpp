@@ -1,0 +1,248 @@
+#include "cpu/convolution.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "memory/aligned_buffer.h"
+#include "support/reference.h"
+
+using namespace warpconv;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+size_t size(int64_t count) { return static_cast<size_t>(count); }
+
+test::Tensors tensorsFor(const ConvProblem& problem, bool withBias, bool withResidual) {
+  return {std::vector<float>(size(problem.inputSize())), std::vector<float>(size(problem.weightSize())),
+          std::vector<float>(size(withBias ? problem.k : 0)),
+          std::vector<float>(size(withResidual ? problem.outputSize() : 0))};
+}
+
+const float* orNull(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
+
+/** Runs with a guard of NaN around the output and checks that nothing else is written and everything is. */
+std::vector<float> convolve(const CpuAlgorithm& algorithm, const ConvProblem& problem, const test::Tensors& tensors,
+                            const Activation& activation = {}) {
+  constexpr size_t kGuard = 64;
+  const size_t count = size(problem.outputSize());
+  std::vector<float> guarded(count + 2 * kGuard, kNaN);
+  const auto prepared =
+      algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpuInfo());
+  const Status status = prepared->run({tensors.input.data(), orNull(tensors.residual), guarded.data() + kGuard}, {});
+  REQUIRE(status.isOk());
+  for (size_t i = 0; i < kGuard; ++i) REQUIRE((std::isnan(guarded[i]) && std::isnan(guarded[kGuard + count + i])));
+  return {guarded.begin() + kGuard, guarded.end() - kGuard};
+}
+
+test::Reference referenceOf(const ConvRequest& request, const ConvProblem& problem, const test::Tensors& tensors) {
+  return test::convolveInDouble(request, problem.outputDims(), problem.padding.top, problem.padding.left, tensors);
+}
+
+void fill(test::Tensors& tensors, std::mt19937& random, void (*with)(std::vector<float>&, std::mt19937&)) {
+  for (auto* values : {&tensors.input, &tensors.weight, &tensors.bias, &tensors.residual}) with(*values, random);
+}
+
+unsigned fuzzSeed() {
+  const char* given = std::getenv("WARPCONV_FUZZ_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within the fp32 rule") {
+  const unsigned seed = fuzzSeed();
+  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 600; ++round) {
+    const ConvRequest request = test::randomRequest(random, 4e4);
+    const ConvProblem problem = makeConvProblem(request).value();
+    test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
+    INFO("round " << round << ": " << describe(problem));
+    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+      if (algorithm.refusal(problem)) continue;
+      INFO(algorithm.name);
+      fill(tensors, random, test::fillWithIntegers);
+      const test::Reference exact = referenceOf(request, problem, tensors);
+      const std::vector<float> integers = convolve(algorithm, problem, tensors);
+      for (size_t i = 0; i < integers.size(); ++i) REQUIRE(double{integers[i]} == exact.output[i]);
+
+      fill(tensors, random, test::fillWithReals);
+      const test::Reference real = referenceOf(request, problem, tensors);
+      const std::vector<float> reals = convolve(algorithm, problem, tensors);
+      for (size_t i = 0; i < reals.size(); ++i) {
+        REQUIRE(std::abs(double{reals[i]} - real.output[i]) <= 4e-6 * real.bound[i]);
+      }
+    }
+  }
+}
+
+TEST_CASE("activations, on values that include zero, infinities and NaN") {
+  // A pointwise filter of one: the output is the activation of the input.
+  const std::vector<float> values{-kInfinity, -100.0f, -4.0f, -3.0f, -1.0f, -0.0f,     0.0f,
+                                  0.5f,       2.0f,    3.5f,  6.0f,  7.0f,  kInfinity, kNaN};
+  ConvRequest request;
+  request.inputDims = {1, 1, 1, static_cast<int64_t>(values.size())};
+  request.weightDims = {1, 1, 1, 1};
+  const ConvProblem problem = makeConvProblem(request).value();
+  test::Tensors tensors{values, {1.0f}, {}, {}};
+
+  struct Case {
+    const char* name;
+    std::vector<double> parameters;
+    double (*expected)(double);
+  };
+  const Case cases[] = {
+      {"none", {}, [](double x) { return x; }},
+      {"relu", {}, [](double x) { return x < 0 ? 0 : x; }},
+      {"relu6", {}, [](double x) { return x < 0   ? 0
+                                          : x > 6 ? 6
+                                                  : x; }},
+      {"leakyRelu", {0.125}, [](double x) { return x < 0 ? 0.125 * x : x; }},
+      {"clip", {-2.0, 3.0}, [](double x) { return x < -2  ? -2
+                                                  : x > 3 ? 3
+                                                          : x; }},
+      {"sigmoid", {}, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"silu", {}, [](double x) { return x / (1 + std::exp(-x)); }},
+      {"hardSwish", {}, [](double x) { return x <= -3  ? x * 0.0
+                                              : x >= 3 ? x
+                                                       : x * (x + 3) / 6; }},
+  };
+  for (const Case& one : cases) {
+    const Activation activation = makeActivation(one.name, one.parameters).value();
+    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+      const std::vector<float> outputs = convolve(algorithm, problem, tensors, activation);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double expected = one.expected(double{values[i]});
+        INFO(one.name << "(" << values[i] << ") by " << algorithm.name << " is " << outputs[i]);
+        if (std::isnan(expected)) {
+          CHECK(std::isnan(outputs[i]));
+        } else if (std::isinf(expected)) {
+          CHECK(double{outputs[i]} == expected);
+        } else {
+          CHECK(std::abs(double{outputs[i]} - expected) <= 1e-6 * std::max(1e-6, std::abs(expected)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("makeActivation refuses names and parameter counts that do not exist") {
+  CHECK(makeActivation("swish", {}).status().code() == StatusCode::invalidArgument);
+  const std::vector<double> one{1.0};
+  CHECK(makeActivation("clip", one).status().code() == StatusCode::invalidArgument);
+  CHECK(makeActivation("relu", one).status().code() == StatusCode::invalidArgument);
+}
+
+TEST_CASE("an infinite or NaN weight does not reach outputs through padded elements") {
+  ConvRequest request;
+  request.inputDims = {1, 2, 5, 11};
+  request.weightDims = {3, 2, 3, 3};
+  request.padding = {1, 1, 1, 1};
+  const ConvProblem problem = makeConvProblem(request).value();
+  std::mt19937 random(3);
+  for (float special : {kInfinity, kNaN}) {
+    test::Tensors tensors = tensorsFor(problem, false, false);
+    fill(tensors, random, test::fillWithIntegers);
+    for (float& value : tensors.input) value = value == 0.0f ? 1.0f : value;
+    tensors.weight[0] = special;  // filter 0, channel 0, top left: touches padding in the first row and column
+    const test::Reference expected = referenceOf(request, problem, tensors);
+    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+      const std::vector<float> outputs = convolve(algorithm, problem, tensors);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const bool same =
+            std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
+        REQUIRE(same);
+      }
+    }
+  }
+}
+
+TEST_CASE("NaN and infinity in the input reach exactly the windows that contain them") {
+  ConvRequest request;
+  request.inputDims = {1, 3, 7, 19};
+  request.weightDims = {9, 3, 3, 3};
+  request.padding = {1, 2, 1, 0};
+  const ConvProblem problem = makeConvProblem(request).value();
+  std::mt19937 random(5);
+  for (float special : {kInfinity, -kInfinity, kNaN}) {
+    test::Tensors tensors = tensorsFor(problem, true, true);
+    fill(tensors, random, test::fillWithIntegers);
+    tensors.input[size(19 * 3 + 8)] = special;
+    const test::Reference expected = referenceOf(request, problem, tensors);
+    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+      const std::vector<float> outputs = convolve(algorithm, problem, tensors);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const bool same =
+            std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
+        REQUIRE(same);
+      }
+    }
+  }
+}
+
+TEST_CASE("a cancelled run stops and says so") {
+  ConvRequest request;
+  request.inputDims = {1, 4, 16, 16};
+  request.weightDims = {4, 4, 3, 3};
+  const ConvProblem problem = makeConvProblem(request).value();
+  const test::Tensors tensors = tensorsFor(problem, false, false);
+  std::vector<float> output(size(problem.outputSize()));
+  Cancellation cancellation;
+  cancellation.request();
+  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpuInfo());
+    CHECK(prepared->run({tensors.input.data(), nullptr, output.data()}, cancellation).code() == StatusCode::aborted);
+  }
+}
+
+TEST_CASE("overlapping runs of one prepared convolution give bitwise the same output") {
+  ConvRequest request;
+  request.inputDims = {2, 16, 20, 20};
+  request.weightDims = {24, 16, 3, 3};
+  request.padding = {1, 1, 1, 1};
+  const ConvProblem problem = makeConvProblem(request).value();
+  std::mt19937 random(13);
+  test::Tensors tensors = tensorsFor(problem, true, false);
+  fill(tensors, random, test::fillWithReals);
+  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpuInfo());
+    std::vector<std::vector<float>> outputs(4, std::vector<float>(size(problem.outputSize())));
+    std::vector<std::thread> threads;
+    for (auto& output : outputs) {
+      threads.emplace_back([&] {
+        const Status status = prepared->run({tensors.input.data(), nullptr, output.data()}, {});
+        if (!status.isOk()) output.clear();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& output : outputs) {
+      REQUIRE(output.size() == outputs[0].size());
+      CHECK(std::memcmp(output.data(), outputs[0].data(), output.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("packed weights are counted while they live") {
+  ConvRequest request;
+  request.inputDims = {1, 8, 8, 8};
+  request.weightDims = {8, 8, 3, 3};
+  const ConvProblem problem = makeConvProblem(request).value();
+  const test::Tensors tensors = tensorsFor(problem, false, false);
+  const int64_t before = AlignedBuffer::bytesInUse();
+  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpuInfo());
+    CHECK(prepared->bytes() >= problem.weightSize() * 4);
+    CHECK(AlignedBuffer::bytesInUse() == before + prepared->bytes());
+  }
+  CHECK(AlignedBuffer::bytesInUse() == before);
+}

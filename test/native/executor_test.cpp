@@ -1,0 +1,164 @@
+#include "executor/executor.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <future>
+#include <new>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+using namespace warpconv;
+
+namespace {
+
+/** A call that runs until it is let go, so that a test can hold a thread busy. */
+class Gate {
+ public:
+  Executor::Work work() {
+    return [this](const Cancellation&) {
+      entered_.set_value();
+      opened_.get_future().wait();
+      return Status{};
+    };
+  }
+  void waitUntilEntered() { entered_.get_future().wait(); }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> entered_;
+  std::promise<void> opened_;
+};
+
+Executor::Done into(std::promise<Status>& promise) {
+  return [&promise](Status status) { promise.set_value(std::move(status)); };
+}
+
+}  // namespace
+
+TEST_CASE("work runs on another thread and its status arrives") {
+  Executor executor(1);
+  std::promise<Status> done;
+  std::thread::id ranOn;
+  executor.submit(
+      [&](const Cancellation&) {
+        ranOn = std::this_thread::get_id();
+        return unsupported("no");
+      },
+      into(done));
+  const Status status = done.get_future().get();
+  CHECK(status.code() == StatusCode::unsupported);
+  CHECK(status.message() == "no");
+  CHECK(ranOn != std::this_thread::get_id());
+}
+
+TEST_CASE("one thread serves calls in the order of their submission") {
+  Executor executor(1);
+  std::vector<int> order;
+  std::promise<Status> last;
+  for (int i = 0; i < 100; ++i) {
+    executor.submit(
+        [&order, i](const Cancellation&) {
+          order.push_back(i);
+          return Status{};
+        },
+        [](Status) {});
+  }
+  executor.submit([](const Cancellation&) { return Status{}; }, into(last));
+  last.get_future().wait();
+  REQUIRE(order.size() == 100);
+  for (int i = 0; i < 100; ++i) CHECK(order[static_cast<size_t>(i)] == i);
+}
+
+TEST_CASE("a queued call that is cancelled never runs") {
+  Executor executor(1);
+  Gate gate;
+  std::promise<Status> first, second;
+  executor.submit(gate.work(), into(first));
+  gate.waitUntilEntered();
+  bool ran = false;
+  const auto queued = executor.submit(
+      [&ran](const Cancellation&) {
+        ran = true;
+        return Status{};
+      },
+      into(second));
+  executor.cancel(queued);
+  CHECK(second.get_future().get().code() == StatusCode::aborted);
+  gate.open();
+  CHECK(first.get_future().get().isOk());
+  CHECK_FALSE(ran);
+  executor.cancel(queued);  // ended already: nothing happens
+}
+
+TEST_CASE("a running call is asked to stop") {
+  Executor executor(1);
+  std::promise<void> entered;
+  std::promise<Status> done;
+  const auto call = executor.submit(
+      [&entered](const Cancellation& cancellation) {
+        entered.set_value();
+        while (!cancellation.isRequested()) std::this_thread::yield();
+        return Status{StatusCode::aborted, "stopped"};
+      },
+      into(done));
+  entered.get_future().wait();
+  executor.cancel(call);
+  CHECK(done.get_future().get().message() == "stopped");
+}
+
+TEST_CASE("what work throws becomes a status, and the next call works") {
+  Executor executor(1);
+  std::promise<Status> memory, other, fine;
+  executor.submit([](const Cancellation&) -> Status { throw std::bad_alloc(); }, into(memory));
+  executor.submit([](const Cancellation&) -> Status { throw std::runtime_error("odd"); }, into(other));
+  executor.submit([](const Cancellation&) { return Status{}; }, into(fine));
+  CHECK(memory.get_future().get().code() == StatusCode::outOfMemory);
+  CHECK(other.get_future().get().code() == StatusCode::internal);
+  CHECK(fine.get_future().get().isOk());
+}
+
+TEST_CASE("an executor that ends waits for running calls and aborts queued ones") {
+  std::promise<Status> first, second;
+  Gate gate;
+  std::thread opener;
+  {
+    Executor executor(1);
+    executor.submit(gate.work(), into(first));
+    gate.waitUntilEntered();
+    executor.submit([](const Cancellation&) { return Status{}; }, into(second));
+    opener = std::thread([&] { gate.open(); });
+  }
+  opener.join();
+  CHECK(first.get_future().get().isOk());
+  // The thread may have reached the second call before the executor began to end.
+  const StatusCode code = second.get_future().get().code();
+  CHECK((code == StatusCode::aborted || code == StatusCode::ok));
+}
+
+TEST_CASE("submitters and cancellers on many threads: every call ends exactly once") {
+  constexpr int kSubmitters = 4;
+  constexpr int kCalls = 500;
+  std::atomic<int> ended{0};
+  {
+    Executor executor(3);
+    std::vector<std::thread> submitters;
+    for (int t = 0; t < kSubmitters; ++t) {
+      submitters.emplace_back([&executor, &ended, t] {
+        for (int i = 0; i < kCalls; ++i) {
+          const auto call =
+              executor.submit([](const Cancellation&) { return Status{}; }, [&ended](Status) { ended.fetch_add(1); });
+          if ((i + t) % 3 == 0) executor.cancel(call);
+        }
+      });
+    }
+    for (std::thread& submitter : submitters) submitter.join();
+  }
+  CHECK(ended.load() == kSubmitters * kCalls);
+}
+
+TEST_CASE("the shared executor is one for the process while somebody holds it") {
+  const std::shared_ptr<Executor> first = Executor::shared();
+  CHECK(first == Executor::shared());
+}
