@@ -15,8 +15,8 @@ Reference convolveInDouble(const ConvRequest& request, const std::array<int64_t,
   for (int64_t o = 0; o < N * K * P * Q; ++o) {
     const int64_t q = o % Q, p = o / Q % P, k = o / (Q * P) % K, n = o / (Q * P * K);
     const auto at = static_cast<size_t>(o);
-    const double addend = (tensors.bias.empty() ? 0.0 : double{tensors.bias[static_cast<size_t>(k)]}) +
-                          (tensors.residual.empty() ? 0.0 : double{tensors.residual[at]});
+    const double bias = tensors.bias.empty() ? 0.0 : double{tensors.bias[static_cast<size_t>(k)]};
+    const double residual = tensors.residual.empty() ? 0.0 : double{tensors.residual[at]};
     double sum = 0, magnitude = 0;
     for (int64_t f = 0; f < Cg * R * S; ++f) {
       const int64_t s = f % S, r = f / S % R, c = f / (S * R);
@@ -29,8 +29,8 @@ Reference convolveInDouble(const ConvRequest& request, const std::array<int64_t,
       sum += product;
       magnitude += std::abs(product);
     }
-    result.output[at] = sum + addend;
-    result.bound[at] = magnitude + std::abs(addend);
+    result.output[at] = sum + bias + residual;
+    result.bound[at] = magnitude + std::abs(bias) + std::abs(residual);
   }
   return result;
 }
