@@ -1,0 +1,137 @@
+/**
+ * The whole surface of the native binary, as TypeScript sees it. `native/binding/` implements it; nothing else
+ * in `lib/` reaches native code except through these types.
+ *
+ * Synchronous functions throw, and asynchronous ones complete with, a {@link NativeFailure}; `lib/errors.ts` turns
+ * either into a `WarpconvError`. The native side checks everything that depends on shapes (extents, groups,
+ * overflow); the TypeScript side has already checked kinds (numbers, ranks, typed arrays, unknown keys).
+ */
+
+/** What went wrong in native code. `code` is an error code of the package without its `ERR_WARPCONV_` prefix. */
+export interface NativeFailure {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** `[height, width]` */
+export type Pair = readonly [number, number];
+
+/** An activation as the epilogue takes it: a name and up to two parameters (clip: min, max; leakyRelu: slope). */
+export interface NativeActivation {
+  readonly name: string;
+  readonly parameters: readonly number[];
+}
+
+/** A convolution, normalised: every default filled in, every shorthand spelt out. */
+export interface ConvolutionSpec {
+  /** N, C, H, W */
+  readonly inputDims: readonly number[];
+  /** K, C / groups, R, S */
+  readonly weightDims: readonly number[];
+  readonly stride: Pair;
+  /** `[top, left, bottom, right]`, or a mode that the native side resolves */
+  readonly padding: readonly [number, number, number, number] | 'same' | 'valid';
+  readonly dilation: Pair;
+  readonly groups: number;
+  readonly activation: NativeActivation;
+  /** `'auto'` or the name of an algorithm */
+  readonly algorithm: string;
+  /** Bytes; `Infinity` when there is no limit */
+  readonly workspaceLimit: number;
+}
+
+/** One entry of the planner's list for a problem. */
+export interface NativeCandidate {
+  readonly algorithm: string;
+  /** Why it cannot or may not run this problem; absent when it can */
+  readonly refusal?: string;
+  readonly predictedMilliseconds?: number;
+  readonly workspaceBytes?: number;
+  /** Tile extents and the like, by name */
+  readonly tiles?: Readonly<Record<string, number>>;
+}
+
+/** Called once on the JavaScript thread, when an asynchronous call has ended. */
+export type Done = (failure?: NativeFailure) => void;
+
+/** Identifies an asynchronous call to {@link Addon.cancel}. */
+export type CallId = number;
+
+/** A chosen algorithm for one problem and, once prepared, its packed weights. */
+export interface NativePlan {
+  readonly outputDims: number[];
+  readonly algorithm: string;
+  readonly workspaceBytes: number;
+  candidates(): NativeCandidate[];
+
+  /** Copies weight and bias into the layout the algorithm wants. Needed once before `run` and `runSync`. */
+  prepare(weight: Float32Array, bias: Float32Array | null, done: Done): CallId;
+  prepareSync(weight: Float32Array, bias: Float32Array | null): void;
+
+  run(input: Float32Array, residual: Float32Array | null, output: Float32Array, done: Done): CallId;
+  runSync(input: Float32Array, residual: Float32Array | null, output: Float32Array): void;
+
+  /** Prepare and run in one call, keeping nothing. */
+  convolve(
+    weight: Float32Array,
+    bias: Float32Array | null,
+    input: Float32Array,
+    residual: Float32Array | null,
+    output: Float32Array,
+    done: Done,
+  ): CallId;
+  convolveSync(
+    weight: Float32Array,
+    bias: Float32Array | null,
+    input: Float32Array,
+    residual: Float32Array | null,
+    output: Float32Array,
+  ): void;
+
+  /** Lets go of the packed weights; running calls keep them until they end. */
+  dispose(): void;
+}
+
+export interface NativeCpu {
+  readonly name: string;
+  /** The widest instruction set the machine has, for example `avx512`, `avx2`, `sse2`, `neon` */
+  readonly isa: string;
+  readonly features: string[];
+  /** Logical processors this process may run on */
+  readonly cores: number;
+  /** Bytes; 0 where the machine does not tell */
+  readonly caches: { readonly l1d: number; readonly l2: number; readonly l3: number };
+}
+
+export interface NativeGpu {
+  readonly index: number;
+  readonly name: string;
+  /** For example `9.0` */
+  readonly computeCapability: string;
+  readonly memoryBytes: number;
+  readonly multiprocessors: number;
+}
+
+/** What a look for GPUs found. */
+export interface NativeGpuProbe {
+  /** What is missing: this binary was built without CUDA, no usable driver, or no device. `null` when GPUs were found. */
+  readonly missing: 'build' | 'driver' | 'device' | null;
+  /** A sentence on what is missing; empty when GPUs were found. */
+  readonly reason: string;
+  /** For example `13.0`: the newest CUDA the driver supports; empty without a driver */
+  readonly driver: string;
+  readonly gpus: NativeGpu[];
+}
+
+export interface Addon {
+  /** Throws where the problem is illegal or the pinned algorithm cannot do it. Chooses; prepares nothing. */
+  readonly Plan: new (spec: ConvolutionSpec) => NativePlan;
+  /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */
+  cancel(call: CallId): void;
+  cpu(): NativeCpu;
+  gpuProbe(): NativeGpuProbe;
+  /** Bytes of native CPU memory in use in this process, and live plans of this thread's environment */
+  memory(): { cpu: number; plans: number };
+  /** True the first time it is called in this process, false ever after: for warnings that are given once. */
+  firstFallback(): boolean;
+}

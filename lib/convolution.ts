@@ -1,0 +1,143 @@
+import type { ConvolutionSpec, NativePlan } from './addon';
+import { callNativeAsync } from './calls';
+import { describe, elementCount, invalid } from './check';
+import { callNative, WarpconvError } from './errors';
+import { addon } from './load';
+import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dRequest } from './options';
+import { locateForWork } from './placement';
+import { Tensor } from './tensor';
+import { readTensor, stableData, type TensorArgument, type TensorLike } from './tensor_like';
+
+/**
+ * Convolves `input` with `weight` (cross-correlation, as networks use it) without blocking the event loop.
+ *
+ * The tensors are read in place while the call runs: do not write to them or transfer their buffers before it settles.
+ * Data over a `SharedArrayBuffer` or a resizable `ArrayBuffer` is copied first.
+ *
+ * @param input - float32, dims `[N, C, H, W]`
+ * @param weight - float32, dims `[K, C / groups, R, S]`
+ * @returns float32, dims `[N, K, P, Q]`, with `P = floor((H + top + bottom - dilation * (R - 1) - 1) / stride) + 1`,
+ * and `Q` likewise
+ * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED`,
+ * `ERR_WARPCONV_NO_DEVICE`, `ERR_WARPCONV_OUT_OF_MEMORY`, `ERR_WARPCONV_DISPOSED` or `ERR_WARPCONV_ABORTED`
+ */
+export async function conv2d(
+  input: TensorLike,
+  weight: TensorLike,
+  options?: Conv2dOptions,
+): Promise<Tensor<'float32'>> {
+  const request = readRequest(input, weight, options);
+  const plan = choosePlan(request);
+  try {
+    const { outputDims } = plan;
+    const buffers = buffersOf(request, outputDims);
+    await callNativeAsync((done) => plan.convolve(...buffers, done), request.signal);
+    return new Tensor('float32', buffers[OUTPUT], outputDims);
+  } finally {
+    plan.dispose();
+  }
+}
+
+/**
+ * As {@link conv2d}, on the calling thread: for scripts and workers. A signal that is already aborted throws; later it
+ * cannot be noticed.
+ *
+ * @throws {@link WarpconvError} with the codes of {@link conv2d}
+ */
+export function conv2dSync(
+  input: TensorLike,
+  weight: TensorLike,
+  options?: Conv2dOptions,
+): Tensor<'float32'> {
+  const request = readRequest(input, weight, options);
+  const plan = choosePlan(request);
+  try {
+    const { outputDims } = plan;
+    const buffers = buffersOf(request, outputDims);
+    callNative(() => plan.convolveSync(...buffers));
+    return new Tensor('float32', buffers[OUTPUT], outputDims);
+  } finally {
+    plan.dispose();
+  }
+}
+
+interface Request extends Conv2dRequest {
+  readonly input: TensorArgument;
+  readonly weight: TensorArgument;
+}
+
+function readRequest(input: unknown, weight: unknown, options: unknown): Request {
+  return {
+    input: readTensor('input', input, 4),
+    weight: readTensor('weight', weight, 4),
+    ...readConv2dOptions(options),
+  };
+}
+
+function choosePlan({ input, weight, method, device, precision }: Request): NativePlan {
+  requirePrecision(precision, locateForWork(device));
+  return openPlan({ inputDims: input.dims, weightDims: weight.dims, ...method });
+}
+
+type Buffers = [
+  weight: Float32Array,
+  bias: Float32Array | null,
+  input: Float32Array,
+  residual: Float32Array | null,
+  output: Float32Array,
+];
+const OUTPUT = 4;
+
+function buffersOf({ weight, bias, input, residual }: Request, outputDims: readonly number[]): Buffers {
+  return [
+    stableData(weight),
+    biasData(bias, weight.dims),
+    stableData(input),
+    residualData(residual, outputDims),
+    allocateOutput(outputDims),
+  ];
+}
+
+/** Lets native code choose an algorithm for the problem, or refuse it. */
+export function openPlan(spec: ConvolutionSpec): NativePlan {
+  const { Plan } = addon();
+  return callNative(() => new Plan(spec));
+}
+
+export function biasData(bias: TensorArgument | null, weightDims: readonly number[]): Float32Array | null {
+  if (bias === null) return null;
+  requireDims(bias, [weightDims[0]!], 'one value per output channel');
+  return stableData(bias);
+}
+
+export function residualData(
+  residual: TensorArgument | null,
+  outputDims: readonly number[],
+): Float32Array | null {
+  if (residual === null) return null;
+  requireDims(residual, outputDims, 'the dims of the output');
+  return stableData(residual);
+}
+
+export function requireDims(
+  { name, dims }: TensorArgument,
+  expected: readonly number[],
+  meaning: string,
+): void {
+  if (dims.length === expected.length && dims.every((extent, axis) => extent === expected[axis])) return;
+  throw invalid(`${name}.dims must be ${describe(expected)} (${meaning}), got ${describe(dims)}`);
+}
+
+export function allocateOutput(dims: readonly number[]): Float32Array {
+  const elements = elementCount(dims);
+  try {
+    return new Float32Array(elements);
+  } catch (cause) {
+    const bytes = elements * Float32Array.BYTES_PER_ELEMENT;
+    throw new WarpconvError(
+      'ERR_WARPCONV_OUT_OF_MEMORY',
+      `cannot allocate ${bytes} bytes for an output of dims ${describe(dims)}; convolve fewer images at a time`,
+      { cause },
+    );
+  }
+}

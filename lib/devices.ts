@@ -1,0 +1,118 @@
+import type { NativeCandidate, NativeCpu, NativeGpu, NativePlan } from './addon';
+import { openPlan } from './convolution';
+import { callNative } from './errors';
+import { addon } from './load';
+import { readProblem, type AlgorithmName, type ConvolutionProblem } from './options';
+import { checkDeviceOrAuto, locate, whyNoGpu, type Device } from './placement';
+import { liveTensors } from './tensor';
+
+/** The processor: always there, always usable. */
+export interface CpuInfo {
+  readonly device: 'cpu';
+  readonly type: 'cpu';
+  readonly available: true;
+  readonly name: string;
+  /** The widest instruction set in use, for example `avx512`, `avx2`, `sse2` or `neon`. */
+  readonly isa: string;
+  readonly features: readonly string[];
+  /** Logical processors that this process may run on. */
+  readonly cores: number;
+  /** Bytes; 0 where the machine does not tell. */
+  readonly caches: { readonly l1d: number; readonly l2: number; readonly l3: number };
+}
+
+/** One GPU; or, as device `'cuda'` with nothing but a reason, the lack of any. */
+export interface GpuInfo {
+  readonly device: Exclude<Device, 'cpu'>;
+  readonly type: 'cuda';
+  readonly available: boolean;
+  /** Why it is not available. */
+  readonly reason?: string;
+  readonly name?: string;
+  /** For example `9.0`. */
+  readonly computeCapability?: string;
+  readonly memoryBytes?: number;
+  readonly multiprocessors?: number;
+  /** The newest CUDA version that the driver supports, for example `13.0`. */
+  readonly driver?: string;
+}
+
+export type DeviceInfo = CpuInfo | GpuInfo;
+
+/** What an algorithm offers for one problem. */
+export interface AlgorithmInfo {
+  readonly algorithm: AlgorithmName;
+  /** Whether this is the one that runs. */
+  readonly chosen: boolean;
+  /** Why it cannot or may not run; absent when it can. */
+  readonly refusal?: string;
+  readonly predictedMilliseconds?: number;
+  readonly workspaceBytes?: number;
+  /** Tile extents and the like, by name. */
+  readonly tiles?: Readonly<Record<string, number>>;
+}
+
+/** What the package holds. */
+export interface MemoryInfo {
+  /** Bytes of native CPU memory in this process: packed weights and workspaces. Tensor data is JavaScript's. */
+  readonly cpu: number;
+  /** Bytes in use by device, for example `cuda:0`. */
+  readonly gpu: Readonly<Record<string, number>>;
+  /** Tensors of this thread that are neither disposed nor collected. */
+  readonly tensors: number;
+  /** {@link Conv2d} plans of this thread that are neither disposed nor collected. */
+  readonly plans: number;
+}
+
+/** The devices of this machine: the CPU first, then each GPU, or one entry that says why there is none. */
+export function devices(): DeviceInfo[] {
+  return [cpuInfo(callNative(() => addon().cpu())), ...gpuInfos()];
+}
+
+function cpuInfo({ name, isa, features, cores, caches }: NativeCpu): CpuInfo {
+  return { device: 'cpu', type: 'cpu', available: true, name, isa, features, cores, caches };
+}
+
+function gpuInfos(): GpuInfo[] {
+  const { missing, driver, gpus } = addon().gpuProbe();
+  if (missing !== null) return [{ device: 'cuda', type: 'cuda', available: false, reason: whyNoGpu('cuda') }];
+  return gpus.map((gpu) => gpuInfo(gpu, driver));
+}
+
+function gpuInfo({ index, ...facts }: NativeGpu, driver: string): GpuInfo {
+  const device = `cuda:${index}` as const;
+  return { device, type: 'cuda', available: false, reason: whyNoGpu(device), ...facts, driver };
+}
+
+/**
+ * What each algorithm of a device makes of a convolution, without running it.
+ *
+ * @param problem - the shapes, and the options that say which convolution is meant
+ * @param device - defaults to where {@link conv2d} would run
+ * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED`, `ERR_WARPCONV_NO_DEVICE`
+ */
+export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' = 'auto'): AlgorithmInfo[] {
+  const spec = readProblem(problem);
+  locate(checkDeviceOrAuto('device', device));
+  const plan = openPlan(spec);
+  try {
+    return describeAlgorithms(plan);
+  } finally {
+    plan.dispose();
+  }
+}
+
+/** The candidates of a plan, with the chosen one marked. */
+export function describeAlgorithms(plan: NativePlan): AlgorithmInfo[] {
+  const chosen = plan.algorithm;
+  return plan.candidates().map(({ algorithm, ...facts }: NativeCandidate) => ({
+    algorithm: algorithm as AlgorithmName,
+    chosen: algorithm === chosen,
+    ...facts,
+  }));
+}
+
+/** What the package holds now, for finding leaks. */
+export function memory(): MemoryInfo {
+  return { ...addon().memory(), gpu: {}, tensors: liveTensors() };
+}

@@ -1,0 +1,33 @@
+/**
+ * 2-D convolution for Node.js servers.
+ *
+ * @packageDocumentation
+ */
+import { addon } from './load';
+
+export { conv2d, conv2dSync } from './convolution';
+export { Conv2d } from './plan';
+export { Tensor } from './tensor';
+export { algorithms, devices, memory } from './devices';
+export { WarpconvError } from './errors';
+
+export type { PlanExplanation } from './plan';
+export type { DataType, DataTypeMap, Location } from './tensor';
+export type { TensorLike } from './tensor_like';
+export type { TypedArray } from './typed_array';
+export type { AlgorithmInfo, CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';
+export type {
+  Activation,
+  AlgorithmName,
+  Conv2dCreateOptions,
+  Conv2dOptions,
+  Conv2dRunOptions,
+  ConvolutionOptions,
+  ConvolutionProblem,
+  Precision,
+} from './options';
+export type { Device } from './placement';
+export type { WarpconvErrorCode } from './errors';
+
+// A binary that does not load is reported by the import, not by whichever call comes first.
+addon();

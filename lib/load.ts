@@ -1,0 +1,130 @@
+/** Finds the native binary and loads it; when that fails, explains what was tried and what would help. */
+import createDebug from 'debug';
+import nodeGypBuild from 'node-gyp-build';
+import { existsSync, readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+import type { Addon } from './addon';
+import { WarpconvError } from './errors';
+
+const debug = createDebug('warpconv:load');
+
+/** The directory of package.json: one above this file, in `lib/` and in `dist/` alike. */
+export const PACKAGE_ROOT = path.resolve(__dirname, '..');
+
+export interface LoadedBinary {
+  readonly addon: Addon;
+  readonly file: string;
+}
+
+let loaded: LoadedBinary | undefined;
+
+/** The binary of this package, loaded once. */
+export function loadedBinary(): LoadedBinary {
+  return (loaded ??= loadBinary(PACKAGE_ROOT));
+}
+
+export function addon(): Addon {
+  return loadedBinary().addon;
+}
+
+interface Failure {
+  readonly file: string;
+  readonly message: string;
+}
+
+/**
+ * Loads the first binary that loads, from a package's own build or its prebuilds.
+ *
+ * @param root - the directory of the package
+ * @param open - loads one file
+ * @throws {@link WarpconvError} `ERR_WARPCONV_LOAD_FAILED`
+ */
+export function loadBinary(
+  root: string,
+  open: (file: string) => unknown = createRequire(__filename),
+): LoadedBinary {
+  const failures: Failure[] = [];
+  for (const file of candidates(root)) {
+    try {
+      const binary = open(file) as Addon;
+      debug('loaded %s', file);
+      return { addon: binary, file };
+    } catch (error) {
+      debug('cannot load %s: %O', file, error);
+      failures.push({ file, message: messageOf(error) });
+    }
+  }
+  throw new WarpconvError('ERR_WARPCONV_LOAD_FAILED', explain(root, failures));
+}
+
+/** The files to try: node-gyp-build's choice, then everything else that might do. */
+function candidates(root: string): string[] {
+  const prebuildRoot = process.env.WARPCONV_PREBUILD || root;
+  const builds = process.env.PREBUILDS_ONLY ? [] : ['build/Release', 'build/Debug'];
+  const folders = [
+    ...builds.map((build) => path.join(prebuildRoot, build)),
+    path.join(prebuildRoot, 'prebuilds', `${process.platform}-${process.arch}`),
+  ];
+  return [...new Set([...preferred(root), ...folders.flatMap(binariesIn)])];
+}
+
+function preferred(root: string): string[] {
+  try {
+    return [nodeGypBuild.path(root)];
+  } catch (error) {
+    debug('node-gyp-build: %s', messageOf(error));
+    return [];
+  }
+}
+
+function binariesIn(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder).filter((name) => name.endsWith('.node'));
+  return names.sort().map((name) => path.join(folder, name));
+}
+
+function messageOf(error: unknown): string {
+  // Any realm's Error, and whatever else a binary throws.
+  const message = (error as Partial<Error> | null)?.message ?? String(error);
+  return message.split('\n')[0]!;
+}
+
+const BUILD = 'build it: `npm run build` in a clone of the repository (needs cmake and g++)';
+
+/** What the loader says, and what helps. The first pattern that matches explains a failure. */
+const REMEDIES: readonly (readonly [RegExp, string])[] = [
+  [
+    /version [`'](GLIBC|GLIBCXX|CXXABI)_[\d.]+' not found/,
+    `the C or C++ library of this system is older than the binary's; use a newer distribution, or ${BUILD}`,
+  ],
+  [
+    /wrong ELF class|invalid ELF header|not a valid Win32|incompatible architecture|mach-o|Exec format/i,
+    `the file is not a binary for ${process.platform}-${process.arch}: install the package on this machine rather than ` +
+      `copying node_modules to it, or ${BUILD}`,
+  ],
+  [
+    /musl|ld-linux|Error relocating|fcntl64/,
+    `the binary is for the other C library (glibc or musl, as on Alpine): install the package on this system, set ` +
+      `LIBC=glibc or LIBC=musl if it was misjudged, or ${BUILD}`,
+  ],
+  [/undefined symbol: (napi_|node_api_)/, 'the binary needs a newer Node.js: use 20.17 or later'],
+  [/cannot open shared object file/, 'install the library that the message names'],
+  [/file too short|self-register/, `the file is damaged: install the package again, or ${BUILD}`],
+];
+
+function remedyFor({ message }: Failure): string {
+  return REMEDIES.find(([pattern]) => pattern.test(message))?.[1] ?? BUILD;
+}
+
+function explain(root: string, failures: readonly Failure[]): string {
+  const target = `${process.platform}-${process.arch}, Node.js ${process.version}`;
+  if (failures.length === 0)
+    return `there is no native binary of warpconv for ${target} in ${root}\nTo do: ${BUILD}`;
+  const tried = failures.map(({ file, message }) => `  ${file}\n    ${message}`);
+  const remedies = [...new Set(failures.map(remedyFor))].map((remedy) => `To do: ${remedy}`);
+  return [`the native binary of warpconv did not load on ${target}; tried:`, ...tried, ...remedies].join(
+    '\n',
+  );
+}

@@ -1,0 +1,309 @@
+/** What a caller may ask for, and its translation into what native code takes. Nothing here needs the binary. */
+import type { ConvolutionSpec, NativeActivation } from './addon';
+import { abortedBy, WarpconvError } from './errors';
+import {
+  alternatives,
+  checkBoolean,
+  checkInteger,
+  checkIntegers,
+  checkNumber,
+  checkOneOf,
+  checkPair,
+  isObject,
+  MAX_INT32,
+  mismatch,
+  readProperties,
+} from './check';
+import { checkDeviceOrAuto, type Device } from './placement';
+import type { Tensor } from './tensor';
+import { readDims, readTensor, type TensorArgument, type TensorLike } from './tensor_like';
+
+/** The algorithms of the package; which of them a device has, and a problem suits, {@link algorithms} tells. */
+export type AlgorithmName = 'direct' | 'shuffle' | 'pointwise' | 'im2win' | 'im2col' | 'sconv';
+
+/** Applied to each output, after bias and residual. `leakyRelu` by name alone has slope 0.01. */
+export type Activation =
+  | 'none'
+  | 'relu'
+  | 'relu6'
+  | 'leakyRelu'
+  | 'sigmoid'
+  | 'silu'
+  | 'hardSwish'
+  | { readonly clip: readonly [min: number, max: number] }
+  | { readonly leakyRelu: number };
+
+/** The numbers the arithmetic runs in. The CPU computes in `'fp32'`. */
+export type Precision = 'fp32' | 'tf32' | 'fp16' | 'bf16';
+
+/** The options that say which convolution is meant. Lengths are in elements. */
+export interface ConvolutionOptions {
+  /** Step between windows: one number for both axes, or `[height, width]`. Default 1. */
+  readonly stride?: number | readonly [height: number, width: number];
+  /**
+   * Zeros around the input: one number for all sides, `[height, width]`, or `[top, left, bottom, right]`.
+   * `'same'` gives an output of `ceil(input / stride)`, any odd zero going to the bottom and right; `'valid'` is 0.
+   * Default 0.
+   */
+  readonly padding?:
+    | number
+    | readonly [height: number, width: number]
+    | readonly [top: number, left: number, bottom: number, right: number]
+    | 'same'
+    | 'valid';
+  /** Step between the input elements of one window, 1 being a dense window. Default 1. */
+  readonly dilation?: number | readonly [height: number, width: number];
+  /** Input and output channels are split into so many independent groups. Default 1. */
+  readonly groups?: number;
+  /** Default `'none'`. */
+  readonly activation?: Activation;
+  /** `'auto'` (the default) chooses; a name insists, and refuses with the reason where it cannot. */
+  readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
+  /** Most bytes of scratch memory a call may take. Default `Infinity`. */
+  readonly workspaceLimit?: number;
+}
+
+/** The options of {@link conv2d} and {@link conv2dSync}. Any other property is refused; `undefined` means the default. */
+export interface Conv2dOptions extends ConvolutionOptions {
+  /** Dims `[K]`: added to each output channel. */
+  readonly bias?: TensorLike | null;
+  /** Of the output's dims: added before the activation. */
+  readonly residual?: TensorLike | null;
+  /**
+   * Where to run. `'auto'` (the default) takes a GPU where it can use one and otherwise the CPU, with one process
+   * warning; `'cuda'` insists.
+   */
+  readonly device?: 'auto' | Device;
+  /** Default `'fp32'`. */
+  readonly precision?: Precision;
+  /** Insist on bitwise equal results from run to run. The CPU's always are. */
+  readonly deterministic?: boolean;
+  /** Takes a waiting call out of the queue, and asks a running one to stop. Synchronous calls only look at it first. */
+  readonly signal?: AbortSignal;
+}
+
+/** The options of {@link Conv2d.create}. */
+export interface Conv2dCreateOptions extends Conv2dOptions {
+  /** `[N, C, H, W]` of every input to come. */
+  readonly inputDims: readonly number[];
+}
+
+/** The options of {@link Conv2d.run} and {@link Conv2d.runSync}. */
+export interface Conv2dRunOptions {
+  /** Written and returned instead of a new tensor: float32, of the plan's `outputDims`, apart from every input. */
+  readonly output?: Tensor;
+  /** Instead of the plan's residual for this run; `null` for none. */
+  readonly residual?: TensorLike | null;
+  readonly signal?: AbortSignal;
+}
+
+/** A convolution by its shapes alone, for {@link algorithms}. */
+export interface ConvolutionProblem extends ConvolutionOptions {
+  /** `[N, C, H, W]` */
+  readonly inputDims: readonly number[];
+  /** `[K, C / groups, R, S]` */
+  readonly weightDims: readonly number[];
+}
+
+/** Everything of a native specification but the dimensions. */
+export type Method = Omit<ConvolutionSpec, 'inputDims' | 'weightDims'>;
+
+/** Options, read once and checked as far as they can be without the tensors. */
+export interface Conv2dRequest {
+  readonly method: Method;
+  readonly bias: TensorArgument | null;
+  readonly residual: TensorArgument | null;
+  readonly device: Device | 'auto';
+  readonly precision: Precision;
+  readonly signal: AbortSignal | undefined;
+}
+
+const METHOD_DEFAULTS = {
+  stride: 1,
+  padding: 0,
+  dilation: 1,
+  groups: 1,
+  activation: 'none',
+  algorithm: 'auto',
+  workspaceLimit: Infinity,
+} as const satisfies Record<keyof ConvolutionOptions, unknown>;
+
+const CONV2D_DEFAULTS = {
+  ...METHOD_DEFAULTS,
+  bias: null,
+  residual: null,
+  device: 'auto',
+  precision: 'fp32',
+  deterministic: false,
+  signal: undefined,
+} as const satisfies Record<keyof Conv2dOptions, unknown>;
+
+const CREATE_DEFAULTS = {
+  ...CONV2D_DEFAULTS,
+  inputDims: undefined,
+} as const satisfies Record<keyof Conv2dCreateOptions, unknown>;
+
+const RUN_DEFAULTS = {
+  output: undefined,
+  residual: undefined,
+  signal: undefined,
+} as const satisfies Record<keyof Conv2dRunOptions, unknown>;
+
+const PROBLEM_DEFAULTS = {
+  ...METHOD_DEFAULTS,
+  inputDims: undefined,
+  weightDims: undefined,
+} as const satisfies Record<keyof ConvolutionProblem, unknown>;
+
+const ACTIVATIONS = ['none', 'relu', 'relu6', 'leakyRelu', 'sigmoid', 'silu', 'hardSwish'] as const;
+const LEAKY_SLOPE = 0.01;
+
+export function readConv2dOptions(options: unknown = {}): Conv2dRequest {
+  return requestOf(readProperties('options', options, CONV2D_DEFAULTS));
+}
+
+export function readCreateOptions(
+  options: unknown,
+): Conv2dRequest & { readonly inputDims: readonly number[] } {
+  const given = readProperties('options', options, CREATE_DEFAULTS);
+  return { inputDims: readInputDims('options', given.inputDims), ...requestOf(given) };
+}
+
+/** The tensors and the signal of one run; `undefined` where the caller left the choice to the plan. */
+export interface RunRequest {
+  readonly output: (TensorArgument & { readonly tensor: Tensor<'float32'> }) | undefined;
+  readonly residual: TensorArgument | null | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+export function readRunOptions(options: unknown = {}): RunRequest {
+  const given = readProperties('options', options, RUN_DEFAULTS);
+  return {
+    output: readOutput('options.output', given.output),
+    residual:
+      given.residual === undefined ? undefined : readOptionalTensor('options.residual', given.residual, 4),
+    signal: readSignal('options.signal', given.signal),
+  };
+}
+
+export function readProblem(problem: unknown): ConvolutionSpec {
+  const given = readProperties('problem', problem, PROBLEM_DEFAULTS);
+  return {
+    inputDims: readInputDims('problem', given.inputDims),
+    weightDims: readDims('problem.weightDims', given.weightDims, '[K, C / groups, R, S]', 4),
+    ...methodOf('problem', given),
+  };
+}
+
+/** Refuses a precision that the device does not compute in. */
+export function requirePrecision(precision: Precision, device: 'cpu'): void {
+  if (precision === 'fp32') return;
+  throw new WarpconvError(
+    'ERR_WARPCONV_UNSUPPORTED',
+    `options.precision '${precision}' is not available on device '${device}'; use 'fp32'`,
+  );
+}
+
+function readInputDims(owner: string, value: unknown): number[] {
+  return readDims(`${owner}.inputDims`, value, '[N, C, H, W]', 4);
+}
+
+function requestOf(given: Record<keyof typeof CONV2D_DEFAULTS, unknown>): Conv2dRequest {
+  checkBoolean('options.deterministic', given.deterministic);
+  return {
+    method: methodOf('options', given),
+    bias: readOptionalTensor('options.bias', given.bias, 1),
+    residual: readOptionalTensor('options.residual', given.residual, 4),
+    device: checkDeviceOrAuto('options.device', given.device),
+    precision: checkOneOf('options.precision', given.precision, ['fp32', 'tf32', 'fp16', 'bf16']),
+    signal: readSignal('options.signal', given.signal),
+  };
+}
+
+function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unknown>): Method {
+  const positive = { min: 1, max: MAX_INT32 } as const;
+  return {
+    stride: checkPair(`${owner}.stride`, given.stride, positive),
+    padding: readPadding(`${owner}.padding`, given.padding),
+    dilation: checkPair(`${owner}.dilation`, given.dilation, positive),
+    groups: checkInteger(`${owner}.groups`, given.groups, positive),
+    activation: readActivation(`${owner}.activation`, given.activation),
+    algorithm: readAlgorithm(`${owner}.algorithm`, given.algorithm),
+    workspaceLimit: readWorkspaceLimit(`${owner}.workspaceLimit`, given.workspaceLimit),
+  };
+}
+
+function readOutput(name: string, value: unknown): RunRequest['output'] {
+  if (value === undefined) return undefined;
+  return { ...readTensor(name, value, 4), tensor: value as Tensor<'float32'> };
+}
+
+function readOptionalTensor(name: string, value: unknown, rank: 1 | 4): TensorArgument | null {
+  return value === null ? null : readTensor(name, value, rank);
+}
+
+function readPadding(name: string, value: unknown): Method['padding'] {
+  if (value === 'same' || value === 'valid') return value;
+  const range = { min: 0, max: MAX_INT32 } as const;
+  if (typeof value === 'number' && Number.isInteger(value)) {
+    const all = checkInteger(name, value, range);
+    return [all, all, all, all];
+  }
+  const shape = `a non-negative integer, [height, width], [top, left, bottom, right], 'same' or 'valid'`;
+  const [top, left, bottom = top, right = left] = checkIntegers(name, value, [2, 4], range, shape);
+  return [top!, left!, bottom!, right!];
+}
+
+function readActivation(name: string, value: unknown): NativeActivation {
+  if (typeof value === 'string') return namedActivation(checkOneOf(name, value, ACTIVATIONS));
+  const shape = `${alternatives(ACTIVATIONS)}, { clip: [min, max] } or { leakyRelu: slope }`;
+  if (!isObject(value) || Array.isArray(value)) throw mismatch(name, shape, value);
+  const given = readProperties(name, value, { clip: undefined, leakyRelu: undefined });
+  if ((given.clip === undefined) === (given.leakyRelu === undefined)) throw mismatch(name, shape, value);
+  return given.clip === undefined ? leakyRelu(name, given.leakyRelu) : clip(`${name}.clip`, given.clip);
+}
+
+function namedActivation(name: (typeof ACTIVATIONS)[number]): NativeActivation {
+  return { name, parameters: name === 'leakyRelu' ? [LEAKY_SLOPE] : [] };
+}
+
+function leakyRelu(name: string, slope: unknown): NativeActivation {
+  if (!Number.isFinite(slope)) throw mismatch(`${name}.leakyRelu`, 'a finite number', slope);
+  return { name: 'leakyRelu', parameters: [slope as number] };
+}
+
+function clip(name: string, bounds: unknown): NativeActivation {
+  if (!Array.isArray(bounds) || bounds.length !== 2) throw mismatch(name, '[min, max]', bounds);
+  const min = checkNumber(`${name}[0]`, bounds[0]);
+  const max = checkNumber(`${name}[1]`, bounds[1]);
+  if (min > max) throw mismatch(name, '[min, max] with min not above max', [min, max]);
+  return { name: 'clip', parameters: [min, max] };
+}
+
+function readAlgorithm(name: string, value: unknown): string {
+  if (typeof value !== 'string') throw mismatch(name, `'auto' or the name of an algorithm`, value);
+  if (value !== 'tune') return value;
+  throw new WarpconvError(
+    'ERR_WARPCONV_UNSUPPORTED',
+    `${name} 'tune' is not available yet; use 'auto' or the name of an algorithm`,
+  );
+}
+
+function readWorkspaceLimit(name: string, value: unknown): number {
+  if (value === Infinity) return Infinity;
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  throw mismatch(name, 'a non-negative integer number of bytes or Infinity', value);
+}
+
+function readSignal(name: string, value: unknown): AbortSignal | undefined {
+  if (value === undefined) return undefined;
+  const signal = value as Partial<AbortSignal> | null;
+  const isSignal =
+    isObject(signal) &&
+    typeof signal.aborted === 'boolean' &&
+    typeof signal.addEventListener === 'function' &&
+    typeof signal.removeEventListener === 'function';
+  if (!isSignal) throw mismatch(name, 'an AbortSignal', value);
+  if (signal.aborted) throw abortedBy(signal as AbortSignal);
+  return signal as AbortSignal;
+}

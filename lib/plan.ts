@@ -1,0 +1,204 @@
+import type { Done, NativePlan } from './addon';
+import { callNativeAsync } from './calls';
+import { invalid } from './check';
+import { allocateOutput, biasData, openPlan, requireDims, residualData } from './convolution';
+import { describeAlgorithms, type AlgorithmInfo } from './devices';
+import { callNative, WarpconvError } from './errors';
+import {
+  readCreateOptions,
+  readRunOptions,
+  requirePrecision,
+  type AlgorithmName,
+  type Conv2dCreateOptions,
+  type Conv2dRunOptions,
+} from './options';
+import { locateForWork } from './placement';
+import { Tensor } from './tensor';
+import { readTensor, stableData, writableData, type TensorArgument, type TensorLike } from './tensor_like';
+import { overlap } from './typed_array';
+
+/** What a plan decided, and against what. */
+export interface PlanExplanation {
+  readonly device: string;
+  readonly algorithm: AlgorithmName;
+  readonly inputDims: readonly number[];
+  readonly weightDims: readonly number[];
+  readonly outputDims: readonly number[];
+  /** Every algorithm of the device: predicted time, workspace and tiles, or the sentence that refused it. */
+  readonly candidates: readonly AlgorithmInfo[];
+}
+
+/** What {@link Conv2d.create} hands to the constructor. */
+interface Prepared {
+  readonly native: NativePlan;
+  readonly device: string;
+  readonly inputDims: readonly number[];
+  readonly weightDims: readonly number[];
+  readonly residual: Float32Array | null;
+}
+
+/**
+ * A convolution used again and again: algorithm chosen once, weights packed once. Runs may overlap; each needs its own
+ * output.
+ */
+export class Conv2d {
+  readonly algorithm: AlgorithmName;
+  /** Where it runs, for example `'cpu'`. */
+  readonly device: string;
+  /** `[N, K, P, Q]`; frozen. */
+  readonly outputDims: readonly number[];
+  /** Scratch memory that each running call takes. */
+  readonly workspaceBytes: number;
+
+  readonly #prepared: Prepared;
+  readonly #running = new Set<Promise<void>>();
+  #disposed = false;
+
+  /** Use {@link Conv2d.create}. */
+  private constructor(prepared: Prepared) {
+    if (prepared === undefined) throw invalid('a Conv2d is made by await Conv2d.create(weight, options)');
+    this.#prepared = prepared;
+    this.device = prepared.device;
+    this.algorithm = prepared.native.algorithm as AlgorithmName;
+    this.outputDims = Object.freeze(prepared.native.outputDims);
+    this.workspaceBytes = prepared.native.workspaceBytes;
+  }
+
+  /**
+   * Chooses an algorithm and packs the weights for it, without blocking the event loop. Weight, bias and residual are
+   * copied: once the promise has resolved, the plan does not depend on them.
+   *
+   * @param weight - float32, dims `[K, C / groups, R, S]`
+   * @param options - as for {@link conv2d}, and the dims of the inputs to come
+   * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
+   */
+  static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d> {
+    const weights = readTensor('weight', weight, 4);
+    const { inputDims, method, bias, residual, device, precision, signal } = readCreateOptions(options);
+    const place = locateForWork(device);
+    requirePrecision(precision, place);
+    const native = openPlan({ inputDims, weightDims: weights.dims, ...method });
+    try {
+      const constant = residualData(residual, native.outputDims);
+      const prepared = {
+        native,
+        device: place,
+        inputDims,
+        weightDims: weights.dims,
+        residual: constant && new Float32Array(constant),
+      };
+      const packed = [stableData(weights), biasData(bias, weights.dims)] as const;
+      await callNativeAsync((done) => native.prepare(...packed, done), signal);
+      return new Conv2d(prepared);
+    } catch (error) {
+      native.dispose();
+      throw error;
+    }
+  }
+
+  /**
+   * Convolves one input without blocking the event loop. Input, residual and output are used in place: do not touch them
+   * before the promise settles.
+   *
+   * @param input - float32, of the `inputDims` the plan was created for
+   * @returns `options.output` where given, otherwise a new tensor of `outputDims`
+   * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
+   */
+  async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
+    const binding = this.#bind(input, options);
+    const start = (done: Done) => this.#prepared.native.run(...binding.buffers, done);
+    const call = callNativeAsync(start, binding.signal);
+    this.#running.add(call);
+    try {
+      await call;
+    } finally {
+      this.#running.delete(call);
+    }
+    return this.#result(binding);
+  }
+
+  /** As {@link run}, on the calling thread. */
+  runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<'float32'> {
+    const binding = this.#bind(input, options);
+    callNative(() => this.#prepared.native.runSync(...binding.buffers));
+    return this.#result(binding);
+  }
+
+  /** Why this algorithm, and why not the others. */
+  explain(): PlanExplanation {
+    this.#requireLive();
+    const { device, native, inputDims, weightDims } = this.#prepared;
+    const { algorithm, outputDims } = this;
+    const candidates = describeAlgorithms(native);
+    return { device, algorithm, inputDims, weightDims, outputDims, candidates };
+  }
+
+  /**
+   * Ends the plan: calls from now on reject with `ERR_WARPCONV_DISPOSED`, running ones finish, and the packed weights
+   * are freed when the last has. Again is harmless.
+   */
+  dispose(): void {
+    this.#disposed = true;
+    this.#prepared.native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** Disposes, and resolves when the running calls have ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.dispose();
+    await Promise.allSettled(this.#running);
+  }
+
+  #bind(input: unknown, options: unknown): Binding {
+    const image = readTensor('input', input, 4);
+    const request = readRunOptions(options);
+    // Only now: reading runs the caller's getters, and one of them may have disposed the plan.
+    this.#requireLive();
+    requireDims(image, this.#prepared.inputDims, 'what the plan was created for');
+    const residual =
+      request.residual === undefined
+        ? this.#prepared.residual
+        : residualData(request.residual, this.outputDims);
+    const buffers: Buffers = [stableData(image), residual, this.#outputData(request.output)];
+    if (request.output !== undefined) requireApart(buffers);
+    return { buffers, tensor: request.output?.tensor, signal: request.signal };
+  }
+
+  #outputData(output: TensorArgument | undefined): Float32Array {
+    if (output === undefined) return allocateOutput(this.outputDims);
+    requireDims(output, this.outputDims, 'the dims of the output');
+    return writableData(output);
+  }
+
+  #result({ tensor, buffers }: Binding): Tensor<'float32'> {
+    return tensor ?? new Tensor('float32', buffers[OUTPUT], this.outputDims);
+  }
+
+  #requireLive(): void {
+    if (this.#disposed) throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the plan has been disposed');
+  }
+}
+
+type Buffers = [input: Float32Array, residual: Float32Array | null, output: Float32Array];
+const OUTPUT = 2;
+
+/** One run, everything it needs read and checked. */
+interface Binding {
+  readonly buffers: Buffers;
+  /** The caller's own output tensor, to be returned as it is. */
+  readonly tensor: Tensor<'float32'> | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+function requireApart([input, residual, output]: Buffers): void {
+  const shared = overlap(output, input)
+    ? 'input'
+    : residual && overlap(output, residual)
+      ? 'the residual'
+      : null;
+  if (shared === null) return;
+  throw invalid(`options.output shares memory with ${shared}; give it memory of its own`);
+}

@@ -1,0 +1,78 @@
+import { getEventListeners } from 'node:events';
+
+import type { Done } from '../../lib/addon';
+import { callNativeAsync } from '../../lib/calls';
+
+const mockCancel = jest.fn();
+jest.mock('../../lib/load', () => ({ addon: () => ({ cancel: mockCancel }) }));
+
+const ID = 17;
+
+/** A native call that ends when the test says so. */
+function pending(signal?: AbortSignal): { promise: Promise<void>; done: Done } {
+  let done: Done | undefined;
+  const promise = callNativeAsync((callback) => {
+    done = callback;
+    return ID;
+  }, signal);
+  return { promise, done: done! };
+}
+
+beforeEach(() => mockCancel.mockReset());
+
+it('starts at once and resolves when the call ends', async () => {
+  const { promise, done } = pending();
+  done();
+  await expect(promise).resolves.toBeUndefined();
+});
+
+it('rejects with what native code reports', async () => {
+  const { promise, done } = pending();
+  done({ code: 'OUT_OF_MEMORY', message: 'no room' });
+  await expect(promise).rejects.toMatchObject({ code: 'ERR_WARPCONV_OUT_OF_MEMORY', message: 'no room' });
+});
+
+it('rejects with what starting throws', async () => {
+  const starting = callNativeAsync(() => {
+    throw { code: 'DISPOSED', message: 'gone' };
+  });
+  await expect(starting).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+});
+
+it('cancels on abort, and rejects only when native code has let go', async () => {
+  const controller = new AbortController();
+  const { promise, done } = pending(controller.signal);
+  let settled = false;
+  const settling = promise.catch(() => {}).then(() => (settled = true));
+  controller.abort('enough');
+  expect(mockCancel).toHaveBeenCalledWith(ID);
+  await new Promise(setImmediate);
+  expect(settled).toBe(false);
+  done({ code: 'ABORTED', message: 'aborted' });
+  await settling;
+  await expect(promise).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED', cause: 'enough' });
+});
+
+it('resolves a call that ended before the abort reached it', async () => {
+  const controller = new AbortController();
+  const { promise, done } = pending(controller.signal);
+  controller.abort();
+  done();
+  await expect(promise).resolves.toBeUndefined();
+});
+
+it.each([undefined, { code: 'INTERNAL', message: 'broken' }])('stops listening after %p', async (failure) => {
+  const { signal } = new AbortController();
+  const { promise, done } = pending(signal);
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+  done(failure);
+  await promise.catch(() => {});
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+});
+
+it('cancels at once when the signal was aborted while the call was prepared', async () => {
+  const { promise, done } = pending(AbortSignal.abort());
+  expect(mockCancel).toHaveBeenCalledWith(ID);
+  done({ code: 'ABORTED', message: 'aborted' });
+  await expect(promise).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED' });
+});

@@ -1,0 +1,49 @@
+import type { NativeGpuProbe } from '../../lib/addon';
+import { locate, locateForWork } from '../../lib/placement';
+
+const mockAddon = { gpuProbe: jest.fn<NativeGpuProbe, []>(), firstFallback: jest.fn<boolean, []>() };
+jest.mock('../../lib/load', () => ({ addon: () => mockAddon }));
+
+const NOTHING: NativeGpuProbe = { missing: 'device', reason: 'no GPU is here', driver: '13.0', gpus: [] };
+const GPU = { name: 'G', computeCapability: '9.0', memoryBytes: 1, multiprocessors: 1 };
+const TWO: NativeGpuProbe = {
+  missing: null,
+  reason: '',
+  driver: '13.0',
+  gpus: [0, 1].map((index) => ({ ...GPU, index })),
+};
+
+let warnings: jest.SpyInstance;
+beforeEach(() => {
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  mockAddon.gpuProbe.mockReturnValue(NOTHING);
+  mockAddon.firstFallback.mockReset().mockReturnValueOnce(true).mockReturnValue(false);
+});
+afterEach(() => warnings.mockRestore());
+
+it('warns once when auto ends on the CPU, with the reason and a code', () => {
+  expect([locateForWork('auto'), locateForWork('auto')]).toEqual(['cpu', 'cpu']);
+  expect(warnings).toHaveBeenCalledTimes(1);
+  expect(warnings).toHaveBeenCalledWith(
+    'running on the CPU: no GPU is here',
+    expect.objectContaining({ type: 'WarpconvWarning', code: 'WARPCONV_CPU_FALLBACK' }),
+  );
+});
+
+it('does not warn about a CPU that was asked for, nor where nothing runs', () => {
+  expect(locateForWork('cpu')).toBe('cpu');
+  expect(locate('auto')).toBe('cpu');
+  expect(mockAddon.firstFallback).not.toHaveBeenCalled();
+  expect(warnings).not.toHaveBeenCalled();
+});
+
+it.each<[NativeGpuProbe, 'cuda' | 'cuda:1' | 'cuda:2', string]>([
+  [NOTHING, 'cuda', `cannot use device 'cuda': no GPU is here`],
+  [TWO, 'cuda:2', `cannot use device 'cuda:2': there is no such GPU; this machine has cuda:0, cuda:1`],
+  [TWO, 'cuda:1', `cannot use device 'cuda:1': this version of warpconv runs convolutions on the CPU only`],
+])('refuses a GPU with the reason (%#)', (probe, device, message) => {
+  mockAddon.gpuProbe.mockReturnValue(probe);
+  for (const find of [locate, locateForWork]) {
+    expect(() => find(device)).toThrow(expect.objectContaining({ code: 'ERR_WARPCONV_NO_DEVICE', message }));
+  }
+});
