@@ -9,7 +9,8 @@ namespace {
 float clip(float x, float low, float high) { return x < low ? low : (x > high ? high : x); }
 float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 float silu(float x) { return x / (1.0f + std::exp(-x)); }
-float hardSwish(float x) { return x * clip(x + 3.0f, 0.0f, 6.0f) / 6.0f; }
+// Divided first, because x times 6 may overflow.
+float hardSwish(float x) { return x * (clip(x + 3.0f, 0.0f, 6.0f) / 6.0f); }
 
 template <typename Function>
 void apply(float* values, int64_t count, float bias, const float* residual, Function function) {
