@@ -132,6 +132,9 @@ export interface Addon {
   gpuProbe(): NativeGpuProbe;
   /** Bytes of native CPU memory in use in this process, and live plans of this thread's environment */
   memory(): { cpu: number; plans: number };
+  /** Threads that convolutions run on, in the whole process */
+  threads(): number;
+  setThreads(count: number): void;
   /** True the first time it is called in this process, false ever after: for warnings that are given once. */
   firstFallback(): boolean;
 }

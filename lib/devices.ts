@@ -1,5 +1,6 @@
 import type { NativeCandidate, NativeCpu, NativeGpu, NativePlan } from './addon';
 import { openPlan } from './convolution';
+import { checkInteger } from './check';
 import { callNative } from './errors';
 import { addon } from './load';
 import { readProblem, type AlgorithmName, type ConvolutionProblem } from './options';
@@ -116,3 +117,22 @@ export function describeAlgorithms(plan: NativePlan): AlgorithmInfo[] {
 export function memory(): MemoryInfo {
   return { ...addon().memory(), gpu: {}, tensors: liveTensors() };
 }
+
+/** How many threads convolutions run on; by default one less than the machine has, and at least one. */
+export function threads(): number {
+  return addon().threads();
+}
+
+/**
+ * Sets how many threads convolutions run on, in the whole process. One call alone uses them all, many calls share them;
+ * the results are bitwise the same for any number. Calls in flight are not disturbed.
+ *
+ * @param count - at least 1, and at most 1024
+ * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
+ */
+export function setThreads(count: number): void {
+  addon().setThreads(checkInteger('count', count, { min: 1, max: MOST_THREADS }));
+}
+
+/** More than any machine can use; a slip of the pen should not start them. */
+const MOST_THREADS = 1024;

@@ -41,6 +41,8 @@ class [[nodiscard]] Status {
 inline Status invalidArgument(std::string message) { return {StatusCode::invalidArgument, std::move(message)}; }
 inline Status unsupported(std::string message) { return {StatusCode::unsupported, std::move(message)}; }
 
+inline Status stoppedWhileRunning() { return {StatusCode::aborted, "the call was stopped while it ran"}; }
+
 /** A value, or the status that says why there is none. */
 template <typename T>
 class [[nodiscard]] Result {

@@ -72,6 +72,14 @@ Napi::Value memory(const Napi::CallbackInfo& info) {
   return object;
 }
 
+Napi::Value threads(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), Environment::of(info.Env()).executor().threads());
+}
+
+void setThreads(const Napi::CallbackInfo& info) {
+  Environment::of(info.Env()).executor().setThreads(info[0].ToNumber().Uint32Value());
+}
+
 Napi::Value firstFallback(const Napi::CallbackInfo& info) {
   static std::atomic<bool> happened{false};
   return Napi::Boolean::New(info.Env(), !happened.exchange(true));
@@ -84,6 +92,8 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
   exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));
   exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
+  exports.Set("threads", Napi::Function::New<threads>(env, "threads"));
+  exports.Set("setThreads", Napi::Function::New<setThreads>(env, "setThreads"));
   exports.Set("firstFallback", Napi::Function::New<firstFallback>(env, "firstFallback"));
   return exports;
 }

@@ -41,6 +41,8 @@ class Environment {
                  std::function<void()> settled = {});
   void cancel(uint32_t id);
 
+  Executor& executor() { return *executor_; }
+
   int64_t livePlans() const { return livePlans_; }
   void countPlan(int64_t change) { livePlans_ += change; }
 

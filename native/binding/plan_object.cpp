@@ -10,7 +10,7 @@ namespace warpconv::binding {
 namespace {
 
 std::shared_ptr<const PreparedConvolution> prepareWeights(const Plan& plan, const ConvWeights& weights) {
-  return plan.choice().algorithm->prepare(plan.problem, plan.activation, weights, cpuInfo());
+  return plan.choice().algorithm->prepare(plan.problem, plan.activation, weights, plan.cpu);
 }
 
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
@@ -134,28 +134,31 @@ void PlanObject::prepareSync(const Napi::CallbackInfo& info) {
 Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const ConvTensors tensors = tensorsFrom(info, 0);
-  const uint32_t id =
-      Environment::of(env).start(toFunction(info[3], "done"), {info[0], info[1], info[2]},
-                                 [prepared = preparedOrThrow(env), tensors](const Cancellation& cancellation) {
-                                   return prepared->run(tensors, cancellation);
-                                 });
+  Executor* executor = &Environment::of(env).executor();
+  const uint32_t id = Environment::of(env).start(
+      toFunction(info[3], "done"), {info[0], info[1], info[2]},
+      [prepared = preparedOrThrow(env), tensors, executor](const Cancellation& cancellation) {
+        return prepared->run(tensors, {executor, &cancellation});
+      });
   return Napi::Number::New(env, id);
 }
 
 void PlanObject::runSync(const Napi::CallbackInfo& info) {
   const ConvTensors tensors = tensorsFrom(info, 0);
   const Prepared prepared = preparedOrThrow(info.Env());
-  throwUnlessOk(info.Env(), callToStatus([&] { return prepared->run(tensors, Cancellation{}); }));
+  Executor& executor = Environment::of(info.Env()).executor();
+  throwUnlessOk(info.Env(), callToStatus([&] { return prepared->run(tensors, {&executor, nullptr}); }));
 }
 
 Napi::Value PlanObject::convolve(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const ConvWeights weights = weightsFrom(info);
   const ConvTensors tensors = tensorsFrom(info, 2);
+  Executor* executor = &Environment::of(env).executor();
   const uint32_t id =
       Environment::of(env).start(toFunction(info[5], "done"), {info[0], info[1], info[2], info[3], info[4]},
-                                 [plan = plan_, weights, tensors](const Cancellation& cancellation) {
-                                   return prepareWeights(*plan, weights)->run(tensors, cancellation);
+                                 [plan = plan_, weights, tensors, executor](const Cancellation& cancellation) {
+                                   return prepareWeights(*plan, weights)->run(tensors, {executor, &cancellation});
                                  });
   return Napi::Number::New(env, id);
 }
@@ -163,8 +166,10 @@ Napi::Value PlanObject::convolve(const Napi::CallbackInfo& info) {
 void PlanObject::convolveSync(const Napi::CallbackInfo& info) {
   const ConvWeights weights = weightsFrom(info);
   const ConvTensors tensors = tensorsFrom(info, 2);
-  throwUnlessOk(info.Env(),
-                callToStatus([&] { return prepareWeights(*plan_, weights)->run(tensors, Cancellation{}); }));
+  Executor& executor = Environment::of(info.Env()).executor();
+  throwUnlessOk(info.Env(), callToStatus([&] {
+                  return prepareWeights(*plan_, weights)->run(tensors, {&executor, nullptr});
+                }));
 }
 
 void PlanObject::dispose(const Napi::CallbackInfo& info) { release(info.Env()); }

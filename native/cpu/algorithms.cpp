@@ -1,11 +1,32 @@
+#include <algorithm>
+#include <cmath>
+
 #include "cpu/convolution.h"
+#include "cpu/depthwise/depthwise.h"
 #include "cpu/direct/direct.h"
 #include "cpu/sconv/sconv.h"
 
 namespace warpconv {
 
+void RunContext::parallelFor(int64_t tasks, const std::function<void(int64_t)>& body) const {
+  if (executor != nullptr) return executor->parallelFor(tasks, body);
+  for (int64_t task = 0; task < tasks; ++task) body(task);
+}
+
+void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst) {
+  if (weights.bias != nullptr) {
+    std::copy_n(weights.bias, problem.k, dst);
+  } else {
+    std::fill_n(dst, problem.k, 0.0f);
+  }
+}
+
+bool allFinite(const float* values, int64_t count) {
+  return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
+}
+
 std::span<const CpuAlgorithm> cpuAlgorithms() {
-  static const CpuAlgorithm kAlgorithms[] = {kSconv, kDirect};
+  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kDirect};
   return kAlgorithms;
 }
 

@@ -11,6 +11,7 @@
 
 #include "devices/cpu_info.h"
 #include "executor/cancellation.h"
+#include "executor/executor.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 #include "status.h"
@@ -30,13 +31,24 @@ struct ConvWeights {
   const float* bias = nullptr;
 };
 
+/** Where a call runs and how it is told to stop. */
+struct RunContext {
+  /** Threads that help; null to stay on the calling one */
+  Executor* executor = nullptr;
+  const Cancellation* cancellation = nullptr;
+
+  bool isCancelled() const { return cancellation != nullptr && cancellation->isRequested(); }
+  unsigned threads() const { return executor == nullptr ? 1 : executor->threads(); }
+  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body) const;
+};
+
 /** A convolution with its weights in the layout its algorithm wants. Immutable, so calls may overlap. */
 class PreparedConvolution {
  public:
   virtual ~PreparedConvolution() = default;
   /** output = activation(input * weight + bias + residual); `aborted` when asked to stop, the output then unfinished.
    */
-  virtual Status run(const ConvTensors& tensors, const Cancellation& cancellation) const = 0;
+  virtual Status run(const ConvTensors& tensors, const RunContext& context) const = 0;
   /** Packed weights and biases held. */
   virtual int64_t bytes() const = 0;
 };
@@ -59,6 +71,11 @@ struct CpuAlgorithm {
   std::unique_ptr<PreparedConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&,
                                                   const CpuInfo&);
 };
+
+/** The biases, or zeros where there are none: K floats. */
+void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst);
+
+bool allFinite(const float* values, int64_t count);
 
 /** All of them in order of preference; the last takes every problem. */
 std::span<const CpuAlgorithm> cpuAlgorithms();

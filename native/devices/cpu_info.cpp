@@ -1,10 +1,13 @@
 #include "devices/cpu_info.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #if defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -16,6 +19,9 @@
 
 namespace warpconv {
 namespace {
+
+constexpr std::array<std::pair<std::string_view, Isa>, 3> kIsaNames{
+    {{"portable", Isa::portable}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}}};
 
 #if defined(WARPCONV_HAS_CPUID)
 
@@ -134,6 +140,7 @@ CpuInfo readCpuInfo() {
   info.name = cpuName();
   info.features = cpuFeatures();
   info.isa = widestIsa(info.features);
+  info.isaLevel = info.isa == "avx512" ? Isa::avx512 : info.isa == "avx2" ? Isa::avx2 : Isa::portable;
   info.cores = std::max(1u, std::thread::hardware_concurrency());
   info.caches = cpuCaches();
   return info;
@@ -145,5 +152,18 @@ const CpuInfo& cpuInfo() {
   static const CpuInfo info = readCpuInfo();
   return info;
 }
+
+Result<CpuInfo> capIsa(CpuInfo machine, const char* limit) {
+  if (limit == nullptr || *limit == '\0') return machine;
+  for (const auto& [name, isa] : kIsaNames) {
+    if (name != limit) continue;
+    machine.isaLevel = std::min(machine.isaLevel, isa);
+    return machine;
+  }
+  return invalidArgument(std::string("the environment variable WARPCONV_ISA is '") + limit +
+                         "'; it takes 'portable', 'avx2' or 'avx512', or nothing for the widest that the machine has");
+}
+
+Result<CpuInfo> usableCpu() { return capIsa(cpuInfo(), std::getenv("WARPCONV_ISA")); }
 
 }  // namespace warpconv

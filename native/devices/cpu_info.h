@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "status.h"
+
 namespace warpconv {
 
 /** Data cache sizes in bytes as one core sees them; 0 where the machine does not tell. */
@@ -13,8 +15,13 @@ struct CpuCaches {
   int64_t l3 = 0;
 };
 
+/** Instruction sets that the engine has code for, narrowest first. */
+enum class Isa { portable, avx2, avx512 };
+
 struct CpuInfo {
   std::string name;
+  /** The widest one that this machine has */
+  Isa isaLevel = Isa::portable;
   /** The widest of `features` that stands for a vector width, or the ABI's floor: `sse2`, `neon`, `scalar` */
   std::string isa;
   std::vector<std::string> features;
@@ -25,5 +32,14 @@ struct CpuInfo {
 
 /** Asks the machine once per process. */
 const CpuInfo& cpuInfo();
+
+/**
+ * The machine with its instruction sets capped by `limit`, the value of WARPCONV_ISA, or null for no cap. One machine
+ * tests every narrower path that way. Fails with invalidArgument for a name that does not exist.
+ */
+Result<CpuInfo> capIsa(CpuInfo machine, const char* limit);
+
+/** The machine as the environment variable WARPCONV_ISA, read at each call, lets it be used. */
+Result<CpuInfo> usableCpu();
 
 }  // namespace warpconv

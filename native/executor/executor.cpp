@@ -1,6 +1,7 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <system_error>
 
@@ -22,6 +23,24 @@ Status callToStatus(const std::function<Status()>& work) {
     return {StatusCode::internal, error.what()};
   }
 }
+
+/** Tasks that are handed out one by one to whoever comes. */
+struct Executor::Loop {
+  Loop(int64_t taskCount, unsigned helpers, const std::function<void(int64_t)>& taskBody)
+      : tasks(taskCount), body(taskBody), seats(helpers) {}
+
+  const int64_t tasks;
+  /** Alive until parallelFor returns, which is after the last task has ended */
+  const std::function<void(int64_t)>& body;
+  std::atomic<int64_t> next{0};
+  /** How many more threads may join; guarded by the executor's mutex */
+  unsigned seats;
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  int64_t endedTasks = 0;
+  std::exception_ptr thrown;
+};
 
 std::shared_ptr<Executor> Executor::shared() {
   static std::mutex mutex;
@@ -50,19 +69,17 @@ Executor::~Executor() {
 
 std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
   auto call = std::make_shared<Call>(std::move(work), std::move(done));
-  Status started;
+  bool served = false;
   {
     const std::lock_guard lock(mutex_);
-    started = callToStatus([this] {
-      startThreads();
-      return Status{};
-    });
-    if (started.isOk()) queue_.push_back(call);
+    startThreads();
+    served = !threads_.empty();
+    if (served) queue_.push_back(call);
   }
-  if (started.isOk()) {
-    changed_.notify_one();
+  if (served) {
+    changed_.notify_all();
   } else {
-    call->done_(std::move(started));
+    call->done_({StatusCode::internal, "the system starts no thread for this process; raise its limit (ulimit -u)"});
   }
   return call;
 }
@@ -70,11 +87,9 @@ std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
 void Executor::startThreads() {
   while (threads_.size() < wantedThreads_) {
     try {
-      threads_.emplace_back([this] { serve(); });
+      threads_.emplace_back([this, index = static_cast<unsigned>(threads_.size())] { serve(index); });
     } catch (const std::system_error&) {
-      // Fewer threads than wanted still serve every call.
-      if (threads_.empty()) throw;
-      return;
+      return;  // fewer threads than wanted still serve every call
     }
   }
 }
@@ -90,15 +105,86 @@ void Executor::cancel(const std::shared_ptr<Call>& call) {
   call->done_(abortedBeforeStart());
 }
 
-void Executor::serve() {
+void Executor::parallelFor(int64_t tasks, const std::function<void(int64_t)>& body) {
+  const unsigned helpers = tasks > 1 ? wantedThreads_ - 1 : 0;
+  const auto loop = std::make_shared<Loop>(tasks, helpers, body);
+  if (helpers > 0) publish(loop);
+  help(*loop);
+  if (helpers > 0) withdraw(loop);
+  std::unique_lock lock(loop->mutex);
+  loop->ended.wait(lock, [&] { return loop->endedTasks == tasks; });
+  if (loop->thrown) std::rethrow_exception(loop->thrown);
+}
+
+void Executor::publish(const std::shared_ptr<Loop>& loop) {
+  {
+    const std::lock_guard lock(mutex_);
+    startThreads();
+    loops_.push_back(loop);
+  }
+  changed_.notify_all();
+}
+
+void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
+  const std::lock_guard lock(mutex_);
+  loops_.erase(std::find(loops_.begin(), loops_.end(), loop));
+}
+
+void Executor::help(Loop& loop) {
+  int64_t task;
+  while ((task = loop.next.fetch_add(1)) < loop.tasks) {
+    std::exception_ptr thrown;
+    try {
+      loop.body(task);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    const std::lock_guard lock(loop.mutex);
+    if (thrown) loop.thrown = thrown;
+    if (++loop.endedTasks == loop.tasks) loop.ended.notify_all();
+  }
+}
+
+bool Executor::isOpen(const std::shared_ptr<Loop>& loop) { return loop->seats > 0 && loop->next < loop->tasks; }
+
+bool Executor::hasOpenLoop() const { return std::any_of(loops_.begin(), loops_.end(), isOpen); }
+
+std::shared_ptr<Executor::Loop> Executor::joinLoop() {
+  const auto place = std::find_if(loops_.begin(), loops_.end(), isOpen);
+  if (place == loops_.end()) return nullptr;
+  --(*place)->seats;
+  return *place;
+}
+
+unsigned Executor::threads() const { return wantedThreads_; }
+
+void Executor::setThreads(unsigned threads) {
+  {
+    const std::lock_guard lock(mutex_);
+    wantedThreads_ = std::max(1u, threads);
+    // Threads beyond the number stay, asleep; missing ones start with the next call.
+  }
+  changed_.notify_all();
+}
+
+void Executor::serve(unsigned index) {
   while (true) {
     std::shared_ptr<Call> call;
+    std::shared_ptr<Loop> loop;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      call = std::move(queue_.front());
-      queue_.pop_front();
+      changed_.wait(lock, [&] { return closing_ || (index < wantedThreads_ && (!queue_.empty() || hasOpenLoop())); });
+      if (!queue_.empty() && index < wantedThreads_) {
+        call = std::move(queue_.front());
+        queue_.pop_front();
+      } else if (!closing_) {
+        loop = joinLoop();
+      }
+      if (call == nullptr && loop == nullptr) return;
+    }
+    if (loop != nullptr) {
+      help(*loop);
+      continue;
     }
     Status status = callToStatus([&call] { return call->work_(call->cancellation_); });
     // What the work captured is let go before anybody hears that it has ended.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -15,7 +17,9 @@ namespace warpconv {
 
 /**
  * The threads that convolutions run on: first in, first out, shared by every JavaScript environment of the process
- * and independent of libuv's pool. Threads start with the first call and end with the executor.
+ * and independent of libuv's pool. Threads start with the first call, sleep when there is nothing to do, and end with
+ * the executor. A thread without a call of its own helps those that others have split with parallelFor, so that a lone
+ * call has all threads and many calls have one each.
  */
 class Executor {
  public:
@@ -49,14 +53,34 @@ class Executor {
   /** A queued call ends as aborted before this returns; a running one is asked to stop; an ended one is left alone. */
   void cancel(const std::shared_ptr<Call>& call);
 
- private:
-  void startThreads();
-  void serve();
+  /**
+   * Calls body(0) … body(tasks - 1), each once, on this thread and on those that are idle, and returns when all have
+   * ended. Any thread may call it, one of the executor's own included. What a body throws is thrown here, once.
+   */
+  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body);
 
-  const unsigned wantedThreads_;
-  std::mutex mutex_;
+  unsigned threads() const;
+  /** How many threads serve from now on; at least 1. Calls in flight are not disturbed. */
+  void setThreads(unsigned threads);
+
+ private:
+  struct Loop;
+
+  void startThreads();
+  void serve(unsigned index);
+  void publish(const std::shared_ptr<Loop>& loop);
+  void withdraw(const std::shared_ptr<Loop>& loop);
+  static void help(Loop& loop);
+  static bool isOpen(const std::shared_ptr<Loop>& loop);
+  /** Both with the mutex held. */
+  bool hasOpenLoop() const;
+  std::shared_ptr<Loop> joinLoop();
+
+  std::atomic<unsigned> wantedThreads_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Call>> queue_;
+  std::deque<std::shared_ptr<Loop>> loops_;
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };

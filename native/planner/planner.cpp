@@ -66,7 +66,8 @@ std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequ
 
 Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
                       const CpuInfo& cpu) {
-  Plan plan{.problem = problem, .activation = activation, .candidates = listCandidates(problem, request, cpu)};
+  Plan plan{
+      .problem = problem, .activation = activation, .cpu = cpu, .candidates = listCandidates(problem, request, cpu)};
   const Result<size_t> chosen =
       request.algorithm == "auto" ? chooseFastest(plan.candidates) : choosePinned(plan.candidates, request.algorithm);
   if (!chosen.isOk()) return chosen.status();

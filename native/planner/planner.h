@@ -31,6 +31,8 @@ struct Candidate {
 struct Plan {
   ConvProblem problem;
   Activation activation;
+  /** The machine it was made for */
+  CpuInfo cpu;
   std::vector<Candidate> candidates;
   size_t chosen = 0;
 

@@ -30,14 +30,36 @@ test::Tensors tensorsFor(const ConvProblem& problem, bool withBias, bool withRes
 
 const float* orNull(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
 
+/** The machine, and the machine as if it had only narrower instruction sets: every path of the engine. */
+std::vector<CpuInfo> cpusToTest() {
+  std::vector<CpuInfo> cpus;
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa > cpuInfo().isaLevel) continue;
+    cpus.push_back(cpuInfo());
+    cpus.back().isaLevel = isa;
+  }
+  return cpus;
+}
+
+/** Calls `body(algorithm, cpu)` for every algorithm that takes the problem, with every instruction set. */
+template <typename Body>
+void forEachPath(const ConvProblem& problem, Body body) {
+  for (const CpuInfo& cpu : cpusToTest()) {
+    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+      if (algorithm.refusal(problem)) continue;
+      INFO(describe(problem) << ", " << algorithm.name << ", ISA level " << static_cast<int>(cpu.isaLevel));
+      body(algorithm, cpu);
+    }
+  }
+}
+
 /** Runs with a guard of NaN around the output and checks that nothing else is written and everything is. */
-std::vector<float> convolve(const CpuAlgorithm& algorithm, const ConvProblem& problem, const test::Tensors& tensors,
-                            const Activation& activation = {}) {
+std::vector<float> convolve(const CpuAlgorithm& algorithm, const CpuInfo& cpu, const ConvProblem& problem,
+                            const test::Tensors& tensors, const Activation& activation = {}) {
   constexpr size_t kGuard = 64;
   const size_t count = size(problem.outputSize());
   std::vector<float> guarded(count + 2 * kGuard, kNaN);
-  const auto prepared =
-      algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpuInfo());
+  const auto prepared = algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu);
   const Status status = prepared->run({tensors.input.data(), orNull(tensors.residual), guarded.data() + kGuard}, {});
   REQUIRE(status.isOk());
   for (size_t i = 0; i < kGuard; ++i) REQUIRE((std::isnan(guarded[i]) && std::isnan(guarded[kGuard + count + i])));
@@ -67,22 +89,20 @@ TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within th
     const ConvRequest request = test::randomRequest(random, 4e4);
     const ConvProblem problem = makeConvProblem(request).value();
     test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
-    INFO("round " << round << ": " << describe(problem));
-    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-      if (algorithm.refusal(problem)) continue;
-      INFO(algorithm.name);
+    INFO("round " << round);
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
       fill(tensors, random, test::fillWithIntegers);
       const test::Reference exact = referenceOf(request, problem, tensors);
-      const std::vector<float> integers = convolve(algorithm, problem, tensors);
+      const std::vector<float> integers = convolve(algorithm, cpu, problem, tensors);
       for (size_t i = 0; i < integers.size(); ++i) REQUIRE(double{integers[i]} == exact.output[i]);
 
       fill(tensors, random, test::fillWithReals);
       const test::Reference real = referenceOf(request, problem, tensors);
-      const std::vector<float> reals = convolve(algorithm, problem, tensors);
+      const std::vector<float> reals = convolve(algorithm, cpu, problem, tensors);
       for (size_t i = 0; i < reals.size(); ++i) {
         REQUIRE(std::abs(double{reals[i]} - real.output[i]) <= 4e-6 * real.bound[i]);
       }
-    }
+    });
   }
 }
 
@@ -119,8 +139,8 @@ TEST_CASE("activations, on values that include zero, infinities and NaN") {
   };
   for (const Case& one : cases) {
     const Activation activation = makeActivation(one.name, one.parameters).value();
-    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-      const std::vector<float> outputs = convolve(algorithm, problem, tensors, activation);
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+      const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors, activation);
       for (size_t i = 0; i < values.size(); ++i) {
         const double expected = one.expected(double{values[i]});
         INFO(one.name << "(" << values[i] << ") by " << algorithm.name << " is " << outputs[i]);
@@ -132,7 +152,7 @@ TEST_CASE("activations, on values that include zero, infinities and NaN") {
           CHECK(std::abs(double{outputs[i]} - expected) <= 1e-6 * std::max(1e-6, std::abs(expected)));
         }
       }
-    }
+    });
   }
 }
 
@@ -156,14 +176,14 @@ TEST_CASE("an infinite or NaN weight does not reach outputs through padded eleme
     for (float& value : tensors.input) value = value == 0.0f ? 1.0f : value;
     tensors.weight[0] = special;  // filter 0, channel 0, top left: touches padding in the first row and column
     const test::Reference expected = referenceOf(request, problem, tensors);
-    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-      const std::vector<float> outputs = convolve(algorithm, problem, tensors);
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+      const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
       for (size_t i = 0; i < outputs.size(); ++i) {
         const bool same =
             std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
         REQUIRE(same);
       }
-    }
+    });
   }
 }
 
@@ -179,14 +199,14 @@ TEST_CASE("NaN and infinity in the input reach exactly the windows that contain 
     fill(tensors, random, test::fillWithIntegers);
     tensors.input[size(19 * 3 + 8)] = special;
     const test::Reference expected = referenceOf(request, problem, tensors);
-    for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-      const std::vector<float> outputs = convolve(algorithm, problem, tensors);
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+      const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
       for (size_t i = 0; i < outputs.size(); ++i) {
         const bool same =
             std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
         REQUIRE(same);
       }
-    }
+    });
   }
 }
 
@@ -199,36 +219,47 @@ TEST_CASE("a cancelled run stops and says so") {
   std::vector<float> output(size(problem.outputSize()));
   Cancellation cancellation;
   cancellation.request();
-  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpuInfo());
-    CHECK(prepared->run({tensors.input.data(), nullptr, output.data()}, cancellation).code() == StatusCode::aborted);
-  }
+  forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu);
+    CHECK(prepared->run({tensors.input.data(), nullptr, output.data()}, {.cancellation = &cancellation}).code() ==
+          StatusCode::aborted);
+  });
 }
 
-TEST_CASE("overlapping runs of one prepared convolution give bitwise the same output") {
-  ConvRequest request;
-  request.inputDims = {2, 16, 20, 20};
-  request.weightDims = {24, 16, 3, 3};
-  request.padding = {1, 1, 1, 1};
-  const ConvProblem problem = makeConvProblem(request).value();
+TEST_CASE("any number of threads, and runs that overlap, give bitwise the same output") {
   std::mt19937 random(13);
-  test::Tensors tensors = tensorsFor(problem, true, false);
-  fill(tensors, random, test::fillWithReals);
-  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpuInfo());
-    std::vector<std::vector<float>> outputs(4, std::vector<float>(size(problem.outputSize())));
-    std::vector<std::thread> threads;
-    for (auto& output : outputs) {
-      threads.emplace_back([&] {
-        const Status status = prepared->run({tensors.input.data(), nullptr, output.data()}, {});
-        if (!status.isOk()) output.clear();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const auto& output : outputs) {
-      REQUIRE(output.size() == outputs[0].size());
-      CHECK(std::memcmp(output.data(), outputs[0].data(), output.size() * sizeof(float)) == 0);
-    }
+  const auto problemOf = [](std::array<int64_t, 4> input, std::array<int64_t, 4> weight, int64_t groups) {
+    ConvRequest request;
+    request.inputDims = input;
+    request.weightDims = weight;
+    request.padding = {1, 1, 1, 1};
+    request.groups = groups;
+    return makeConvProblem(request).value();
+  };
+  // More windows than filters, more filters than windows, groups, depthwise.
+  for (const ConvProblem& problem :
+       {problemOf({2, 32, 40, 40}, {48, 32, 3, 3}, 1), problemOf({1, 64, 7, 7}, {300, 64, 3, 3}, 1),
+        problemOf({1, 32, 30, 30}, {96, 8, 3, 3}, 4), problemOf({1, 64, 50, 50}, {64, 1, 3, 3}, 64)}) {
+    test::Tensors tensors = tensorsFor(problem, true, false);
+    fill(tensors, random, test::fillWithReals);
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+      const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpu);
+      const std::vector<float> expected = convolve(algorithm, cpu, problem, tensors);
+      Executor executor(3);
+      std::vector<std::vector<float>> outputs(4, std::vector<float>(size(problem.outputSize())));
+      std::vector<std::thread> threads;
+      for (auto& output : outputs) {
+        threads.emplace_back([&] {
+          const Status status = prepared->run({tensors.input.data(), nullptr, output.data()}, {.executor = &executor});
+          if (!status.isOk()) output.clear();
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      for (const auto& output : outputs) {
+        REQUIRE(output.size() == expected.size());
+        CHECK(std::memcmp(output.data(), expected.data(), output.size() * sizeof(float)) == 0);
+      }
+    });
   }
 }
 
@@ -239,10 +270,10 @@ TEST_CASE("packed weights are counted while they live") {
   const ConvProblem problem = makeConvProblem(request).value();
   const test::Tensors tensors = tensorsFor(problem, false, false);
   const int64_t before = AlignedBuffer::bytesInUse();
-  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpuInfo());
+  forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu);
     CHECK(prepared->bytes() >= problem.weightSize() * 4);
     CHECK(AlignedBuffer::bytesInUse() == before + prepared->bytes());
-  }
+  });
   CHECK(AlignedBuffer::bytesInUse() == before);
 }

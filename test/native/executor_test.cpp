@@ -162,3 +162,59 @@ TEST_CASE("the shared executor is one for the process while somebody holds it") 
   const std::shared_ptr<Executor> first = Executor::shared();
   CHECK(first == Executor::shared());
 }
+
+TEST_CASE("parallelFor runs every task exactly once, from any thread, and calls go on beside it") {
+  Executor executor(3);
+  std::vector<std::thread> callers;
+  std::atomic<int> ended{0};
+  for (int t = 0; t < 3; ++t) {
+    callers.emplace_back([&executor] {
+      for (int64_t tasks : {0, 1, 2, 5, 100, 1000}) {
+        std::vector<std::atomic<int>> ran(static_cast<size_t>(tasks));
+        executor.parallelFor(tasks, [&ran](int64_t task) { ran[static_cast<size_t>(task)].fetch_add(1); });
+        for (const auto& times : ran) CHECK(times.load() == 1);
+      }
+    });
+  }
+  std::vector<std::promise<Status>> done(20);
+  for (auto& promise : done) {
+    executor.submit(
+        [&](const Cancellation&) {
+          executor.parallelFor(10, [&ended](int64_t) { ended.fetch_add(1); });
+          return Status{};
+        },
+        into(promise));
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (auto& promise : done) CHECK(promise.get_future().get().isOk());
+  CHECK(ended.load() == 200);
+}
+
+TEST_CASE("what a task throws is thrown by parallelFor, after every task has ended") {
+  Executor executor(2);
+  std::atomic<int> ended{0};
+  const auto body = [&ended](int64_t task) {
+    ended.fetch_add(1);
+    if (task == 3) throw std::bad_alloc();
+  };
+  CHECK_THROWS_AS(executor.parallelFor(10, body), std::bad_alloc);
+  CHECK(ended.load() == 10);
+}
+
+TEST_CASE("the number of threads can change between and during calls") {
+  Executor executor(1);
+  for (unsigned threads : {4u, 1u, 0u, 3u, 2u}) {
+    executor.setThreads(threads);
+    CHECK(executor.threads() == (threads == 0 ? 1 : threads));
+    std::atomic<int> ended{0};
+    std::promise<Status> done;
+    executor.submit(
+        [&](const Cancellation&) {
+          executor.parallelFor(50, [&ended](int64_t) { ended.fetch_add(1); });
+          return Status{};
+        },
+        into(done));
+    CHECK(done.get_future().get().isOk());
+    CHECK(ended.load() == 50);
+  }
+}

@@ -13,33 +13,28 @@ class DirectConvolution final : public PreparedConvolution {
   DirectConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights)
       : problem_(problem), activation_(activation), weight_(problem.weightSize()), bias_(problem.k) {
     std::copy_n(weights.weight, problem.weightSize(), weight_.data());
-    if (weights.bias != nullptr) {
-      std::copy_n(weights.bias, problem.k, bias_.data());
-    } else {
-      std::fill_n(bias_.data(), problem.k, 0.0f);
-    }
+    copyBias(problem, weights, bias_.data());
   }
 
-  Status run(const ConvTensors& tensors, const Cancellation& cancellation) const override {
+  Status run(const ConvTensors& tensors, const RunContext& context) const override {
     const ConvProblem& x = problem_;
-    for (int64_t n = 0; n < x.n; ++n) {
-      for (int64_t k = 0; k < x.k; ++k) {
-        for (int64_t p = 0; p < x.p; ++p) {
-          if (cancellation.isRequested()) return {StatusCode::aborted, "the call was stopped while it ran"};
-          const int64_t row = ((n * x.k + k) * x.p + p) * x.q;
-          for (int64_t q = 0; q < x.q; ++q)
-            tensors.output[row + q] = static_cast<float>(sum(tensors.input, n, k, p, q));
-          finishOutputs(tensors.output + row, x.q, bias_.data()[k],
-                        tensors.residual == nullptr ? nullptr : tensors.residual + row, activation_);
-        }
-      }
-    }
-    return {};
+    context.parallelFor(x.n * x.k, [&](int64_t map) {
+      for (int64_t p = 0; p < x.p && !context.isCancelled(); ++p) computeRow(tensors, map / x.k, map % x.k, p);
+    });
+    return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
   int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
 
  private:
+  void computeRow(const ConvTensors& tensors, int64_t n, int64_t k, int64_t p) const {
+    const ConvProblem& x = problem_;
+    const int64_t row = ((n * x.k + k) * x.p + p) * x.q;
+    for (int64_t q = 0; q < x.q; ++q) tensors.output[row + q] = static_cast<float>(sum(tensors.input, n, k, p, q));
+    const float* residual = tensors.residual == nullptr ? nullptr : tensors.residual + row;
+    finishOutputs(tensors.output + row, x.q, bias_.data()[k], residual, activation_);
+  }
+
   /** sum over c, r, s of input[n, c, p * stride + r * dilation - padding, likewise] * weight[k, c, r, s] */
   double sum(const float* input, int64_t n, int64_t k, int64_t p, int64_t q) const {
     const ConvProblem& x = problem_;

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "devices/cpu_info.h"
+#include "problem/activation.h"
+#include "problem/conv_problem.h"
+
+namespace warpconv {
+
+/** Windows that begin in one input row: lanes `lane` to `lane + count` of a tile; window i at column w + i * strideW.
+ */
+struct WindowSegment {
+  int64_t lane;
+  int64_t count;
+  /** Input coordinates of the first window's first element; negative in padding */
+  int64_t h;
+  int64_t w;
+};
+
+/** Up to `Microkernel::windows` adjacent windows, cut into the output rows they lie in. */
+struct WindowTile {
+  const ConvProblem* problem;
+  const WindowSegment* segments;
+  int64_t segmentCount;
+  /** First of `channels` input maps of H x W */
+  const float* maps;
+  int64_t channels;
+};
+
+/** What happens to an output once its sum is complete. */
+struct Finish {
+  /** One per filter of the tile */
+  const float* bias;
+  /** At the same positions as the output, or null */
+  const float* residual;
+  Activation activation;
+};
+
+/** A tile of sums on its way into NCHW outputs. */
+struct OutputTile {
+  int64_t filters;
+  int64_t windows;
+  /** Element [first filter][first window]; `rowStride` floats from filter to filter */
+  float* output;
+  int64_t rowStride;
+  /** Add to what the output holds from earlier channel sets */
+  bool add;
+  /** Null until the last channel set */
+  const Finish* finish;
+};
+
+/** Floats from one packed element to the next: [element][window], whatever the number of windows in the tile. */
+inline constexpr int64_t kPackedWindows = 16;
+/** Filters of the widest tile; sizes the buffer of sums. */
+inline constexpr int64_t kMostFilters = 32;
+
+/**
+ * The innermost part of a sliced convolution for one instruction set (Ferrari et al., SConv, sections 5 and 6).
+ * Filters lie in vector lanes and windows are broadcast, so that a tile may have any number of windows up to `windows`
+ * at full speed; the sums are turned on their way into the NCHW output.
+ */
+struct Microkernel {
+  const char* name;
+  Isa isa;
+  /** N_win and N_f: the largest tile. The filter panel's width is a multiple of `lanes`. */
+  int64_t windows;
+  int64_t filters;
+  int64_t lanes;
+  /** What one core reaches in whole layers, beside the definition of each kernel; for predictions */
+  double multiplyAddsPerMillisecond;
+
+  /** Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. */
+  void (*pack)(const WindowTile& tile, float* dst);
+  /**
+   * sums[w][kMostFilters] = sum over e < depth of windows[e * windowStride + w] * filters[e * width + f], where `width`
+   * is the panel's: a multiple of `lanes` up to `filters`.
+   */
+  void (*multiply)(int64_t count, int64_t width, int64_t depth, const float* windows, int64_t windowStride,
+                   const float* filters, float* sums);
+  void (*store)(const OutputTile& tile, const float* sums);
+};
+
+/** All that were built, narrowest instruction set first. */
+std::span<const Microkernel* const> microkernels();
+
+}  // namespace warpconv

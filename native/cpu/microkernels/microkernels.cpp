@@ -1,0 +1,22 @@
+#include "cpu/microkernels/microkernel.h"
+
+namespace warpconv {
+
+extern const Microkernel kF32_4x8Portable;
+#if defined(WARPCONV_X86_KERNELS)
+extern const Microkernel kF32_6x16Avx2;
+extern const Microkernel kF32_14x32Avx512;
+#endif
+
+std::span<const Microkernel* const> microkernels() {
+  static constexpr const Microkernel* kAll[] = {
+    &kF32_4x8Portable,
+#if defined(WARPCONV_X86_KERNELS)
+    &kF32_6x16Avx2,
+    &kF32_14x32Avx512,
+#endif
+  };
+  return kAll;
+}
+
+}  // namespace warpconv

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "memory/aligned_buffer.h"
+#include "problem/conv_problem.h"
+
+namespace warpconv::sconv {
+
+/**
+ * Filters packed for a micro-kernel (SConv, section 6.3): panels [group][tile][c][r][s][filter], so that a channel set
+ * is a run within its tile. The last tile of a group is as narrow as whole vectors allow; lanes without a filter are
+ * zero.
+ */
+class FilterPanels {
+ public:
+  /** `weight` is K x C/groups x R x S. `filters` is N_f, and a multiple of `lanes`. */
+  FilterPanels(const ConvProblem& problem, const float* weight, int64_t filters, int64_t lanes);
+
+  int64_t tiles() const { return tiles_; }
+  /** Filters of a tile, and floats of one of its elements */
+  int64_t filtersOf(int64_t tile) const;
+  int64_t widthOf(int64_t tile) const;
+  const float* at(int64_t group, int64_t tile, int64_t channel) const;
+  int64_t bytes() const { return data_.bytes(); }
+
+ private:
+  int64_t offset(int64_t group, int64_t tile, int64_t channel) const;
+
+  int64_t groupOutputs_;
+  int64_t filters_;
+  int64_t lanes_;
+  int64_t tiles_;
+  int64_t elementsPerChannel_;
+  int64_t filterSize_;
+  int64_t groupWidth_;
+  AlignedBuffer data_;
+};
+
+}  // namespace warpconv::sconv
