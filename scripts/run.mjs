@@ -1,0 +1,32 @@
+/** Runs a program to its end. */
+import { spawn } from 'node:child_process';
+
+/**
+ * @param {object} [options] - those of `spawn`, and `onStart(pid)`, `echo: true` to show the output as it comes
+ * @returns {Promise<{ok: boolean, output: string}>} what it wrote on either stream; never rejects
+ */
+export function run(command, args, { onStart, echo = false, ...options } = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8');
+      stream.on('data', (text) => {
+        output += text;
+        if (echo) process.stdout.write(text);
+      });
+    }
+    child.on('error', (error) => resolve({ ok: false, output: `${error.message}\n` }));
+    child.on('close', (code, signal) => {
+      if (signal) output += `\nended by ${signal}\n`;
+      resolve({ ok: code === 0, output });
+    });
+    if (child.pid !== undefined) onStart?.(child.pid);
+  });
+}
+
+/** The start and the end of an output: some programs begin with the reason for a failure, others end with it. */
+export function excerpt(output) {
+  const lines = output.trimEnd().split('\n');
+  return (lines.length <= 60 ? lines : [...lines.slice(0, 15), '…', ...lines.slice(-40)]).join('\n');
+}

@@ -1,0 +1,35 @@
+// Compiled, never run: what a caller writes has these types, in a module of either kind.
+import { Conv2d, WarpconvError, conv2d, conv2dSync, devices, memory } from 'warpconv';
+import type { Conv2dOptions, DeviceInfo, Tensor, TensorLike } from 'warpconv';
+
+export async function good(input: Tensor, weight: TensorLike, signal: AbortSignal): Promise<number> {
+  const options: Conv2dOptions = { stride: [2, 1], padding: 'same', activation: { clip: [0, 6] }, signal };
+  const output: Tensor = await conv2d(input, weight, options);
+  const plan: Conv2d = await Conv2d.create(weight, { inputDims: [1, 3, 8, 8], device: 'cpu' });
+  await plan.run(input, { output });
+  plan.dispose();
+  const found: DeviceInfo[] = devices();
+  const dims: readonly number[] = conv2dSync(input, {
+    type: 'float32',
+    data: new Float32Array(9),
+    dims: [1, 1, 3, 3],
+  }).dims;
+  return dims.length + found.length + memory().cpu;
+}
+
+export function codeOf(error: unknown): `ERR_WARPCONV_${string}` | undefined {
+  return error instanceof WarpconvError ? error.code : undefined;
+}
+
+export const bad = [
+  // @ts-expect-error: a misspelt option
+  (tensor: Tensor) => conv2d(tensor, tensor, { strides: 2 }),
+  // @ts-expect-error: three paddings
+  (tensor: Tensor) => conv2d(tensor, tensor, { padding: [1, 1, 1] }),
+  // @ts-expect-error: no such activation
+  (tensor: Tensor) => conv2d(tensor, tensor, { activation: 'mish' }),
+  // @ts-expect-error: a plan needs the shape of its input
+  (tensor: Tensor) => Conv2d.create(tensor, {}),
+  // @ts-expect-error: a promise is not a tensor
+  (tensor: Tensor): Tensor => conv2d(tensor, tensor),
+];

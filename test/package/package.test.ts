@@ -1,0 +1,198 @@
+/** The packed tarball, installed in an empty project that has Node.js and nothing else: no compiler, no network. */
+import { spawnSync } from 'node:child_process';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+
+const ROOT = path.resolve(__dirname, '../..');
+const CONSUMER = path.join(__dirname, 'consumer');
+const UNPACKED_BUDGET_MB = 25;
+
+interface Packed {
+  readonly filename: string;
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly files: readonly { readonly path: string }[];
+}
+
+const scratch = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'warpconv-package-')));
+const project = path.join(scratch, 'project');
+let packed: Packed;
+let tarball: string;
+let bareEnvironment: NodeJS.ProcessEnv;
+
+/** Runs a program to success and returns what it printed. */
+function run(
+  command: string,
+  args: readonly string[],
+  options: { cwd: string; env?: NodeJS.ProcessEnv },
+): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8', ...options });
+  if (status === 0) return stdout;
+  throw new Error(
+    `${command} ${args.join(' ')}: ${error?.message ?? `status ${status}`}\n${stdout}${stderr}`,
+  );
+}
+
+/** Runs a program in the project, where nothing but Node.js is installed. */
+function runBare(command: string, ...args: string[]): string {
+  return run(path.join(scratch, 'bin', command), args, { cwd: project, env: bareEnvironment });
+}
+
+function runTool(file: string, ...args: string[]): string {
+  return run(process.execPath, [path.join(ROOT, 'node_modules', file), ...args], { cwd: project });
+}
+
+function pack(folder: string, ...options: string[]): Packed {
+  const args = ['pack', '--json', '--pack-destination', scratch, ...options];
+  return (JSON.parse(run('npm', args, { cwd: folder })) as Packed[])[0]!;
+}
+
+function fileOnPath(command: string): string {
+  const files = process.env.PATH!.split(path.delimiter).map((folder) => path.join(folder, command));
+  return realpathSync(files.find((file) => existsSync(file))!);
+}
+
+/** A port of this machine on which nothing listens. */
+async function closedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+beforeAll(async () => {
+  packed = pack(ROOT);
+  tarball = path.join(scratch, packed.filename);
+  const dependencies = ['node-gyp-build', 'debug', 'ms'].map((name) =>
+    path.join(scratch, pack(path.join(ROOT, 'node_modules', name), '--ignore-scripts').filename),
+  );
+
+  const bin = path.join(scratch, 'bin');
+  for (const folder of [bin, project]) mkdirSync(folder);
+  for (const command of ['npm', 'npx', 'sh']) symlinkSync(fileOnPath(command), path.join(bin, command));
+  symlinkSync(process.execPath, path.join(bin, 'node'));
+  bareEnvironment = {
+    PATH: bin,
+    HOME: scratch,
+    npm_config_cache: path.join(scratch, 'npm-cache'),
+    npm_config_registry: `http://127.0.0.1:${await closedPort()}/`,
+    npm_config_update_notifier: 'false',
+  };
+  writeFileSync(path.join(project, 'package.json'), '{ "private": true }');
+  runBare('npm', 'install', '--offline', '--no-audit', '--no-fund', tarball, ...dependencies);
+  for (const name of readdirSync(CONSUMER)) copyFileSync(path.join(CONSUMER, name), path.join(project, name));
+}, 600_000);
+
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+describe('the tarball', () => {
+  test('is small', () => {
+    const megabytes = { packed: packed.size / 1e6, unpacked: packed.unpackedSize / 1e6 };
+    process.stdout.write(`tarball in MB: ${JSON.stringify(megabytes)}\n`);
+    expect(megabytes.unpacked).toBeLessThan(UNPACKED_BUDGET_MB);
+  });
+
+  test('holds what an installation needs, and no state of the build', () => {
+    const names = packed.files.map((file) => file.path);
+    expect(names).toEqual(
+      expect.arrayContaining([
+        ...['LICENSE', 'README.md', 'CHANGELOG.md', 'package.json'],
+        ...['dist/index.js', 'dist/index.mjs', 'dist/index.d.ts', 'dist/index.d.mts', 'dist/cli.js'],
+        expect.stringMatching(
+          `^prebuilds/${process.platform}-${process.arch}/warpconv\\.(glibc|musl)\\.node$`,
+        ),
+      ]),
+    );
+    expect(names.filter((name) => /stamp|^(build|test|node_modules)|\.tgz$/.test(name))).toEqual([]);
+  });
+
+  test('runs nothing when it is installed', () => {
+    const installed = path.join(project, 'node_modules/warpconv');
+    const manifest = JSON.parse(readFileSync(path.join(installed, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    const onInstall = [
+      'preinstall',
+      'install',
+      'postinstall',
+      'prepublish',
+      'preprepare',
+      'prepare',
+      'postprepare',
+    ];
+    expect(Object.keys(manifest.scripts).filter((name) => onInstall.includes(name))).toEqual([]);
+    // npm takes this file for an install script.
+    expect(existsSync(path.join(installed, 'binding.gyp'))).toBe(false);
+  });
+
+  test('satisfies publint', () => {
+    expect(runTool('publint/src/cli.js', 'run', tarball, '--strict')).toContain('All good!');
+  });
+
+  test('satisfies are-the-types-wrong', () => {
+    const report = runTool(
+      '@arethetypeswrong/cli/dist/index.js',
+      tarball,
+      '--profile',
+      'node16',
+      '--no-color',
+    );
+    expect(report).toContain('No problems found');
+  });
+});
+
+describe('the installed package', () => {
+  test.each(['require.cjs', 'import.mjs', 'both.mjs'])('%s works', (script) => {
+    runBare('node', script);
+  });
+
+  test('loads its prebuilt binary', () => {
+    const print = "process.stdout.write(Object.keys(require.cache).find((file) => file.endsWith('.node')))";
+    const folder = path.join(
+      project,
+      'node_modules/warpconv/prebuilds',
+      `${process.platform}-${process.arch}`,
+    );
+    expect(path.dirname(runBare('node', '-e', `require('warpconv'); ${print}`))).toBe(folder);
+  });
+
+  test('loads with prebuilt binaries only', () => {
+    const env = { ...bareEnvironment, PREBUILDS_ONLY: '1' };
+    run(path.join(scratch, 'bin/node'), ['require.cjs'], { cwd: project, env });
+  });
+
+  test('has a doctor who finds it well', () => {
+    expect(runBare('npx', '--offline', 'warpconv', 'doctor')).toContain('warpconv');
+  });
+
+  test.each([
+    ['node16', 'node16'],
+    ['nodenext', 'nodenext'],
+    ['esnext', 'bundler'],
+  ])('has right types for module %s, resolution %s', (module, moduleResolution) => {
+    const source = path.join(CONSUMER, 'types.ts');
+    for (const extension of ['mts', 'cts']) copyFileSync(source, path.join(project, `types.${extension}`));
+    const compilerOptions = {
+      ...{ module, moduleResolution, target: 'es2022', lib: ['es2022'], strict: true, noEmit: true },
+      ...{ skipLibCheck: false, types: ['node'], typeRoots: [path.join(ROOT, 'node_modules/@types')] },
+    };
+    const config = { compilerOptions, files: ['types.ts', 'types.mts', 'types.cts'] };
+    writeFileSync(path.join(project, 'tsconfig.json'), JSON.stringify(config));
+    runTool('typescript/bin/tsc', '-p', 'tsconfig.json');
+  });
+});
