@@ -1,5 +1,5 @@
 import type { CallId, Done, NativeFailure } from './addon';
-import { abortedBy, fromNative } from './errors';
+import { abortedBy, callNative, fromNative } from './errors';
 import { addon } from './load';
 
 /**
@@ -9,26 +9,43 @@ import { addon } from './load';
  * @param start - begins the call; what it throws rejects
  */
 export async function callNativeAsync(start: (done: Done) => CallId, signal?: AbortSignal): Promise<void> {
-  let stopListening = () => {};
-  try {
-    await new Promise<void>((resolve, reject) => {
-      const call = start((failure) => {
-        if (failure === undefined) resolve();
-        else reject(failure);
-      });
-      if (signal !== undefined) stopListening = onAbort(signal, () => addon().cancel(call));
-    });
-  } catch (failure) {
-    const aborted = (failure as Partial<NativeFailure> | null)?.code === 'ABORTED';
-    throw aborted && signal !== undefined ? abortedBy(signal) : fromNative(failure);
-  } finally {
-    stopListening();
-  }
+  let stopFollowing = () => {};
+  const ended = new Promise<NativeFailure | undefined>((resolve) => {
+    const call = callNative(() => start(resolve));
+    if (signal !== undefined) stopFollowing = follow(signal, call);
+  });
+  const failure = await ended.finally(() => stopFollowing());
+  if (failure === undefined) return;
+  throw failure.code === 'ABORTED' && signal !== undefined ? abortedBy(signal) : fromNative(failure);
 }
 
-function onAbort(signal: AbortSignal, cancel: () => void): () => void {
-  signal.addEventListener('abort', cancel, { once: true });
+interface Followers {
+  readonly calls: Set<CallId>;
+  readonly cancelAll: () => void;
+}
+
+/** The calls in flight under each signal. One listener serves them all: Node.js takes more than ten for a leak. */
+const followersOf = new WeakMap<AbortSignal, Followers>();
+
+/** Cancels `call` when `signal` aborts, until the function that it returns is called. */
+function follow(signal: AbortSignal, call: CallId): () => void {
+  const followers = followersOf.get(signal) ?? startFollowing(signal);
+  followers.calls.add(call);
   // The caller's own code may have run, and aborted, since the signal was last looked at.
-  if (signal.aborted) cancel();
-  return () => signal.removeEventListener('abort', cancel);
+  if (signal.aborted) addon().cancel(call);
+  return () => {
+    followers.calls.delete(call);
+    if (followers.calls.size > 0) return;
+    signal.removeEventListener('abort', followers.cancelAll);
+    followersOf.delete(signal);
+  };
+}
+
+function startFollowing(signal: AbortSignal): Followers {
+  const calls = new Set<CallId>();
+  const cancelAll = () => calls.forEach((call) => addon().cancel(call));
+  const followers = { calls, cancelAll };
+  signal.addEventListener('abort', cancelAll);
+  followersOf.set(signal, followers);
+  return followers;
 }

@@ -152,10 +152,12 @@ export function readProperties<D extends object>(
     throw invalid(`${name}.${stranger} is not known${guess}`);
   }
   const given = value as Readonly<Record<string, unknown>>;
-  const filled = Object.entries(defaults).map(([key, fallback]) => {
-    const property = given[key];
-    return [key, property === undefined ? fallback : property];
-  });
+  const filled = Object.entries<unknown>(defaults as Readonly<Record<string, unknown>>).map(
+    ([key, fallback]) => {
+      const property = given[key];
+      return [key, property === undefined ? fallback : property];
+    },
+  );
   return Object.fromEntries(filled) as Record<keyof D, unknown>;
 }
 

@@ -38,6 +38,7 @@ export interface GpuInfo {
   readonly driver?: string;
 }
 
+/** One entry of {@link devices}. */
 export type DeviceInfo = CpuInfo | GpuInfo;
 
 /** What an algorithm offers for one problem. */

@@ -142,6 +142,7 @@ export class Conv2d {
     this.#prepared.native.dispose();
   }
 
+  /** As {@link Conv2d.dispose}, for `using`. */
   [Symbol.dispose](): void {
     this.dispose();
   }

@@ -21,6 +21,7 @@ export interface DataTypeMap {
   bool: Uint8Array;
 }
 
+/** The types of elements a {@link Tensor} can hold; convolutions compute in float32. */
 export type DataType = keyof DataTypeMap;
 
 /** Where a tensor's elements are: `'none'` once it is disposed. */
@@ -136,10 +137,12 @@ export class Tensor<T extends DataType = DataType> {
     forgotten.unregister(this);
   }
 
+  /** As {@link Tensor.dispose}, for `using`. */
   [Symbol.dispose](): void {
     this.dispose();
   }
 
+  /** As {@link Tensor.dispose}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.dispose();
   }

@@ -4,6 +4,7 @@
  */
 import { types } from 'node:util';
 
+/** The arrays that can hold a tensor's elements. */
 export type TypedArray =
   | Float32Array
   | Float64Array
@@ -19,8 +20,8 @@ export type TypedArray =
 const typedArrayPrototype = Object.getPrototypeOf(Uint8Array.prototype) as object;
 
 function intrinsic<T>(prototype: object, property: PropertyKey): (target: object) => T {
-  const getter = Object.getOwnPropertyDescriptor(prototype, property)?.get;
-  return (target) => getter?.call(target) as T;
+  const descriptor = Object.getOwnPropertyDescriptor(prototype, property);
+  return (target) => descriptor?.get?.call(target) as T;
 }
 
 const kind = intrinsic<string | undefined>(typedArrayPrototype, Symbol.toStringTag);

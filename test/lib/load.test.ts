@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 import { loadBinary } from '../../lib/load';
+import type * as loading from '../../lib/load';
 
 const PREBUILDS = `prebuilds/${process.platform}-${process.arch}`;
 const environment = { ...process.env };
@@ -103,7 +104,7 @@ it('does not look at local builds under PREBUILDS_ONLY', () => {
   process.env.PREBUILDS_ONLY = '1';
   // node-gyp-build reads the variable when it is first loaded, as it does in a fresh process.
   jest.isolateModules(() => {
-    const fresh = require('../../lib/load') as typeof import('../../lib/load');
+    const fresh = jest.requireActual<typeof loading>('../../lib/load');
     expect(() => fresh.loadBinary(root, opener({}))).toThrow(failure(/there is no native binary/));
     place(`${PREBUILDS}/warpconv.node`);
     expect(fresh.loadBinary(root, opener({})).addon).toEqual({ from: `${PREBUILDS}/warpconv.node` });
