@@ -75,7 +75,13 @@ void Environment::deliver(napi_env env, napi_value, void* context, void*) {
     const std::lock_guard lock(self.mailbox_->mutex);
     finished.swap(self.mailbox_->finished);
   }
-  for (Finished& end : finished) self.settle(env, std::move(end));
+  for (Finished& end : finished) {
+    try {
+      self.settle(env, std::move(end));
+    } catch (const Napi::Error&) {
+      // A worker that is being terminated runs no more JavaScript, and nobody is left in it to be told.
+    }
+  }
 }
 
 void Environment::settle(Napi::Env env, Finished finished) {
@@ -87,7 +93,7 @@ void Environment::settle(Napi::Env env, Finished finished) {
   const napi_value done = pending.pins.Value().Get(uint32_t{0});
   const napi_value failure = finished.status.isOk() ? env.Undefined() : toFailure(env, finished.status);
   pending.pins.Reset();
-  // Raw, because a worker being terminated may refuse to run JavaScript; there is nobody to report that to.
+  // Raw, so that what `done` throws becomes an uncaught exception instead of being mistaken for a termination.
   if (napi_call_function(env, env.Global(), done, 1, &failure, nullptr) == napi_pending_exception) {
     napi_value error = nullptr;
     if (napi_get_and_clear_last_exception(env, &error) == napi_ok) napi_fatal_exception(env, error);
