@@ -24,7 +24,11 @@ const REPEATS = 5;
 
 function random(dims: readonly number[]): Tensor<'float32'> {
   const size = dims.reduce((product, extent) => product * extent, 1);
-  return new Tensor('float32', Float32Array.from({ length: size }, () => Math.random() - 0.5), dims);
+  return new Tensor(
+    'float32',
+    Float32Array.from({ length: size }, () => Math.random() - 0.5),
+    dims,
+  );
 }
 
 function median(values: number[]): number {
@@ -51,7 +55,10 @@ async function main(): Promise<void> {
   console.log(`${cpu.name}, median of ${REPEATS} runs in one thread`);
   for (const layer of LAYERS) {
     const { inputDims, weightDims, padding, groups } = layer;
-    for (const { algorithm, predictedMilliseconds } of algorithms({ inputDims, weightDims, padding, groups }, 'cpu')) {
+    for (const { algorithm, predictedMilliseconds } of algorithms(
+      { inputDims, weightDims, padding, groups },
+      'cpu',
+    )) {
       if (predictedMilliseconds === undefined) continue;
       const milliseconds = await measure(layer, algorithm);
       console.log(

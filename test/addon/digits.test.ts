@@ -1,0 +1,27 @@
+/** The example's network must make the very mistakes that PyTorch makes, and no other. */
+import { classify, Classifier, loadDigits, someImages } from '../../examples/digits/network';
+
+const digits = loadDigits();
+const { images, classes, pytorch } = digits.network;
+const pytorchPredictions = classify(digits.pytorchLogits, classes);
+
+function countCorrect(predictions: readonly number[]): number {
+  return predictions.filter((digit, index) => digit === digits.labels[index]).length;
+}
+
+test("the shipped logits give PyTorch's accuracy", () => {
+  expect(pytorchPredictions).toHaveLength(images);
+  expect(countCorrect(pytorchPredictions)).toBe(pytorch.correct);
+});
+
+test.each([images, 8, 1])('in batches of %i every image is recognised as PyTorch does', async (batch) => {
+  const classifier = await Classifier.create(digits, batch);
+  const predictions: number[] = [];
+  for (let first = 0; first < images; first += batch) {
+    const logits = await classifier.run(someImages(digits, first, batch));
+    predictions.push(...classify(logits.data, classes));
+  }
+  classifier.dispose();
+  expect(predictions).toEqual(pytorchPredictions);
+  expect(countCorrect(predictions)).toBe(pytorch.correct);
+});
