@@ -1,0 +1,99 @@
+/**
+ * How long a convolution of a second or more keeps the event loop waiting: the longest gap of a 1 ms timer from
+ * before the call until after its promise has resolved, and the time until the call returns its promise. Exit code 1
+ * when either is over 5 ms.
+ *
+ * Two controls stand beside it: an idle second, and one with a worker thread that spins, which shows what a second busy
+ * processor costs on this machine without us. Plain JavaScript, because under ts-node the collector walks the TypeScript
+ * compiler's 25 MB heap in the middle of the measurement, which takes 8 to 13 ms.
+ *
+ *     npm run build && node bench/event_loop.mjs
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+
+import { Conv2d, conv2d, devices, Tensor, threads } from 'warpconv';
+
+const LONGEST_GAP_MS = 5;
+const SHORTEST_CONVOLUTION_MS = 1000;
+const ROUNDS = 5;
+/** Much arithmetic for few bytes, so that the outputs themselves give the collector little to do. */
+const [C, H, W, K] = [512, 28, 28, 256];
+const options = { padding: 5, device: 'cpu' };
+
+function randomTensor(dims) {
+  const size = dims.reduce((product, extent) => product * extent, 1);
+  return new Tensor(
+    'float32',
+    Float32Array.from({ length: size }, () => Math.random() - 0.5),
+    dims,
+  );
+}
+
+/** Milliseconds, all of them. */
+async function measure(start) {
+  let [gap, last] = [0, performance.now()];
+  const tick = () => {
+    const now = performance.now();
+    [gap, last] = [Math.max(gap, now - last), now];
+  };
+  const timer = setInterval(tick, 1);
+  const begin = performance.now();
+  const promise = start();
+  const call = performance.now() - begin;
+  await promise;
+  const duration = performance.now() - begin;
+  tick();
+  clearInterval(timer);
+  return { duration, longest: Math.max(gap, call) };
+}
+
+async function besideABusyThread(start) {
+  const worker = new Worker('for (;;);', { eval: true });
+  await sleep(100);
+  const measurement = await measure(start);
+  await worker.terminate();
+  return measurement;
+}
+
+/** A batch that this machine needs more than a second for. */
+async function chooseBatch(weight) {
+  const input = randomTensor([1, C, H, W]);
+  await conv2d(input, weight, options);
+  const { duration } = await measure(() => conv2d(input, weight, options));
+  return Math.ceil((2 * SHORTEST_CONVOLUTION_MS) / duration);
+}
+
+const weight = randomTensor([K, C, 11, 11]);
+const input = randomTensor([await chooseBatch(weight), C, H, W]);
+const plan = await Conv2d.create(weight, { ...options, inputDims: input.dims });
+const rest = () => sleep(1.1 * SHORTEST_CONVOLUTION_MS);
+const measurements = {
+  idle: () => measure(rest),
+  'beside a busy thread': () => besideABusyThread(rest),
+  conv2d: () => measure(() => conv2d(input, weight, options)),
+  'plan.run': () => measure(() => plan.run(input)),
+};
+
+console.log(`${devices()[0].name}, ${threads()} threads of ours, Node.js ${process.version}`);
+console.log(
+  `input ${input.dims.join('x')}, weight ${weight.dims.join('x')}; longest gap of a 1 ms timer in ms`,
+);
+const worst = {};
+// Round 0 is for the just-in-time compiler.
+for (let round = 0; round <= ROUNDS; round++) {
+  const gaps = [];
+  for (const [what, run] of Object.entries(measurements)) {
+    const { duration, longest } = await run();
+    if (duration < SHORTEST_CONVOLUTION_MS) throw new Error(`${what} took less than a second`);
+    if (round > 0) worst[what] = Math.max(worst[what] ?? 0, longest);
+    gaps.push(`${what} ${longest.toFixed(2)}`);
+  }
+  console.log(`round ${round}: ${gaps.join(', ')}`);
+}
+plan.dispose();
+for (const what of ['conv2d', 'plan.run']) {
+  if (worst[what] <= LONGEST_GAP_MS) continue;
+  console.log(`FAILED: ${what} kept the event loop waiting ${worst[what].toFixed(2)} ms`);
+  process.exitCode = 1;
+}
