@@ -1,0 +1,244 @@
+/**
+ * Measures every contender on every layer of the groups it is given, with one number of threads, and sends a message per
+ * layer to the process that started it (bench/run.ts), which has set the rivals' environment.
+ */
+import path from 'node:path';
+
+import { Conv2d, setThreads, Tensor } from 'warpconv';
+
+import { loadLayers, shapesOf, type Layer } from './layers';
+import { convModel } from './rivals/onnx_model';
+
+export interface MeasureRequest {
+  readonly groups: readonly string[];
+  readonly threads: number;
+  readonly quick: boolean;
+}
+
+export type MeasureMessage =
+  | { readonly kind: 'begin'; readonly layers: number; readonly peak: number; readonly missing: string[] }
+  | { readonly kind: 'layer'; readonly layer: Layer; readonly ms: Record<string, number> };
+
+interface Contender {
+  readonly name: string;
+  readonly run: () => unknown;
+  /** The output of the last run */
+  readonly output: () => Float32Array;
+  readonly release: () => unknown;
+}
+
+interface NativeRivals {
+  readonly Prepared: new (
+    name: string,
+    row: readonly number[],
+    weight: Float32Array,
+    threads: number,
+  ) => {
+    run(input: Float32Array, output: Float32Array): void;
+  };
+  fmaPeak(): number;
+}
+
+interface OrtTensor {
+  readonly data: unknown;
+}
+
+/** What is used of onnxruntime-node, which is not among this package's dependencies. */
+interface OnnxRuntime {
+  readonly Tensor: new (type: string, data: Float32Array, dims: number[]) => OrtTensor;
+  readonly InferenceSession: {
+    create(
+      model: Uint8Array,
+      options: object,
+    ): Promise<{
+      run(feeds: Record<string, OrtTensor>): Promise<Record<string, OrtTensor>>;
+      release(): Promise<void>;
+    }>;
+  };
+}
+
+const RIVALS = path.join(__dirname, 'rivals');
+const NATIVE_RIVALS = ['im2col+OpenBLAS', 'oneDNN'];
+
+function loadOptional<T>(what: string, missing: string[]): T | undefined {
+  try {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- found at run time or not at all
+    return require(path.join(RIVALS, what)) as T;
+  } catch (error) {
+    missing.push(`${what}: ${(error as Error).message.split('\n')[0]}`);
+    return undefined;
+  }
+}
+
+function random(dims: readonly number[]): Float32Array {
+  const size = dims.reduce((product, extent) => product * extent, 1);
+  return Float32Array.from({ length: size }, () => Math.random() - 0.5);
+}
+
+class Arena {
+  readonly missing: string[] = [];
+  readonly native = loadOptional<NativeRivals>('build/Release/rivals.node', this.missing);
+  readonly ort = loadOptional<OnnxRuntime>('node_modules/onnxruntime-node', this.missing);
+
+  constructor(private readonly threads: number) {}
+
+  async contenders({ row }: Layer): Promise<Contender[]> {
+    const { inputDims, weightDims } = shapesOf(row);
+    const [input, weight] = [random(inputDims), random(weightDims)];
+    return [
+      ...(await this.ours(row, input, weight)),
+      ...NATIVE_RIVALS.flatMap((name) => this.nativeRival(name, row, input, weight)),
+      ...(await this.onnxRuntime(row, input, weight)),
+    ];
+  }
+
+  private async ours(
+    row: readonly number[],
+    input: Float32Array,
+    weight: Float32Array,
+  ): Promise<Contender[]> {
+    const { inputDims, weightDims } = shapesOf(row);
+    const [, , , , , , sh, sw, ph, pw, dh, dw, groups] = row;
+    const plan = await Conv2d.create(new Tensor('float32', weight, weightDims), {
+      inputDims,
+      stride: [sh!, sw!],
+      padding: [ph!, pw!],
+      dilation: [dh!, dw!],
+      groups: groups!,
+      device: 'cpu',
+    });
+    const image = new Tensor('float32', input, inputDims);
+    const into = plan.runSync(image);
+    let last = into;
+    return [
+      {
+        name: 'warpconv',
+        run: () => plan.runSync(image, { output: into }),
+        output: () => into.data,
+        release: () => undefined,
+      },
+      {
+        name: 'warpconv run()',
+        run: async () => (last = await plan.run(image)),
+        output: () => last.data,
+        release: () => plan.dispose(),
+      },
+    ];
+  }
+
+  private nativeRival(
+    name: string,
+    row: readonly number[],
+    input: Float32Array,
+    weight: Float32Array,
+  ): Contender[] {
+    if (this.native === undefined) return [];
+    try {
+      const rival = new this.native.Prepared(name, row, weight, this.threads);
+      const output = random(shapesOf(row).outputDims);
+      return [{ name, run: () => rival.run(input, output), output: () => output, release: () => undefined }];
+    } catch (error) {
+      const complaint = (error as Error).message;
+      if (!this.missing.includes(complaint)) this.missing.push(complaint);
+      return [];
+    }
+  }
+
+  private async onnxRuntime(
+    row: readonly number[],
+    input: Float32Array,
+    weight: Float32Array,
+  ): Promise<Contender[]> {
+    if (this.ort === undefined) return [];
+    const shapes = shapesOf(row);
+    const [, , , , , , sh, sw, ph, pw, dh, dw, groups] = row;
+    const pads = [ph!, pw!, ph!, pw!];
+    const node = { ...shapes, strides: [sh!, sw!], pads, dilations: [dh!, dw!], group: groups! };
+    const session = await this.ort.InferenceSession.create(convModel(node, weight), {
+      intraOpNumThreads: this.threads,
+      interOpNumThreads: 1,
+      graphOptimizationLevel: 'all',
+    });
+    const feeds = { x: new this.ort.Tensor('float32', input, [...shapes.inputDims]) };
+    let last: OrtTensor | undefined;
+    return [
+      {
+        name: 'onnxruntime-node',
+        run: async () => (last = (await session.run(feeds)).y),
+        output: () => last!.data as Float32Array,
+        release: () => session.release(),
+      },
+    ];
+  }
+}
+
+/** Relative difference in the Euclidean norm; NaN when anything is. */
+function difference(a: Float32Array, b: Float32Array): number {
+  let [squares, norm] = [0, 0];
+  for (let i = 0; i < b.length; i++) {
+    squares += (a[i]! - b[i]!) ** 2;
+    norm += b[i]! ** 2;
+  }
+  return Math.sqrt(squares / norm);
+}
+
+async function verify(contenders: readonly Contender[], layer: Layer): Promise<void> {
+  const reference = contenders[0]!;
+  for (const contender of contenders) {
+    await contender.run();
+    const error = difference(contender.output(), reference.output());
+    if (error <= 1e-5) continue;
+    throw new Error(
+      `${contender.name} differs from ${reference.name} by ${error} on ${layer.model} ${layer.row.join()}`,
+    );
+  }
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1]!;
+}
+
+/** Milliseconds per run: the median over rounds in which every contender has its turn, in a rotating order. */
+async function time(contenders: readonly Contender[], quick: boolean): Promise<Record<string, number>> {
+  const rounds = quick ? 5 : 11;
+  const turn = quick ? 1 : 3;
+  const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
+  for (let round = 0; round < rounds; round++) {
+    for (let i = 0; i < contenders.length; i++) {
+      const { name, run } = contenders[(i + round) % contenders.length]!;
+      const begin = performance.now();
+      let runs = 0;
+      do {
+        await run();
+        runs++;
+      } while (performance.now() - begin < turn);
+      samples.get(name)!.push((performance.now() - begin) / runs);
+    }
+  }
+  return Object.fromEntries([...samples].map(([name, values]) => [name, median(values)]));
+}
+
+async function main({ groups, threads, quick }: MeasureRequest): Promise<void> {
+  const send = (message: MeasureMessage) => process.send!(message);
+  setThreads(threads);
+  const arena = new Arena(threads);
+  const layers = groups.flatMap(loadLayers);
+  (await arena.contenders(layers[0]!)).forEach(({ release }) => release());
+  send({
+    kind: 'begin',
+    layers: layers.length,
+    peak: arena.native?.fmaPeak() ?? NaN,
+    missing: arena.missing,
+  });
+  for (const layer of layers) {
+    const contenders = await arena.contenders(layer);
+    await verify(contenders, layer);
+    send({ kind: 'layer', layer, ms: await time(contenders, quick) });
+    contenders.forEach(({ release }) => release());
+  }
+  process.disconnect();
+}
+
+process.once('message', (request: MeasureRequest) => {
+  void main(request);
+});

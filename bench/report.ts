@@ -1,0 +1,142 @@
+/** From measurements to the Markdown report. */
+import type { CpuInfo } from 'warpconv';
+
+import { isDepthwise, isPointwise, shapesOf, type Layer } from './layers';
+
+export interface LayerResult extends Layer {
+  /** Milliseconds by contender */
+  readonly ms: Readonly<Record<string, number>>;
+}
+
+export interface ThreadsResult {
+  readonly threads: number;
+  /** Of one core */
+  readonly fmaPeakGflops: number;
+  readonly layers: readonly LayerResult[];
+}
+
+export interface BenchResult {
+  readonly date: string;
+  readonly node: string;
+  readonly cpu: CpuInfo;
+  readonly quick: boolean;
+  readonly runs: readonly ThreadsResult[];
+}
+
+/** Each rival, and what of ours it is compared with: the call of the same kind. */
+export const PAIRS = [
+  { rival: 'im2col+OpenBLAS', ours: 'warpconv' },
+  { rival: 'oneDNN', ours: 'warpconv' },
+  { rival: 'onnxruntime-node', ours: 'warpconv run()' },
+] as const;
+
+interface Selection {
+  readonly title: string;
+  readonly takes: (layer: LayerResult) => boolean;
+}
+
+const SELECTIONS: readonly Selection[] = [
+  { title: 'the 393 layers', takes: ({ group }) => group === 'sconv-393' },
+  { title: '– pointwise of them', takes: ({ group, row }) => group === 'sconv-393' && isPointwise(row) },
+  { title: 'mobile networks', takes: ({ group }) => group === 'mobile' },
+  { title: '– depthwise of them', takes: ({ group, row }) => group === 'mobile' && isDepthwise(row) },
+];
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+/** Speed-ups over a rival, one for each time that a model has the layer. */
+export function speedups(layers: readonly LayerResult[], rival: string, ours: string): number[] {
+  return layers
+    .filter(({ ms }) => rival in ms)
+    .flatMap(({ ms, count }) => Array<number>(count).fill(ms[rival]! / ms[ours]!));
+}
+
+function geometricMean(values: readonly number[]): number {
+  return Math.exp(sum(values.map(Math.log)) / values.length);
+}
+
+function compare(layers: readonly LayerResult[], rival: string, ours: string): string {
+  const all = speedups(layers, rival, ours);
+  if (all.length === 0) return '–';
+  const won = all.filter((speedup) => speedup > 1).length / all.length;
+  return `${geometricMean(all).toFixed(2)} ×, ${(100 * won).toFixed(0)} % won`;
+}
+
+function gflops(layers: readonly LayerResult[], contender: string): number {
+  const flop = sum(layers.map(({ row, count }) => 2 * shapesOf(row).multiplyAdds * count));
+  return flop / sum(layers.map(({ ms, count }) => ms[contender]! * count)) / 1e6;
+}
+
+function tableRow(selection: Selection, run: ThreadsResult): string[] {
+  const layers = run.layers.filter(selection.takes);
+  if (layers.length === 0) return [];
+  const rate = gflops(layers, 'warpconv');
+  const share = (100 * rate) / (run.fmaPeakGflops * run.threads);
+  const cells = [
+    selection.title,
+    `${rate.toFixed(0)} GFLOP/s, ${share.toFixed(0)} % of peak`,
+    ...PAIRS.map(({ rival, ours }) => compare(layers, rival, ours)),
+  ];
+  return [`| ${cells.join(' | ')} |`];
+}
+
+function table(run: ThreadsResult): string {
+  return [
+    `### ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
+    '',
+    `FMA peak of one core, in the same run: ${run.fmaPeakGflops.toFixed(0)} GFLOP/s.`,
+    '',
+    `| layers | ours | ${PAIRS.map(({ rival }) => `over ${rival}`).join(' | ')} |`,
+    `| --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...SELECTIONS.flatMap((selection) => tableRow(selection, run)),
+    '',
+  ].join('\n');
+}
+
+function describeLayer({ model, row, count }: LayerResult): string {
+  const [C, H, W, K, R, S, sh, , , , , , groups] = row;
+  const times = count > 1 ? ` (${count} times)` : '';
+  return `${model}: ${C}x${H}x${W}, ${K} filters ${R}x${S}, stride ${sh}, groups ${groups}${times}`;
+}
+
+function losses(run: ThreadsResult): string {
+  const lines = PAIRS.flatMap(({ rival, ours }) =>
+    run.layers
+      .filter(({ ms }) => rival in ms && ms[rival]! < ms[ours]!)
+      .map(
+        (layer) =>
+          `- ${(layer.ms[rival]! / layer.ms[ours]!).toFixed(2)} × ${rival}: ${describeLayer(layer)}, ` +
+          `${layer.ms[ours]!.toFixed(3)} ms`,
+      ),
+  );
+  return [`### Layers lost with ${run.threads} thread${run.threads === 1 ? '' : 's'}`, '', ...lines, ''].join(
+    '\n',
+  );
+}
+
+function scaling(result: BenchResult): string {
+  const [one, two] = [1, 2].map((count) => result.runs.find(({ threads }) => threads === count));
+  if (one === undefined || two === undefined) return '';
+  const layers = (run: ThreadsResult) => run.layers.filter(SELECTIONS[0]!.takes);
+  const ratio = gflops(layers(two), 'warpconv') / gflops(layers(one), 'warpconv');
+  return `Two threads over one, all 393 layers together: ${ratio.toFixed(2)} ×.\n`;
+}
+
+export function renderReport(result: BenchResult, name: string): string {
+  const { cpu, date, node, quick } = result;
+  return [
+    `# ${cpu.name}, ${date}`,
+    '',
+    `${cpu.isa}, ${cpu.cores} processors; Node.js ${node}; one image per layer${quick ? '; quick run' : ''}. ` +
+      'Speed-ups are geometric means over every layer of every model. `runSync` into an output against the native ' +
+      'rivals, `run()` against onnxruntime-node’s `run()`.',
+    '',
+    ...result.runs.map(table),
+    scaling(result),
+    `![speed-ups, sorted](${name}.svg)`,
+    '',
+    ...result.runs.map(losses),
+  ].join('\n');
+}
