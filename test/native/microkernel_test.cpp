@@ -31,25 +31,37 @@ void forEachKernel(Body body) {
 
 }  // namespace
 
-TEST_CASE("multiply is exact for every number of windows, panel width and depth, at any stride of the windows") {
+TEST_CASE("multiply is exact for every number of windows, panel width, step and shape of the view") {
   std::mt19937 random(11);
+  const WindowView shapes[] = {
+      // One element, a packed tile, a pointwise tile, rows of a small and of a large filter.
+      {nullptr, 1, 1, 1, 0, 0, 1, 1},    {nullptr, 1, 1, 64, 0, 0, kPackedWindows, 1},
+      {nullptr, 1, 1, 37, 0, 0, 49, 1},  {nullptr, 5, 3, 3, 200, 40, 1, 1},
+      {nullptr, 2, 7, 5, 700, 90, 3, 1}, {nullptr, 5, 3, 3, 400, 80, 1, 2},
+      {nullptr, 9, 1, 1, 77, 0, 0, 2},
+  };
   forEachKernel([&](const Microkernel& kernel) {
     for (int64_t count = 1; count <= kernel.windows; ++count) {
       for (int64_t width = kernel.lanes; width <= kernel.filters; width += kernel.lanes) {
-        for (int64_t depth : {1, 2, 3, 7, 64, 577}) {
-          const int64_t stride = random() % 2 == 0 ? kPackedWindows : count + 5;
+        for (WindowView view : shapes) {
+          const int64_t depth = view.channels * view.rows * view.taps;
+          const int64_t reach = (view.channels - 1) * view.channelStride + (view.rows - 1) * view.rowStride +
+                                (view.taps - 1) * view.tapStride + (count - 1) * view.step;
           // Exactly as long as it may be read: the sanitizers see one element more.
-          std::vector<float> windows(index((depth - 1) * stride + count));
+          std::vector<float> windows(index(reach + 1));
           std::vector<float> filters(index(depth * width));
           test::fillWithIntegers(windows, random);
           test::fillWithIntegers(filters, random);
           std::vector<float> sums(index(kPackedWindows * kMostFilters), kNaN);
-          kernel.multiply(count, width, depth, windows.data(), stride, filters.data(), sums.data());
+          view.data = windows.data();
+          kernel.multiply(count, width, view, filters.data(), sums.data());
           for (int64_t w = 0; w < count; ++w) {
             for (int64_t f = 0; f < width; ++f) {
               double sum = 0;
               for (int64_t e = 0; e < depth; ++e) {
-                sum += double{windows[index(e * stride + w)]} * double{filters[index(e * width + f)]};
+                const int64_t s = e % view.taps, r = e / view.taps % view.rows, c = e / (view.taps * view.rows);
+                const int64_t at = c * view.channelStride + r * view.rowStride + s * view.tapStride + w * view.step;
+                sum += double{windows[index(at)]} * double{filters[index(e * width + f)]};
               }
               REQUIRE(double{sums[index(w * kMostFilters + f)]} == sum);
             }

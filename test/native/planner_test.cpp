@@ -12,6 +12,7 @@ ConvProblem problem() {
   ConvRequest request;
   request.inputDims = {1, 64, 56, 56};
   request.weightDims = {64, 64, 3, 3};
+  request.padding = {1, 1, 1, 1};
   return makeConvProblem(request).value();
 }
 

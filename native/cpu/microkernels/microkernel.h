@@ -30,6 +30,22 @@ struct WindowTile {
   int64_t channels;
 };
 
+/**
+ * Where the windows of a tile lie: element (c, r, s) of window i at
+ * data[c * channelStride + r * rowStride + s * tapStride + i * step].
+ */
+struct WindowView {
+  const float* data;
+  int64_t channels;
+  int64_t rows;
+  int64_t taps;
+  int64_t channelStride;
+  int64_t rowStride;
+  int64_t tapStride;
+  /** 1 or 2 */
+  int64_t step;
+};
+
 /** What happens to an output once its sum is complete. */
 struct Finish {
   /** One per filter of the tile */
@@ -75,11 +91,10 @@ struct Microkernel {
   /** Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. */
   void (*pack)(const WindowTile& tile, float* dst);
   /**
-   * sums[w][kMostFilters] = sum over e < depth of windows[e * windowStride + w] * filters[e * width + f], where `width`
-   * is the panel's: a multiple of `lanes` up to `filters`.
+   * sums[w][kMostFilters] = the sum over the view's elements e, in their order, of element e of window w times
+   * filters[e * width + f], where `width` is the panel's: a multiple of `lanes` up to `filters`.
    */
-  void (*multiply)(int64_t count, int64_t width, int64_t depth, const float* windows, int64_t windowStride,
-                   const float* filters, float* sums);
+  void (*multiply)(int64_t count, int64_t width, const WindowView& windows, const float* filters, float* sums);
   void (*store)(const OutputTile& tile, const float* sums);
 };
 

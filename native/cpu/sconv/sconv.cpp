@@ -37,8 +37,27 @@ void forEachSet(Range tiles, int64_t count, Body body) {
   }
 }
 
-/** A pointwise convolution at stride 1 reads its windows as they lie. */
-bool needsPacking(const ConvProblem& x) { return x.r * x.s > 1 || x.stride.h * x.stride.w > 1 || x.hasPadding(); }
+/** The rows of the input, padding included, that output rows `outputs` read. */
+Range rowsFor(const ConvProblem& x, Range outputs) {
+  return {outputs.begin * x.stride.h, (outputs.end - 1) * x.stride.h + (x.r - 1) * x.dilation.h + 1};
+}
+
+/** Columns of one padded row that any window reads. */
+int64_t paddedColumns(const ConvProblem& x) { return (x.q - 1) * x.stride.w + (x.s - 1) * x.dilation.w + 1; }
+
+/** Scratch floats that a set of `tiles` adjacent input tiles needs. */
+int64_t workspaceFloats(const ConvProblem& x, const Slicing& cut, int64_t tiles) {
+  switch (cut.presentation) {
+    case Presentation::asTheyLie: return 0;
+    case Presentation::packed: return tiles * cut.channels * x.r * x.s * kPackedWindows;
+    case Presentation::paddedRows: {
+      // A set may begin and end in the middle of an output row.
+      const int64_t outputRows = std::min(x.p, ceilDivide(tiles, cut.tilesPerRow) + 1);
+      return cut.channels * rowsFor(x, {0, outputRows}).size() * paddedColumns(x);
+    }
+  }
+  return 0;
+}
 
 /** Below this a second thread costs more than it brings: about 40 microseconds of one thread's work. */
 constexpr double kLeastParallelMultiplyAdds = 4e6;
@@ -66,7 +85,7 @@ class SlicedConvolution final : public PreparedConvolution {
     helpers.parallelFor(problem_.n * problem_.groups * tasksPerGroup, [&](int64_t task) {
       const int64_t part = task % tasksPerGroup;
       const int64_t group = task / tasksPerGroup;
-      const Range inputs = slice(inputTiles(), part / parts.filters, parts.inputs);
+      const Range inputs = slice(inputTiles(problem_, slicing_), part / parts.filters, parts.inputs);
       const Range filters = slice(panels_.tiles(), part % parts.filters, parts.filters);
       runPart(tensors, {group / problem_.groups, group % problem_.groups}, inputs, filters, context);
     });
@@ -94,18 +113,17 @@ class SlicedConvolution final : public PreparedConvolution {
   struct Part {
     const ConvTensors* tensors;
     GroupOfImage at;
-    float* packed;
+    float* workspace;
     const RunContext* context;
   };
-  /** The windows of one input tile as the micro-kernel reads them: element e of window i lies at data[e * stride + i].
-   */
-  struct Windows {
-    const float* data;
-    int64_t stride;
+  /** A channel set of adjacent input tiles, ready for the micro-kernel. */
+  struct InputBlock {
+    ChannelSet set;
+    Range tiles;
+    /** Of a copy of padded rows: which they are */
+    Range rows;
   };
 
-  int64_t inputTiles() const { return ceilDivide(problem_.p * problem_.q, slicing_.windows); }
-  int64_t tileFloats() const { return slicing_.channels * problem_.r * problem_.s * kPackedWindows; }
   int64_t channelSets() const { return ceilDivide(problem_.groupInputs(), slicing_.channels); }
   ChannelSet channelSet(int64_t index) const {
     const int64_t first = index * slicing_.channels;
@@ -120,16 +138,17 @@ class SlicedConvolution final : public PreparedConvolution {
     if (threads == 1) return {1, 1};
     const int64_t groups = problem_.n * problem_.groups;
     const int64_t parts = ceilDivide(kPartsPerThread * static_cast<int64_t>(threads), groups);
-    if (panels_.tiles() > inputTiles()) return {1, std::min(parts, panels_.tiles())};
-    return {std::min(parts, inputTiles()), 1};
+    const int64_t inputs = inputTiles(problem_, slicing_);
+    if (panels_.tiles() > inputs) return {1, std::min(parts, panels_.tiles())};
+    return {std::min(parts, inputs), 1};
   }
 
   void runPart(const ConvTensors& tensors, const GroupOfImage& at, Range inputs, Range filters,
                const RunContext& context) const {
     const bool inputStationary = slicing_.schedule == Schedule::inputStationary;
-    const int64_t slots = inputStationary ? 1 : std::min(slicing_.k2, inputs.size());
-    AlignedBuffer packed(needsPacking(problem_) ? slots * tileFloats() : 0);
-    const Part part{&tensors, at, packed.data(), &context};
+    const int64_t tiles = inputStationary ? 1 : std::min(slicing_.k2, inputs.size());
+    AlignedBuffer workspace(workspaceFloats(problem_, slicing_, tiles));
+    const Part part{&tensors, at, workspace.data(), &context};
     inputStationary ? runInputStationary(part, inputs, filters) : runWeightStationary(part, inputs, filters);
   }
 
@@ -144,10 +163,8 @@ class SlicedConvolution final : public PreparedConvolution {
         forEachSet(filters, slicing_.k2, [&](Range moving) {
           for (int64_t input = stationary.begin; input < stationary.end; ++input) {
             if (part.context->isCancelled()) return;
-            pack(part, channelSet(c), input, 0);
-            for (int64_t filter = moving.begin; filter < moving.end; ++filter) {
-              multiply(part, channelSet(c), input, filter, 0);
-            }
+            const InputBlock block = prepareInputs(part, channelSet(c), {input, input + 1});
+            for (int64_t filter = moving.begin; filter < moving.end; ++filter) multiply(part, block, input, filter);
           }
         });
       }
@@ -159,23 +176,26 @@ class SlicedConvolution final : public PreparedConvolution {
     forEachSet(filters, slicing_.k3, [&](Range stationary) {
       forEachSet(inputs, slicing_.k2, [&](Range moving) {
         for (int64_t c = 0; c < channelSets(); ++c) {
-          for (int64_t input = moving.begin; input < moving.end; ++input) {
-            pack(part, channelSet(c), input, input - moving.begin);
-          }
+          const InputBlock block = prepareInputs(part, channelSet(c), moving);
           for (int64_t filter = stationary.begin; filter < stationary.end; ++filter) {
             if (part.context->isCancelled()) return;
-            for (int64_t input = moving.begin; input < moving.end; ++input) {
-              multiply(part, channelSet(c), input, filter, input - moving.begin);
-            }
+            for (int64_t input = moving.begin; input < moving.end; ++input) multiply(part, block, input, filter);
           }
         }
       });
     });
   }
 
+  /** Outputs of a tile, counted along the map of P x Q. */
   Range windowsOf(int64_t input) const {
-    const int64_t begin = input * slicing_.windows;
-    return {begin, std::min(begin + slicing_.windows, problem_.p * problem_.q)};
+    const ConvProblem& x = problem_;
+    if (slicing_.tilesPerRow == 0) {
+      const int64_t begin = input * slicing_.windows;
+      return {begin, std::min(begin + slicing_.windows, x.p * x.q)};
+    }
+    const int64_t row = input / slicing_.tilesPerRow * x.q;
+    const int64_t q = input % slicing_.tilesPerRow * slicing_.windows;
+    return {row + q, row + std::min(q + slicing_.windows, x.q)};
   }
 
   const float* mapsOf(const Part& part, const ChannelSet& set) const {
@@ -183,10 +203,22 @@ class SlicedConvolution final : public PreparedConvolution {
     return part.tensors->input + (part.at.n * x.c + part.at.group * x.groupInputs() + set.first) * x.h * x.w;
   }
 
-  /** Packs an input tile into a slot of the workspace, unless it can be read as it lies. */
-  void pack(const Part& part, const ChannelSet& set, int64_t input, int64_t slot) const {
+  InputBlock prepareInputs(const Part& part, const ChannelSet& set, Range tiles) const {
+    InputBlock block{set, tiles, {0, 0}};
+    if (slicing_.presentation == Presentation::packed) {
+      for (int64_t input = tiles.begin; input < tiles.end; ++input) packWindows(part, set, input, input - tiles.begin);
+    } else if (slicing_.presentation == Presentation::paddedRows) {
+      const int64_t last = (tiles.end - 1) / slicing_.tilesPerRow;
+      block.rows = rowsFor(problem_, {tiles.begin / slicing_.tilesPerRow, last + 1});
+      copyRows(part, block);
+    }
+    return block;
+  }
+
+  int64_t packedTileFloats() const { return slicing_.channels * problem_.r * problem_.s * kPackedWindows; }
+
+  void packWindows(const Part& part, const ChannelSet& set, int64_t input, int64_t slot) const {
     const ConvProblem& x = problem_;
-    if (!needsPacking(x)) return;
     std::array<WindowSegment, kPackedWindows> segments;
     size_t count = 0;
     const Range windows = windowsOf(input);
@@ -199,21 +231,62 @@ class SlicedConvolution final : public PreparedConvolution {
       window += length;
     }
     kernel_.pack({&x, segments.data(), static_cast<int64_t>(count), mapsOf(part, set), set.count},
-                 part.packed + slot * tileFloats());
+                 part.workspace + slot * packedTileFloats());
   }
 
-  Windows windowsAt(const Part& part, const ChannelSet& set, int64_t input, int64_t slot) const {
-    if (needsPacking(problem_)) return {part.packed + slot * tileFloats(), kPackedWindows};
-    return {mapsOf(part, set) + windowsOf(input).begin, problem_.h * problem_.w};
-  }
-
-  void multiply(const Part& part, const ChannelSet& set, int64_t input, int64_t filter, int64_t slot) const {
+  /** workspace[c][row][column]: the rows of a block with zeros where they are padding. */
+  void copyRows(const Part& part, const InputBlock& block) const {
     const ConvProblem& x = problem_;
+    const int64_t columns = paddedColumns(x);
+    const int64_t left = std::min(x.padding.left, columns);
+    const int64_t inside = std::clamp<int64_t>(columns - left, 0, x.w);
+    float* to = part.workspace;
+    for (int64_t c = 0; c < block.set.count; ++c) {
+      const float* map = mapsOf(part, block.set) + c * x.h * x.w;
+      for (int64_t row = block.rows.begin; row < block.rows.end; ++row, to += columns) {
+        const int64_t h = row - x.padding.top;
+        if (h < 0 || h >= x.h) {
+          std::fill_n(to, columns, 0.0f);
+          continue;
+        }
+        std::fill_n(to, left, 0.0f);
+        std::copy_n(map + h * x.w, inside, to + left);
+        std::fill(to + left + inside, to + columns, 0.0f);
+      }
+    }
+  }
+
+  WindowView viewOf(const Part& part, const InputBlock& block, int64_t input) const {
+    const ConvProblem& x = problem_;
+    const int64_t channels = block.set.count;
+    if (slicing_.presentation == Presentation::packed) {
+      const float* tile = part.workspace + (input - block.tiles.begin) * packedTileFloats();
+      return {tile, 1, 1, channels * x.r * x.s, 0, 0, kPackedWindows, 1};
+    }
+    const int64_t window = windowsOf(input).begin;
+    if (slicing_.tilesPerRow == 0) return {mapsOf(part, block.set) + window, 1, 1, channels, 0, 0, x.h * x.w, 1};
+    const bool copied = slicing_.presentation == Presentation::paddedRows;
+    const float* rows = copied ? part.workspace : mapsOf(part, block.set);
+    const int64_t columns = copied ? paddedColumns(x) : x.w;
+    const int64_t channel = copied ? block.rows.size() * columns : x.h * x.w;
+    const int64_t row = window / x.q * x.stride.h - block.rows.begin;
+    return {rows + row * columns + window % x.q * x.stride.w,
+            channels,
+            x.r,
+            x.s,
+            channel,
+            x.dilation.h * columns,
+            x.dilation.w,
+            x.stride.w};
+  }
+
+  void multiply(const Part& part, const InputBlock& block, int64_t input, int64_t filter) const {
+    const ConvProblem& x = problem_;
+    const ChannelSet& set = block.set;
     const auto& [n, group] = part.at;
     const Range range = windowsOf(input);
-    const Windows windows = windowsAt(part, set, input, slot);
     alignas(64) float sums[kPackedWindows * kMostFilters];
-    kernel_.multiply(range.size(), panels_.widthOf(filter), set.count * x.r * x.s, windows.data, windows.stride,
+    kernel_.multiply(range.size(), panels_.widthOf(filter), viewOf(part, block, input),
                      panels_.at(group, filter, set.first), sums);
 
     const int64_t k = group * x.groupOutputs() + filter * slicing_.filters;
@@ -252,9 +325,8 @@ Slicing slicingOf(const ConvProblem& problem, const CpuInfo& cpu) {
 }
 
 int64_t workspaceOf(const ConvProblem& problem, const Slicing& slicing) {
-  if (!needsPacking(problem)) return 0;
   const int64_t tiles = slicing.schedule == Schedule::inputStationary ? 1 : slicing.k2;
-  return tiles * slicing.channels * problem.r * problem.s * kPackedWindows * static_cast<int64_t>(sizeof(float));
+  return workspaceFloats(problem, slicing, tiles) * static_cast<int64_t>(sizeof(float));
 }
 
 std::optional<std::string> refusal(const ConvProblem&) { return std::nullopt; }
@@ -267,11 +339,14 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
   const double elements = static_cast<double>(problem.n * problem.p * problem.q * problem.groups) *
                           static_cast<double>(problem.filterSize());
   const auto filters = static_cast<double>(ceilDivide(problem.groupOutputs(), kernel.lanes) * kernel.lanes);
-  const double packing = needsPacking(problem) ? elements / kPackedElementsPerMillisecond : 0;
+  const bool packs = slicing.presentation == Presentation::packed;
+  const double packing = packs ? elements / kPackedElementsPerMillisecond : 0;
   const bool weightStationary = slicing.schedule == Schedule::weightStationary;
   return {.milliseconds = elements * filters / kernel.multiplyAddsPerMillisecond + packing,
           .workspaceBytes = workspaceOf(problem, slicing),
-          .tiles = {{"N_win", slicing.windows},
+          .tiles = {{"packsWindows", slicing.presentation == Presentation::packed ? 1 : 0},
+                    {"copiesRows", slicing.presentation == Presentation::paddedRows ? 1 : 0},
+                    {"N_win", slicing.windows},
                     {"N_f", slicing.filters},
                     {"N_c", slicing.channels},
                     {"K2", slicing.k2},

@@ -13,6 +13,16 @@ struct TileShape {
   int64_t filters;
 };
 
+/** How the micro-kernel finds the elements of a tile's windows. */
+enum class Presentation {
+  /** In the input itself: nothing is copied */
+  asTheyLie,
+  /** In a copy of the rows that a set of tiles needs, padding included; each element is copied once */
+  paddedRows,
+  /** Packed window by window, each element as often as a window has it (SConv, section 6.1) */
+  packed,
+};
+
 /** Which tiles stay in the L1 cache while the others pass by. */
 enum class Schedule { inputStationary, weightStationary };
 
@@ -22,8 +32,14 @@ enum class Schedule { inputStationary, weightStationary };
  * "moving" tiles are the others.
  */
 struct Slicing {
-  /** N_win: windows of one input tile; at most the micro-kernel's, and fewer where that spreads a map more evenly */
+  Presentation presentation;
+  /**
+   * N_win: windows of one input tile; at most the micro-kernel's, and fewer where that spreads a map, or an output row
+   * unless windows are packed, more evenly
+   */
   int64_t windows;
+  /** Input tiles of one output row; 0 where tiles run on over the ends of rows */
+  int64_t tilesPerRow;
   /** N_f */
   int64_t filters;
   /** N_c: input channels of one channel set */
@@ -37,6 +53,9 @@ struct Slicing {
   double cost;
   double otherCost;
 };
+
+/** Input tiles of one group of one image. */
+int64_t inputTiles(const ConvProblem& problem, const Slicing& slicing);
 
 /** A pure function of its arguments: Equations 1 to 14. */
 Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, const CpuCaches& caches);
