@@ -1,12 +1,20 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <system_error>
 
 namespace warpconv {
 namespace {
+
+/**
+ * How long a thread that has just finished looks for more before it sleeps. bench/overhead.ts on a virtual machine of
+ * two cores: a run() after another settles in 70 to 84 microseconds without, in 7 to 13 with 50, and no sooner with
+ * 200.
+ */
+constexpr std::chrono::microseconds kWatch{50};
 
 Status abortedBeforeStart() { return {StatusCode::aborted, "the call was cancelled before it started"}; }
 
@@ -77,7 +85,7 @@ std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
     if (served) queue_.push_back(call);
   }
   if (served) {
-    changed_.notify_all();
+    announce();
   } else {
     call->done_({StatusCode::internal, "the system starts no thread for this process; raise its limit (ulimit -u)"});
   }
@@ -122,7 +130,19 @@ void Executor::publish(const std::shared_ptr<Loop>& loop) {
     startThreads();
     loops_.push_back(loop);
   }
+  announce();
+}
+
+void Executor::announce() {
+  announcements_.fetch_add(1);
   changed_.notify_all();
+}
+
+void Executor::watch() const {
+  const unsigned before = announcements_;
+  const auto until = std::chrono::steady_clock::now() + kWatch;
+  while (announcements_ == before && std::chrono::steady_clock::now() < until) {
+  }
 }
 
 void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
@@ -184,12 +204,16 @@ void Executor::serve(unsigned index) {
     }
     if (loop != nullptr) {
       help(*loop);
+      loop.reset();
+      watch();
       continue;
     }
     Status status = callToStatus([&call] { return call->work_(call->cancellation_); });
     // What the work captured is let go before anybody hears that it has ended.
     call->work_ = nullptr;
     call->done_(std::move(status));
+    call.reset();
+    watch();
   }
 }
 

@@ -68,6 +68,10 @@ class Executor {
 
   void startThreads();
   void serve(unsigned index);
+  /** Says that there is something to do, to sleepers and to watchers. */
+  void announce();
+  /** Waits awake for an announcement, but not for long: waking up a sleeping thread takes longer than many a call. */
+  void watch() const;
   void publish(const std::shared_ptr<Loop>& loop);
   void withdraw(const std::shared_ptr<Loop>& loop);
   static void help(Loop& loop);
@@ -77,6 +81,7 @@ class Executor {
   std::shared_ptr<Loop> joinLoop();
 
   std::atomic<unsigned> wantedThreads_;
+  std::atomic<unsigned> announcements_{0};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Call>> queue_;
