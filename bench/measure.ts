@@ -3,6 +3,7 @@
  * layer to the process that started it (bench/run.ts), which has set the rivals' environment.
  */
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Conv2d, setThreads, Tensor } from 'warpconv';
 
@@ -51,13 +52,18 @@ interface OnnxRuntime {
       model: Uint8Array,
       options: object,
     ): Promise<{
-      run(feeds: Record<string, OrtTensor>): Promise<Record<string, OrtTensor>>;
+      run(
+        feeds: Record<string, OrtTensor>,
+        fetches?: Record<string, OrtTensor>,
+      ): Promise<Record<string, OrtTensor>>;
       release(): Promise<void>;
     }>;
   };
 }
 
 const RIVALS = path.join(__dirname, 'rivals');
+/** Longer than OpenMP's and onnxruntime's threads look for more work. */
+const SPINNING_MS = 10;
 const NATIVE_RIVALS = ['im2col+OpenBLAS', 'oneDNN'];
 
 function loadOptional<T>(what: string, missing: string[]): T | undefined {
@@ -121,6 +127,12 @@ class Arena {
         name: 'warpconv run()',
         run: async () => (last = await plan.run(image)),
         output: () => last.data,
+        release: () => undefined,
+      },
+      {
+        name: 'warpconv run(), own output',
+        run: () => plan.run(image, { output: into }),
+        output: () => into.data,
         release: () => plan.dispose(),
       },
     ];
@@ -161,11 +173,18 @@ class Arena {
     });
     const feeds = { x: new this.ort.Tensor('float32', input, [...shapes.inputDims]) };
     let last: OrtTensor | undefined;
+    const into = new this.ort.Tensor('float32', random(shapes.outputDims), [...shapes.outputDims]);
     return [
       {
         name: 'onnxruntime-node',
         run: async () => (last = (await session.run(feeds)).y),
         output: () => last!.data as Float32Array,
+        release: () => undefined,
+      },
+      {
+        name: 'onnxruntime-node, own output',
+        run: () => session.run(feeds, { y: into }),
+        output: () => into.data as Float32Array,
         release: () => session.release(),
       },
     ];
@@ -198,14 +217,24 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[values.length >> 1]!;
 }
 
-/** Milliseconds per run: the median over rounds in which every contender has its turn, in a rotating order. */
-async function time(contenders: readonly Contender[], quick: boolean): Promise<Record<string, number>> {
-  const rounds = quick ? 5 : 11;
+/**
+ * Milliseconds per run: the median over rounds in which every contender has its turn, in a rotating order. A turn begins
+ * with a run that is not timed, so that nobody pays for the caches that the one before left behind; and with several
+ * threads after a pause, in which the spinning threads of the one before go to sleep.
+ */
+async function time(
+  contenders: readonly Contender[],
+  threads: number,
+  quick: boolean,
+): Promise<Record<string, number>> {
+  const rounds = quick ? 3 : 9;
   const turn = quick ? 1 : 3;
   const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
   for (let round = 0; round < rounds; round++) {
     for (let i = 0; i < contenders.length; i++) {
       const { name, run } = contenders[(i + round) % contenders.length]!;
+      if (threads > 1) await sleep(SPINNING_MS);
+      await run();
       const begin = performance.now();
       let runs = 0;
       do {
@@ -233,7 +262,7 @@ async function main({ groups, threads, quick }: MeasureRequest): Promise<void> {
   for (const layer of layers) {
     const contenders = await arena.contenders(layer);
     await verify(contenders, layer);
-    send({ kind: 'layer', layer, ms: await time(contenders, quick) });
+    send({ kind: 'layer', layer, ms: await time(contenders, threads, quick) });
     contenders.forEach(({ release }) => release());
   }
   process.disconnect();

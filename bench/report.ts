@@ -28,6 +28,7 @@ export const PAIRS = [
   { rival: 'im2col+OpenBLAS', ours: 'warpconv' },
   { rival: 'oneDNN', ours: 'warpconv' },
   { rival: 'onnxruntime-node', ours: 'warpconv run()' },
+  { rival: 'onnxruntime-node, own output', ours: 'warpconv run(), own output' },
 ] as const;
 
 interface Selection {
@@ -131,7 +132,7 @@ export function renderReport(result: BenchResult, name: string): string {
     '',
     `${cpu.isa}, ${cpu.cores} processors; Node.js ${node}; one image per layer${quick ? '; quick run' : ''}. ` +
       'Speed-ups are geometric means over every layer of every model. `runSync` into an output against the native ' +
-      'rivals, `run()` against onnxruntime-node’s `run()`.',
+      'rivals, `run()` against onnxruntime-node’s `run()`: into a new output each time, and into one that the caller owns.',
     '',
     ...result.runs.map(table),
     scaling(result),
