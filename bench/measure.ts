@@ -62,8 +62,8 @@ interface OnnxRuntime {
 }
 
 const RIVALS = path.join(__dirname, 'rivals');
-/** Longer than OpenMP's and onnxruntime's threads look for more work. */
-const SPINNING_MS = 10;
+/** Longer than the threads of OpenBLAS, OpenMP and onnxruntime look for more work. */
+const SPINNING_MS = 60;
 const NATIVE_RIVALS = ['im2col+OpenBLAS', 'oneDNN'];
 
 function loadOptional<T>(what: string, missing: string[]): T | undefined {
@@ -227,7 +227,7 @@ async function time(
   threads: number,
   quick: boolean,
 ): Promise<Record<string, number>> {
-  const rounds = quick ? 3 : 9;
+  const rounds = quick || threads > 1 ? 3 : 9;
   const turn = quick ? 1 : 3;
   const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
   for (let round = 0; round < rounds; round++) {

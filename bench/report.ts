@@ -103,18 +103,20 @@ function describeLayer({ model, row, count }: LayerResult): string {
 }
 
 function losses(run: ThreadsResult): string {
-  const lines = PAIRS.flatMap(({ rival, ours }) =>
-    run.layers
-      .filter(({ ms }) => rival in ms && ms[rival]! < ms[ours]!)
-      .map(
-        (layer) =>
-          `- ${(layer.ms[rival]! / layer.ms[ours]!).toFixed(2)} × ${rival}: ${describeLayer(layer)}, ` +
-          `${layer.ms[ours]!.toFixed(3)} ms`,
-      ),
-  );
-  return [`### Layers lost with ${run.threads} thread${run.threads === 1 ? '' : 's'}`, '', ...lines, ''].join(
-    '\n',
-  );
+  const ratios = ({ ms }: LayerResult) => PAIRS.map(({ rival, ours }) => ms[rival]! / ms[ours]!);
+  const lost = run.layers.filter((layer) => ratios(layer).some((ratio) => ratio < 1));
+  const rows = lost.map((layer) => {
+    const cells = ratios(layer).map((ratio) => (ratio < 1 ? `**${ratio.toFixed(2)}**` : ratio.toFixed(2)));
+    return `| ${describeLayer(layer)} | ${layer.ms.warpconv!.toFixed(3)} | ${cells.join(' | ')} |`;
+  });
+  return [
+    `### Layers lost to a rival with ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
+    '',
+    `| layer | ours, ms | ${PAIRS.map(({ rival }) => `over ${rival}`).join(' | ')} |`,
+    `| --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...rows,
+    '',
+  ].join('\n');
 }
 
 function scaling(result: BenchResult): string {

@@ -49,9 +49,9 @@ Napi::Function PlanObject::define(Napi::Env env) {
 
 PlanObject::PlanObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<PlanObject>(info) {
   const Napi::Env env = info.Env();
-  Specification spec = toSpecification(info[0]);
-  plan_ =
-      std::make_shared<const Plan>(valueOrThrow(env, makePlan(spec.problem, spec.activation, spec.request, cpuInfo())));
+  const Specification spec = toSpecification(info[0]);
+  const CpuInfo cpu = valueOrThrow(env, usableCpu());
+  plan_ = std::make_shared<const Plan>(valueOrThrow(env, makePlan(spec.problem, spec.activation, spec.request, cpu)));
 }
 
 PlanObject::~PlanObject() { release(Env()); }
