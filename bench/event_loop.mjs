@@ -61,7 +61,7 @@ async function chooseBatch(weight) {
   const input = randomTensor([1, C, H, W]);
   await conv2d(input, weight, options);
   const { duration } = await measure(() => conv2d(input, weight, options));
-  return Math.ceil((2 * SHORTEST_CONVOLUTION_MS) / duration);
+  return Math.ceil((3 * SHORTEST_CONVOLUTION_MS) / duration);
 }
 
 const weight = randomTensor([K, C, 11, 11]);
