@@ -4,7 +4,7 @@
  *
  *     npx ts-node bench/algorithms.ts
  */
-import { algorithms, Conv2d, devices, Tensor, type AlgorithmName } from 'warpconv';
+import { algorithms, Conv2d, devices, setThreads, Tensor, type AlgorithmName } from 'warpconv';
 
 interface Layer {
   readonly name: string;
@@ -52,6 +52,7 @@ async function measure(layer: Layer, algorithm: AlgorithmName): Promise<number> 
 
 async function main(): Promise<void> {
   const cpu = devices()[0]!;
+  setThreads(1);
   console.log(`${cpu.name}, median of ${REPEATS} runs in one thread`);
   for (const layer of LAYERS) {
     const { inputDims, weightDims, padding, groups } = layer;
