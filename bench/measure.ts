@@ -3,7 +3,6 @@
  * layer to the process that started it (bench/run.ts), which has set the rivals' environment.
  */
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Conv2d, setThreads, Tensor } from 'warpconv';
 
@@ -14,6 +13,8 @@ export interface MeasureRequest {
   readonly groups: readonly string[];
   readonly threads: number;
   readonly quick: boolean;
+  /** Contenders to time, by the beginning of their names: all at once, interleaved */
+  readonly contenders: readonly string[];
 }
 
 export type MeasureMessage =
@@ -62,8 +63,6 @@ interface OnnxRuntime {
 }
 
 const RIVALS = path.join(__dirname, 'rivals');
-/** Longer than the threads of OpenBLAS, OpenMP and onnxruntime look for more work. */
-const SPINNING_MS = 60;
 const NATIVE_RIVALS = ['im2col+OpenBLAS', 'oneDNN'];
 
 function loadOptional<T>(what: string, missing: string[]): T | undefined {
@@ -86,7 +85,14 @@ class Arena {
   readonly native = loadOptional<NativeRivals>('build/Release/rivals.node', this.missing);
   readonly ort = loadOptional<OnnxRuntime>('node_modules/onnxruntime-node', this.missing);
 
-  constructor(private readonly threads: number) {}
+  constructor(
+    private readonly threads: number,
+    private readonly wanted: readonly string[],
+  ) {}
+
+  private wants(name: string): boolean {
+    return this.wanted.some((beginning) => name.startsWith(beginning));
+  }
 
   async contenders({ row }: Layer): Promise<Contender[]> {
     const { inputDims, weightDims } = shapesOf(row);
@@ -144,7 +150,7 @@ class Arena {
     input: Float32Array,
     weight: Float32Array,
   ): Contender[] {
-    if (this.native === undefined) return [];
+    if (this.native === undefined || !this.wants(name)) return [];
     try {
       const rival = new this.native.Prepared(name, row, weight, this.threads);
       const output = random(shapesOf(row).outputDims);
@@ -161,7 +167,7 @@ class Arena {
     input: Float32Array,
     weight: Float32Array,
   ): Promise<Contender[]> {
-    if (this.ort === undefined) return [];
+    if (this.ort === undefined || !this.wants('onnxruntime-node')) return [];
     const shapes = shapesOf(row);
     const [, , , , , , sh, sw, ph, pw, dh, dw, groups] = row;
     const pads = [ph!, pw!, ph!, pw!];
@@ -219,21 +225,15 @@ function median(values: readonly number[]): number {
 
 /**
  * Milliseconds per run: the median over rounds in which every contender has its turn, in a rotating order. A turn begins
- * with a run that is not timed, so that nobody pays for the caches that the one before left behind; and with several
- * threads after a pause, in which the spinning threads of the one before go to sleep.
+ * with a run that is not timed, so that nobody pays for the caches that the one before left behind.
  */
-async function time(
-  contenders: readonly Contender[],
-  threads: number,
-  quick: boolean,
-): Promise<Record<string, number>> {
-  const rounds = quick || threads > 1 ? 3 : 9;
+async function time(contenders: readonly Contender[], quick: boolean): Promise<Record<string, number>> {
+  const rounds = quick ? 3 : 9;
   const turn = quick ? 1 : 3;
   const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
   for (let round = 0; round < rounds; round++) {
     for (let i = 0; i < contenders.length; i++) {
       const { name, run } = contenders[(i + round) % contenders.length]!;
-      if (threads > 1) await sleep(SPINNING_MS);
       await run();
       const begin = performance.now();
       let runs = 0;
@@ -247,10 +247,12 @@ async function time(
   return Object.fromEntries([...samples].map(([name, values]) => [name, median(values)]));
 }
 
-async function main({ groups, threads, quick }: MeasureRequest): Promise<void> {
+async function main(request: MeasureRequest): Promise<void> {
+  const { groups, threads, quick } = request;
   const send = (message: MeasureMessage) => process.send!(message);
   setThreads(threads);
-  const arena = new Arena(threads);
+  const arena = new Arena(threads, request.contenders);
+  const timed = ({ name }: Contender) => request.contenders.some((beginning) => name.startsWith(beginning));
   const layers = groups.flatMap(loadLayers);
   (await arena.contenders(layers[0]!)).forEach(({ release }) => release());
   send({
@@ -262,7 +264,7 @@ async function main({ groups, threads, quick }: MeasureRequest): Promise<void> {
   for (const layer of layers) {
     const contenders = await arena.contenders(layer);
     await verify(contenders, layer);
-    send({ kind: 'layer', layer, ms: await time(contenders, threads, quick) });
+    send({ kind: 'layer', layer, ms: await time(contenders.filter(timed), quick) });
     contenders.forEach(({ release }) => release());
   }
   process.disconnect();

@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: ours against im2col + OpenBLAS, oneDNN and onnxruntime-node, in one process per number of threads,
- * interleaved on every layer. Results are checked before they are timed. Writes bench/results/<machine>-<date>.json, the
+ * `npm run bench`: ours against im2col + OpenBLAS, oneDNN and onnxruntime-node, interleaved on every layer with one thread
+ * and one after the other with several. Results are checked before they are timed. Writes bench/results/<machine>-<date>.json, the
  * report beside it and the plot of all speed-ups.
  *
  *     npm run bench -- [--group sconv-393] [--threads 1] [--quick]
@@ -90,6 +90,23 @@ function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> 
   });
 }
 
+const CONTENDERS = ['warpconv', 'im2col+OpenBLAS', 'oneDNN', 'onnxruntime-node'];
+
+/**
+ * One thread: all contenders in one process, interleaved. Several: a process for each, because the threads of OpenBLAS,
+ * OpenMP and onnxruntime spin for long after a call and would take the processors from whoever is next.
+ */
+async function measureAll(cpu: CpuInfo, request: Omit<MeasureRequest, 'contenders'>): Promise<ThreadsResult> {
+  const processes = request.threads === 1 ? [CONTENDERS] : CONTENDERS.map((contender) => [contender]);
+  const results: ThreadsResult[] = [];
+  for (const contenders of processes) results.push(await measure(cpu, { ...request, contenders }));
+  const layers = results[0]!.layers.map((layer, index) => ({
+    ...layer,
+    ms: Object.assign({}, ...results.map((result) => result.layers[index]!.ms)) as Record<string, number>,
+  }));
+  return { ...results[0]!, layers };
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -103,7 +120,7 @@ async function main(): Promise<void> {
   const counts = values.threads.map(Number).filter((threads) => threads <= cpu.cores);
   const runs: ThreadsResult[] = [];
   for (const threads of counts) {
-    runs.push(await measure(cpu, { groups: values.group, threads, quick: values.quick }));
+    runs.push(await measureAll(cpu, { groups: values.group, threads, quick: values.quick }));
   }
   const date = new Date().toISOString().slice(0, 10);
   const result: BenchResult = { date, node: process.version, cpu, quick: values.quick, runs };
