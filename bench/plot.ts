@@ -20,7 +20,7 @@ export async function plotSpeedups(result: BenchResult): Promise<string> {
   ])) as [Vega, VegaLite];
   const values = result.runs
     .filter(({ threads }) => threads === 1)
-    .flatMap(({ layers }) => PAIRS.flatMap(({ rival, ours }) => curve(layers, rival, ours)));
+    .flatMap(({ layers }) => PAIRS.flatMap(({ title, rival, ours }) => curve(layers, title, rival, ours)));
   const spec = {
     width: 640,
     height: 320,
@@ -41,9 +41,9 @@ export async function plotSpeedups(result: BenchResult): Promise<string> {
   return new vega.View(vega.parse(lite.compile(spec).spec), { renderer: 'none' }).toSVG();
 }
 
-function curve(layers: BenchResult['runs'][number]['layers'], rival: string, ours: string) {
+function curve(layers: BenchResult['runs'][number]['layers'], title: string, rival: string, ours: string) {
   const measured = layers.filter(({ group }) => group === 'sconv-393');
   return speedups(measured, rival, ours)
     .sort((a, b) => a - b)
-    .map((speedup, layer) => ({ rival, layer, speedup }));
+    .map((speedup, layer) => ({ rival: title, layer, speedup }));
 }

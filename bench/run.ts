@@ -4,9 +4,10 @@
  * report beside it and the plot of all speed-ups.
  *
  *     npm run bench -- [--group sconv-393] [--threads 1] [--quick]
+ *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew
  */
 import { spawnSync, fork } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -113,9 +114,16 @@ async function main(): Promise<void> {
       group: { type: 'string', multiple: true, default: [...GROUPS] },
       threads: { type: 'string', multiple: true, default: ['1', '2'] },
       quick: { type: 'boolean', default: false },
+      report: { type: 'string' },
     },
   });
   installRivals();
+  if (values.report !== undefined) {
+    return write(
+      path.parse(values.report).name,
+      JSON.parse(readFileSync(values.report, 'utf8')) as BenchResult,
+    );
+  }
   const cpu = devices()[0] as CpuInfo;
   const counts = values.threads.map(Number).filter((threads) => threads <= cpu.cores);
   const runs: ThreadsResult[] = [];
