@@ -4,7 +4,9 @@
  *
  *     npx ts-node bench/algorithms.ts
  */
-import { algorithms, Conv2d, devices, setThreads, Tensor, type AlgorithmName } from 'warpconv';
+import { algorithms, Conv2d, setThreads, type AlgorithmName } from '../lib';
+
+import { describeMachine, randomTensor } from './machine';
 
 interface Layer {
   readonly name: string;
@@ -22,24 +24,15 @@ const LAYERS: readonly Layer[] = [
 ];
 const REPEATS = 5;
 
-function random(dims: readonly number[]): Tensor<'float32'> {
-  const size = dims.reduce((product, extent) => product * extent, 1);
-  return new Tensor(
-    'float32',
-    Float32Array.from({ length: size }, () => Math.random() - 0.5),
-    dims,
-  );
-}
-
 function median(values: number[]): number {
   return values.sort((a, b) => a - b)[values.length >> 1]!;
 }
 
 async function measure(layer: Layer, algorithm: AlgorithmName): Promise<number> {
   const { inputDims, weightDims, padding, groups } = layer;
-  const weight = random(weightDims);
+  const weight = randomTensor(weightDims);
   const plan = await Conv2d.create(weight, { inputDims, padding, groups, algorithm, device: 'cpu' });
-  const input = random(inputDims);
+  const input = randomTensor(inputDims);
   const output = plan.runSync(input);
   const times = Array.from({ length: REPEATS }, () => {
     const start = performance.now();
@@ -51,9 +44,8 @@ async function measure(layer: Layer, algorithm: AlgorithmName): Promise<number> 
 }
 
 async function main(): Promise<void> {
-  const cpu = devices()[0]!;
   setThreads(1);
-  console.log(`${cpu.name}, median of ${REPEATS} runs in one thread`);
+  console.log(`${describeMachine()}; median of ${REPEATS} runs in one thread`);
   for (const layer of LAYERS) {
     const { inputDims, weightDims, padding, groups } = layer;
     for (const { algorithm, predictedMilliseconds } of algorithms(

@@ -74,7 +74,8 @@ function isRunning(pid) {
   }
 }
 
-function readIfPresent(file) {
+/** A file's text, or undefined where there is no such file. */
+export function readIfPresent(file) {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import os from 'node:os';
 import path from 'node:path';
 
-import { withLock } from './lock.mjs';
+import { readIfPresent, withLock } from './lock.mjs';
 import { nodeComplaints, toolComplaints, which } from './prerequisites.mjs';
 import { ROOT } from './root.mjs';
 import { excerpt, run } from './run.mjs';
@@ -161,15 +161,6 @@ function hashOf(...roots) {
 function filesUnder(root) {
   if (!statSync(inRoot(root)).isDirectory()) return [root];
   return readdirSync(inRoot(root)).flatMap((name) => filesUnder(`${root}/${name}`));
-}
-
-function readIfPresent(file) {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 class SetupFailure extends Error {}
