@@ -80,6 +80,18 @@ TEST_CASE("the instruction sets are capped by name, and never widened") {
   CHECK(misspelt.status().message().find("WARPCONV_ISA") != std::string::npos);
 }
 
+TEST_CASE("a window that is spread far over padding asks for no more workspace than its elements") {
+  ConvRequest request;
+  request.inputDims = {1, 4, 1, 20};
+  request.weightDims = {4, 4, 2, 1};
+  request.dilation = {1'000'000'000, 1};
+  request.padding = {1'000'000'000, 0, 0, 0};
+  const ConvProblem sparse = makeConvProblem(request).value();
+  for (const Candidate& candidate : listCandidates(sparse, {}, cpu())) {
+    CHECK(candidate.estimate.workspaceBytes < 1 << 20);
+  }
+}
+
 TEST_CASE("names of other devices and names that do not exist are told apart") {
   CHECK(plan("im2win").status().code() == StatusCode::unsupported);
   CHECK(plan("shuffle").status().code() == StatusCode::unsupported);

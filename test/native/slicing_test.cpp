@@ -71,6 +71,12 @@ TEST_CASE("windows are read by rows where the rows are long enough, and packed e
   CHECK(sliceConvolution(makeConvProblem(request).value(), kTile, kCaches).presentation == Presentation::asTheyLie);
   request.stride = {2, 2};
   CHECK(sliceConvolution(makeConvProblem(request).value(), kTile, kCaches).presentation == Presentation::asTheyLie);
+  request.dilation = {9, 9};
+  CHECK(sliceConvolution(makeConvProblem(request).value(), kTile, kCaches).presentation == Presentation::asTheyLie);
+  request.padding = {1, 1, 1, 1};
+  CHECK(sliceConvolution(makeConvProblem(request).value(), kTile, kCaches).presentation == Presentation::packed);
+  request.dilation = {1, 1};
+  CHECK(sliceConvolution(makeConvProblem(request).value(), kTile, kCaches).presentation == Presentation::paddedRows);
   request.stride = {3, 3};
   CHECK(sliceConvolution(makeConvProblem(request).value(), kTile, kCaches).presentation == Presentation::packed);
 }

@@ -62,10 +62,16 @@ constexpr int64_t kLeastRowWindows = 6;
 /** One pointwise convolution is a matrix product whose rows end nowhere. */
 bool isFlat(const ConvProblem& x) { return x.r * x.s == 1 && x.stride.h * x.stride.w == 1 && !x.hasPadding(); }
 
+/** Copied rows hold what lies between the elements of a window, too: no more than this for each element it has. */
+constexpr int64_t kMostSparse = 4;
+
+bool isSparse(const ConvProblem& x) { return std::max({x.stride.h, x.dilation.h, x.dilation.w}) > kMostSparse; }
+
 void cutWindows(const ConvProblem& x, const TileShape& tile, Slicing& cut) {
   const int64_t perRow = ceilDivide(x.q, tile.windows);
   const int64_t rowWindows = ceilDivide(x.q, perRow);
-  const bool byRows = !isFlat(x) && x.stride.w <= 2 && rowWindows >= std::min(kLeastRowWindows, tile.windows);
+  const bool byRows = !(x.hasPadding() && isSparse(x)) && !isFlat(x) && x.stride.w <= 2 &&
+                      rowWindows >= std::min(kLeastRowWindows, tile.windows);
   if (byRows) {
     cut.presentation = x.hasPadding() ? Presentation::paddedRows : Presentation::asTheyLie;
     cut.windows = rowWindows;
