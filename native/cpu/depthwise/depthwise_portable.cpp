@@ -49,8 +49,9 @@ void convolve(const DepthwiseMap& map) {
 
 }  // namespace
 
+// 4.5e6: 9 GFLOP/s in the 3 x 3 layers at stride 1 of MobileNetV2 on one Zen 5 core, compiled for SSE2.
 extern const DepthwiseKernel kDepthwisePortable;
 const DepthwiseKernel kDepthwisePortable{"f32_depthwise_portable", Isa::portable, std::numeric_limits<int64_t>::max(),
-                                         3e6, convolve};
+                                         4.5e6, convolve};
 
 }  // namespace warpconv
