@@ -1,7 +1,10 @@
 #include "cpu/convolution.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/depthwise/depthwise.h"
 #include "memory/aligned_buffer.h"
 #include "support/reference.h"
 
@@ -74,6 +78,57 @@ void fill(test::Tensors& tensors, std::mt19937& random, void (*with)(std::vector
   for (auto* values : {&tensors.input, &tensors.weight, &tensors.bias, &tensors.residual}) with(*values, random);
 }
 
+/** Floats that begin or end where the readable memory does, so that touching a neighbour ends the program. */
+class GuardedFloats {
+ public:
+  GuardedFloats(const std::vector<float>& values, bool atEnd) : page_(size(sysconf(_SC_PAGESIZE))) {
+    const size_t bytes = values.size() * sizeof(float);
+    inside_ = (bytes + page_ - 1) / page_ * page_;
+    memory_ = static_cast<char*>(
+        mmap(nullptr, inside_ + 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(static_cast<void*>(memory_) != MAP_FAILED);
+    REQUIRE(mprotect(memory_, page_, PROT_NONE) == 0);
+    REQUIRE(mprotect(memory_ + page_ + inside_, page_, PROT_NONE) == 0);
+    data_ = reinterpret_cast<float*>(memory_ + page_ + (atEnd ? inside_ - bytes : 0));
+    std::copy(values.begin(), values.end(), data_);
+  }
+  GuardedFloats(const GuardedFloats&) = delete;
+  GuardedFloats& operator=(const GuardedFloats&) = delete;
+  ~GuardedFloats() { munmap(memory_, inside_ + 2 * page_); }
+
+  float* data() const { return data_; }
+
+ private:
+  const size_t page_;
+  size_t inside_ = 0;
+  char* memory_ = nullptr;
+  float* data_ = nullptr;
+};
+
+/** Depthwise with every instruction set, on integers between guards, against the reference clamped by `activation`. */
+void checkBetweenGuards(const ConvRequest& request, const ConvProblem& problem, const Activation& activation,
+                        std::mt19937& random) {
+  test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
+  fill(tensors, random, test::fillWithIntegers);
+  const test::Reference exact = referenceOf(request, problem, tensors);
+  const bool isClip = activation.kind == ActivationKind::clip;
+  for (const CpuInfo& cpu : cpusToTest()) {
+    const auto prepared = kDepthwise.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu);
+    for (const bool atEnd : {false, true}) {
+      INFO(describe(problem) << ", ISA level " << static_cast<int>(cpu.isaLevel) << ", at end " << atEnd);
+      const GuardedFloats input(tensors.input, atEnd);
+      const GuardedFloats residual(tensors.residual, atEnd);
+      const GuardedFloats output(std::vector<float>(size(problem.outputSize()), kNaN), atEnd);
+      const float* added = tensors.residual.empty() ? nullptr : residual.data();
+      REQUIRE(prepared->run({input.data(), added, output.data()}, {}).isOk());
+      for (size_t i = 0; i < exact.output.size(); ++i) {
+        const double clamped = std::clamp(exact.output[i], double{activation.first}, double{activation.second});
+        REQUIRE(double{output.data()[i]} == (isClip ? clamped : exact.output[i]));
+      }
+    }
+  }
+}
+
 unsigned fuzzSeed() {
   const char* given = std::getenv("WARPCONV_FUZZ_SEED");
   return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
@@ -103,6 +158,35 @@ TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within th
         REQUIRE(std::abs(double{reals[i]} - real.output[i]) <= 4e-6 * real.bound[i]);
       }
     });
+  }
+}
+
+TEST_CASE("depthwise around the width of every vector: integers exactly, and nothing beside the tensors is touched") {
+  const unsigned seed = fuzzSeed();
+  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
+  std::mt19937 random(seed);
+  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); };
+  const Activation none{};
+  const std::vector<double> bounds{-20.0, 30.0};
+  const Activation clip = makeActivation("clip", bounds).value();
+  for (const auto& [R, S] : {std::pair{3, 3}, {5, 5}, {3, 5}, {1, 3}, {2, 16}, {2, 17}}) {
+    for (const auto& [strideH, strideW] : {std::pair{1, 1}, {2, 2}, {1, 2}, {2, 1}, {3, 3}}) {
+      for (int64_t width = 1; width <= 40; ++width) {
+        ConvRequest request;
+        const int64_t channels = 1 + upTo(4);
+        const int64_t multiplier = 1 + upTo(3) / 3;
+        const int64_t dilation = 1 + upTo(3) / 3;
+        request.inputDims = {1 + upTo(1), channels, 1 + upTo(8), width};
+        request.weightDims = {channels * multiplier, 1, R, S};
+        request.groups = channels;
+        request.stride = {strideH, strideW};
+        request.dilation = {dilation, dilation};
+        request.padding = {upTo(2), upTo(2), upTo(2), upTo(2)};
+        const Result<ConvProblem> made = makeConvProblem(request);
+        if (!made.isOk()) continue;  // a filter larger than the padded input
+        checkBetweenGuards(request, made.value(), random() % 2 == 0 ? none : clip, random);
+      }
+    }
   }
 }
 
@@ -236,10 +320,11 @@ TEST_CASE("any number of threads, and runs that overlap, give bitwise the same o
     request.groups = groups;
     return makeConvProblem(request).value();
   };
-  // More windows than filters, more filters than windows, groups, depthwise.
+  // More windows than filters, more filters than windows, groups, depthwise of wide maps and of pairs of narrow ones.
   for (const ConvProblem& problem :
        {problemOf({2, 32, 40, 40}, {48, 32, 3, 3}, 1), problemOf({1, 64, 7, 7}, {300, 64, 3, 3}, 1),
-        problemOf({1, 32, 30, 30}, {96, 8, 3, 3}, 4), problemOf({1, 64, 50, 50}, {64, 1, 3, 3}, 64)}) {
+        problemOf({1, 32, 30, 30}, {96, 8, 3, 3}, 4), problemOf({1, 64, 50, 50}, {64, 1, 3, 3}, 64),
+        problemOf({3, 1255, 7, 7}, {1255, 1, 3, 3}, 1255)}) {
     test::Tensors tensors = tensorsFor(problem, true, false);
     fill(tensors, random, test::fillWithReals);
     forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {

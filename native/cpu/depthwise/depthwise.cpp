@@ -10,6 +10,7 @@ namespace warpconv {
 
 extern const DepthwiseKernel kDepthwisePortable;
 #if defined(WARPCONV_X86_KERNELS)
+extern const DepthwiseKernel kDepthwiseAvx2;
 extern const DepthwiseKernel kDepthwiseAvx512;
 #endif
 
@@ -17,21 +18,24 @@ std::span<const DepthwiseKernel* const> depthwiseKernels() {
   static constexpr const DepthwiseKernel* kAll[] = {
     &kDepthwisePortable,
 #if defined(WARPCONV_X86_KERNELS)
+    &kDepthwiseAvx2,
     &kDepthwiseAvx512,
 #endif
   };
   return kAll;
 }
 
+bool takesStrips(const ConvProblem& problem) { return problem.s <= kMostStripColumns && problem.stride.w <= 2; }
+
 namespace {
 
-/** Below this a second thread costs more than it brings. */
-constexpr double kLeastParallelMultiplyAdds = 5e5;
+/** Work of one thread below which a second one costs more than it brings; the time is sconv's. */
+constexpr double kLeastParallelMilliseconds = 0.04;
 
 const DepthwiseKernel& chooseKernel(const ConvProblem& problem, const CpuInfo& cpu) {
   const DepthwiseKernel* best = depthwiseKernels().front();
   for (const DepthwiseKernel* kernel : depthwiseKernels()) {
-    const bool takes = kernel->isa == Isa::portable || (problem.s <= kernel->mostColumns && problem.stride.w <= 2);
+    const bool takes = kernel->isa == Isa::portable || takesStrips(problem);
     if (takes && kernel->isa <= cpu.isaLevel) best = kernel;
   }
   return *best;
@@ -41,20 +45,25 @@ class DepthwiseConvolution final : public PreparedConvolution {
  public:
   DepthwiseConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
                        const DepthwiseKernel& kernel)
-      : problem_(problem), activation_(activation), kernel_(kernel), weight_(problem.weightSize()), bias_(problem.k) {
+      : problem_(problem),
+        activation_(activation),
+        kernel_(kernel),
+        pairs_(problem.groupOutputs() == 1 && kernel.takesPairs != nullptr && kernel.takesPairs(problem)),
+        weight_(problem.weightSize()),
+        bias_(problem.k) {
     std::copy_n(weights.weight, problem.weightSize(), weight_.data());
     copyBias(problem, weights, bias_.data());
   }
 
   Status run(const ConvTensors& tensors, const RunContext& context) const override {
     const ConvProblem& x = problem_;
-    const bool parallel = x.multiplyAdds() >= kLeastParallelMultiplyAdds;
+    const bool parallel = x.multiplyAdds() >= kLeastParallelMilliseconds * kernel_.multiplyAddsPerMillisecond;
     const int64_t maps = x.n * x.k;
     const int64_t tasks = parallel ? std::min<int64_t>(maps, 4 * context.threads()) : 1;
     context.parallelFor(tasks, [&](int64_t task) {
-      for (int64_t map = maps * task / tasks; map < maps * (task + 1) / tasks && !context.isCancelled(); ++map) {
-        convolveMap(tensors, map / x.k, map % x.k);
-      }
+      const int64_t end = maps * (task + 1) / tasks;
+      int64_t map = maps * task / tasks;
+      while (map < end && !context.isCancelled()) map += convolveFrom(map, end, tensors);
     });
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
@@ -62,21 +71,28 @@ class DepthwiseConvolution final : public PreparedConvolution {
   int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
 
  private:
-  void convolveMap(const ConvTensors& tensors, int64_t n, int64_t k) const {
+  /** Returns how many maps of [map, end) it took at once: never two of different images, whose filters are apart. */
+  int64_t convolveFrom(int64_t map, int64_t end, const ConvTensors& tensors) const {
     const ConvProblem& x = problem_;
+    const int64_t n = map / x.k;
+    const int64_t k = map % x.k;
     const int64_t c = k / x.groupOutputs();
-    const int64_t output = (n * x.k + k) * x.p * x.q;
+    const int64_t count = pairs_ && map + 1 < end && k + 1 < x.k ? 2 : 1;
+    const int64_t output = map * x.p * x.q;
     const float* residual = tensors.residual == nullptr ? nullptr : tensors.residual + output;
     kernel_.convolve({.problem = &x,
+                      .count = count,
                       .input = tensors.input + (n * x.c + c) * x.h * x.w,
                       .filter = weight_.data() + k * x.r * x.s,
                       .output = tensors.output + output,
                       .finish = {bias_.data() + k, residual, activation_}});
+    return count;
   }
 
   const ConvProblem problem_;
   const Activation activation_;
   const DepthwiseKernel& kernel_;
+  const bool pairs_;
   AlignedBuffer weight_;
   AlignedBuffer bias_;
 };
@@ -94,8 +110,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu) {
   const DepthwiseKernel& kernel = chooseKernel(problem, cpu);
-  // Masked lanes are zeros, which an infinite or NaN weight would turn into NaN.
-  if (problem.hasPadding() && kernel.isa != Isa::portable && !allFinite(weights.weight, problem.weightSize())) {
+  // Padded elements are zeros, which an infinite or NaN weight would turn into NaN.
+  if (problem.hasPadding() && !allFinite(weights.weight, problem.weightSize())) {
     return prepareDirect(problem, activation, weights, cpu);
   }
   return std::make_unique<DepthwiseConvolution>(problem, activation, weights, kernel);

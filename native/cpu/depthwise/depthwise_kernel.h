@@ -6,28 +6,36 @@
 
 namespace warpconv {
 
-/** One input map and one of its filters. */
-struct DepthwiseMap {
+/** An output map, or two adjacent ones, each of an input map of its own: what belongs to the second lies behind. */
+struct DepthwiseMaps {
   const ConvProblem* problem;
-  /** H x W */
+  /** 1, or 2 where the kernel takes pairs */
+  int64_t count;
+  /** count x H x W */
   const float* input;
-  /** R x S */
+  /** count x R x S */
   const float* filter;
-  /** P x Q */
+  /** count x P x Q */
   float* output;
-  /** One bias, and a residual of P x Q or null */
+  /** A bias for each map, and a residual of count x P x Q or null */
   Finish finish;
 };
 
-/** Convolves one map for one instruction set. Padded elements are skipped or masked, never multiplied. */
+/** Widest filter that depthwise_strips.h takes. */
+inline constexpr int64_t kMostStripColumns = 16;
+
+/** Whether depthwise_strips.h takes the problem; only the portable kernel takes others. */
+bool takesStrips(const ConvProblem& problem);
+
+/** Convolves maps for one instruction set. The weights of padded problems are finite: padded elements may be zeros. */
 struct DepthwiseKernel {
   const char* name;
   Isa isa;
-  /** Widest filter it takes */
-  int64_t mostColumns;
   /** What one core reaches in whole layers, beside the definition of each kernel; for predictions */
   double multiplyAddsPerMillisecond;
-  void (*convolve)(const DepthwiseMap& map);
+  /** Whether two maps of the problem at once are faster than one by one; null for never */
+  bool (*takesPairs)(const ConvProblem& problem);
+  void (*convolve)(const DepthwiseMaps& maps);
 };
 
 /** All that were built, narrowest instruction set first. */
