@@ -23,9 +23,12 @@ Environment& Environment::of(Napi::Env env) { return *env.GetInstanceData<Enviro
 
 Environment::Environment(Napi::Env env) : executor_(Executor::shared()) {
   const Napi::String name = Napi::String::New(env, "warpconv");
-  check(env, napi_create_threadsafe_function(env, nullptr, nullptr, name, 0, 1, nullptr, nullptr, this, deliver,
+  check(env, napi_create_threadsafe_function(env, nullptr, nullptr, name, 0, 1, nullptr, nullptr, this, wake,
                                              &mailbox_->wake));
   check(env, napi_unref_threadsafe_function(env, mailbox_->wake));
+  setImmediate_ = Napi::Persistent(env.Global().Get("setImmediate").As<Napi::Function>());
+  deliver_ = Napi::Persistent(Napi::Function::New(
+      env, [this](const Napi::CallbackInfo& info) { deliver(info.Env()); }, "deliver"));
 }
 
 uint32_t Environment::start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
@@ -63,24 +66,35 @@ void Environment::finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, S
   mailbox->finished.push_back({id, std::move(status)});
   --mailbox->running;
   // Null once the environment has begun to end; then nobody is left to be told.
-  if (mailbox->wake != nullptr) napi_call_threadsafe_function(mailbox->wake, nullptr, napi_tsfn_nonblocking);
+  if (mailbox->wake != nullptr && !mailbox->awaited) {
+    mailbox->awaited = true;
+    napi_call_threadsafe_function(mailbox->wake, nullptr, napi_tsfn_nonblocking);
+  }
   mailbox->changed.notify_all();
 }
 
-void Environment::deliver(napi_env env, napi_value, void* context, void*) {
-  if (env == nullptr) return;
-  Environment& self = *static_cast<Environment*>(context);
+void Environment::wake(napi_env env, napi_value, void* context, void*) {
+  if (env != nullptr) static_cast<Environment*>(context)->deliver(env);
+}
+
+/**
+ * Settles what has finished, and looks again in the next turn of the event loop. Only when there is nothing then, does
+ * finish() wake the loop again: a threadsafe function that is called while it runs is run up to a thousand times before
+ * the loop may turn. (Sixty-four endless chains of small calls held up a timer for 400 ms by that.)
+ */
+void Environment::deliver(Napi::Env env) {
   std::vector<Finished> finished;
   {
-    const std::lock_guard lock(self.mailbox_->mutex);
-    finished.swap(self.mailbox_->finished);
+    const std::lock_guard lock(mailbox_->mutex);
+    finished.swap(mailbox_->finished);
+    mailbox_->awaited = !finished.empty();
   }
-  for (Finished& end : finished) {
-    try {
-      self.settle(env, std::move(end));
-    } catch (const Napi::Error&) {
-      // A worker that is being terminated runs no more JavaScript, and nobody is left in it to be told.
-    }
+  if (finished.empty()) return;
+  try {
+    setImmediate_.Call({deliver_.Value()});
+    for (Finished& end : finished) settle(env, std::move(end));
+  } catch (const Napi::Error&) {
+    // A worker that is being terminated runs no more JavaScript, and nobody is left in it to be told.
   }
 }
 

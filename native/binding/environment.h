@@ -62,18 +62,23 @@ class Environment {
     std::condition_variable changed;
     std::vector<Finished> finished;
     size_t running = 0;
+    /** Somebody is going to look for finished calls, on the JavaScript thread. */
+    bool awaited = false;
     napi_threadsafe_function wake = nullptr;
   };
 
   static void finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, Status status);
-  static void deliver(napi_env env, napi_value, void* context, void*);
+  static void wake(napi_env env, napi_value, void* context, void*);
   static void cleanUp(void* self);
 
+  void deliver(Napi::Env env);
   void settle(Napi::Env env, Finished finished);
   void drain();
 
   std::shared_ptr<Executor> executor_;
   std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  Napi::FunctionReference setImmediate_;
+  Napi::FunctionReference deliver_;
   std::map<uint32_t, Pending> pending_;
   uint32_t nextId_ = 1;
   int64_t livePlans_ = 0;
