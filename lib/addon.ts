@@ -62,6 +62,8 @@ export interface NativePlan {
   readonly outputDims: number[];
   readonly algorithm: string;
   readonly workspaceBytes: number;
+  /** For the arithmetic of one run on one thread */
+  readonly predictedMilliseconds: number;
   candidates(): NativeCandidate[];
 
   /** Copies weight and bias into the layout the algorithm wants. Needed once before `run` and `runSync`. */
@@ -132,6 +134,8 @@ export interface Addon {
   gpuProbe(): NativeGpuProbe;
   /** Bytes of native CPU memory in use in this process, and live plans of this thread's environment */
   memory(): { cpu: number; plans: number };
+  /** Asks for huge pages under an array that nothing has been written to yet; without effect where there are none. */
+  adviseHugePages(array: Float32Array): void;
   /** Threads that convolutions run on, in the whole process */
   threads(): number;
   setThreads(count: number): void;

@@ -1,6 +1,20 @@
 import type { CallId, Done, NativeFailure } from './addon';
-import { abortedBy, callNative, fromNative } from './errors';
+import { abortedBy, callNative, fromNative, type WarpconvError } from './errors';
 import { addon } from './load';
+import { LoopBudget } from './loop_budget';
+
+let inFlight = 0;
+const budget = new LoopBudget();
+
+/**
+ * Whether a call had better run at once, on the event loop's thread: it is short, nothing came before it that has not
+ * ended, and it cannot be aborted.
+ *
+ * @param milliseconds - what the call is predicted to take
+ */
+export function runsAtOnce(milliseconds: number, signal: AbortSignal | undefined): boolean {
+  return inFlight === 0 && signal === undefined && budget.admits(milliseconds);
+}
 
 /**
  * Runs an asynchronous native call. An abort of `signal` takes it out of its queue or asks it to stop; it rejects
@@ -8,15 +22,25 @@ import { addon } from './load';
  *
  * @param start - begins the call; what it throws rejects
  */
-export async function callNativeAsync(start: (done: Done) => CallId, signal?: AbortSignal): Promise<void> {
-  let stopFollowing = () => {};
-  const ended = new Promise<NativeFailure | undefined>((resolve) => {
-    const call = callNative(() => start(resolve));
+export function callNativeAsync(start: (done: Done) => CallId, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let stopFollowing = () => {};
+    const call = callNative(() =>
+      start((failure) => {
+        inFlight--;
+        stopFollowing();
+        if (failure === undefined) resolve();
+        else reject(publicError(failure, signal));
+      }),
+    );
+    inFlight++;
     if (signal !== undefined) stopFollowing = follow(signal, call);
   });
-  const failure = await ended.finally(() => stopFollowing());
-  if (failure === undefined) return;
-  throw failure.code === 'ABORTED' && signal !== undefined ? abortedBy(signal) : fromNative(failure);
+}
+
+function publicError(failure: NativeFailure, signal: AbortSignal | undefined): WarpconvError {
+  if (failure.code === 'ABORTED' && signal !== undefined) return abortedBy(signal);
+  return fromNative(failure) as WarpconvError;
 }
 
 interface Followers {

@@ -171,7 +171,7 @@ export function readCreateOptions(
 
 /** The tensors and the signal of one run; `undefined` where the caller left the choice to the plan. */
 export interface RunRequest {
-  readonly output: (TensorArgument & { readonly tensor: Tensor<'float32'> }) | undefined;
+  readonly output: { readonly argument: TensorArgument; readonly tensor: Tensor<'float32'> } | undefined;
   readonly residual: TensorArgument | null | undefined;
   readonly signal: AbortSignal | undefined;
 }
@@ -235,7 +235,7 @@ function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unk
 
 function readOutput(name: string, value: unknown): RunRequest['output'] {
   if (value === undefined) return undefined;
-  return { ...readTensor(name, value, 4), tensor: value as Tensor<'float32'> };
+  return { argument: readTensor(name, value, 4), tensor: value as Tensor<'float32'> };
 }
 
 function readOptionalTensor(name: string, value: unknown, rank: 1 | 4): TensorArgument | null {

@@ -1,9 +1,10 @@
-import type { Done, NativePlan } from './addon';
-import { callNativeAsync } from './calls';
+import type { NativePlan } from './addon';
+import { callNativeAsync, runsAtOnce } from './calls';
 import { invalid } from './check';
 import { allocateOutput, biasData, openPlan, requireDims, residualData } from './convolution';
 import { describeAlgorithms, type AlgorithmInfo } from './devices';
 import { callNative, WarpconvError } from './errors';
+import { runMilliseconds } from './loop_budget';
 import {
   readCreateOptions,
   readRunOptions,
@@ -31,6 +32,8 @@ export interface PlanExplanation {
 /** What {@link Conv2d.create} hands to the constructor. */
 interface Prepared {
   readonly native: NativePlan;
+  /** What one run may be expected to take. */
+  readonly milliseconds: number;
   readonly device: string;
   readonly inputDims: readonly number[];
   readonly weightDims: readonly number[];
@@ -82,6 +85,12 @@ export class Conv2d {
       const constant = residualData(residual, native.outputDims);
       const prepared = {
         native,
+        milliseconds: runMilliseconds(
+          native.predictedMilliseconds,
+          inputDims,
+          weights.dims,
+          native.outputDims,
+        ),
         device: place,
         inputDims,
         weightDims: weights.dims,
@@ -97,7 +106,8 @@ export class Conv2d {
   }
 
   /**
-   * Convolves one input without blocking the event loop. Input, residual and output are used in place: do not touch them
+   * Convolves one input without holding up the event loop: on other threads, or, where the prediction is a fraction of a
+   * millisecond and nothing else is in flight, at once. Input, residual and output are used in place: do not touch them
    * before the promise settles.
    *
    * @param input - float32, of the `inputDims` the plan was created for
@@ -106,21 +116,15 @@ export class Conv2d {
    */
   async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
     const binding = this.#bind(input, options);
-    const start = (done: Done) => this.#prepared.native.run(...binding.buffers, done);
-    const call = callNativeAsync(start, binding.signal);
-    this.#running.add(call);
-    try {
-      await call;
-    } finally {
-      this.#running.delete(call);
-    }
+    if (runsAtOnce(this.#prepared.milliseconds, binding.signal)) this.#runHere(binding);
+    else await this.#runElsewhere(binding);
     return this.#result(binding);
   }
 
   /** As {@link run}, on the calling thread. */
   runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<'float32'> {
     const binding = this.#bind(input, options);
-    callNative(() => this.#prepared.native.runSync(...binding.buffers));
+    this.#runHere(binding);
     return this.#result(binding);
   }
 
@@ -153,19 +157,35 @@ export class Conv2d {
     await Promise.allSettled(this.#running);
   }
 
+  #runHere({ buffers: { input, residual, output } }: Binding): void {
+    callNative(() => this.#prepared.native.runSync(input, residual, output));
+  }
+
+  #runElsewhere({ buffers: { input, residual, output }, signal }: Binding): Promise<void> {
+    const call = callNativeAsync((done) => this.#prepared.native.run(input, residual, output, done), signal);
+    const forget = () => this.#running.delete(call);
+    this.#running.add(call);
+    call.then(forget, forget);
+    return call;
+  }
+
   #bind(input: unknown, options: unknown): Binding {
     const image = readTensor('input', input, 4);
     const request = readRunOptions(options);
     // Only now: reading runs the caller's getters, and one of them may have disposed the plan.
     this.#requireLive();
     requireDims(image, this.#prepared.inputDims, 'what the plan was created for');
-    const residual =
-      request.residual === undefined
-        ? this.#prepared.residual
-        : residualData(request.residual, this.outputDims);
-    const buffers: Buffers = [stableData(image), residual, this.#outputData(request.output)];
-    if (request.output !== undefined) requireApart(buffers);
-    return { buffers, tensor: request.output?.tensor, signal: request.signal };
+    const { output, signal } = request;
+    const buffers: Buffers = {
+      input: stableData(image),
+      residual:
+        request.residual === undefined
+          ? this.#prepared.residual
+          : residualData(request.residual, this.outputDims),
+      output: this.#outputData(output?.argument),
+    };
+    if (output !== undefined) requireApart(buffers);
+    return { buffers, tensor: output?.tensor, signal };
   }
 
   #outputData(output: TensorArgument | undefined): Float32Array {
@@ -175,7 +195,7 @@ export class Conv2d {
   }
 
   #result({ tensor, buffers }: Binding): Tensor<'float32'> {
-    return tensor ?? new Tensor('float32', buffers[OUTPUT], this.outputDims);
+    return tensor ?? new Tensor('float32', buffers.output, this.outputDims);
   }
 
   #requireLive(): void {
@@ -183,8 +203,11 @@ export class Conv2d {
   }
 }
 
-type Buffers = [input: Float32Array, residual: Float32Array | null, output: Float32Array];
-const OUTPUT = 2;
+interface Buffers {
+  readonly input: Float32Array;
+  readonly residual: Float32Array | null;
+  readonly output: Float32Array;
+}
 
 /** One run, everything it needs read and checked. */
 interface Binding {
@@ -194,7 +217,7 @@ interface Binding {
   readonly signal: AbortSignal | undefined;
 }
 
-function requireApart([input, residual, output]: Buffers): void {
+function requireApart({ input, residual, output }: Buffers): void {
   const shared = overlap(output, input)
     ? 'input'
     : residual && overlap(output, residual)

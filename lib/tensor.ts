@@ -46,8 +46,20 @@ const ARRAYS: Record<DataType, readonly string[]> = {
 const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
 
 let live = 0;
-// Only a net for tensors that nobody disposed: it keeps the count right, and frees nothing.
-const forgotten = new FinalizationRegistry<void>(() => live--);
+/** Whether a tensor still counts, outside the tensor, so that it can be asked about a collected one. */
+interface Life {
+  ended: boolean;
+}
+
+// Only a net for tensors that nobody disposed: it keeps the count right, and frees nothing. Disposed ones stay in it,
+// because the token that would take them out makes a registration seven times as slow (0.55 instead of 0.08 µs).
+const forgotten = new FinalizationRegistry<Life>(end);
+
+function end(life: Life): void {
+  if (life.ended) return;
+  life.ended = true;
+  live--;
+}
 
 /** Tensors of this thread that are neither disposed nor collected. */
 export function liveTensors(): number {
@@ -67,6 +79,7 @@ export class Tensor<T extends DataType = DataType> {
   /** Number of elements: the product of `dims`. */
   readonly size: number;
   #data: DataTypeMap[T] | undefined;
+  readonly #life: Life = { ended: false };
 
   /**
    * @param type - the type of the elements
@@ -87,7 +100,7 @@ export class Tensor<T extends DataType = DataType> {
     this.size = lengthOf(array);
     this.#data = array as DataTypeMap[T];
     live++;
-    forgotten.register(this, undefined, this);
+    forgotten.register(this, this.#life);
   }
 
   get location(): Location {
@@ -131,10 +144,8 @@ export class Tensor<T extends DataType = DataType> {
 
   /** Lets go of the elements; `location` is `'none'` from now on. Again is harmless. */
   dispose(): void {
-    if (this.#data === undefined) return;
     this.#data = undefined;
-    live--;
-    forgotten.unregister(this);
+    end(this.#life);
   }
 
   /** As {@link Tensor.dispose}, for `using`. */

@@ -87,15 +87,19 @@ Specification toSpecification(const Napi::Value& value) {
 }
 
 float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float32_array) {
+  napi_typedarray_type type{};
+  size_t length = 0;
+  void* data = nullptr;
+  // Raw, because the wrapper asks several times, and a small call has three arrays. It fails on what is no typed array.
+  const napi_status status = napi_get_typedarray_info(value.Env(), value, &type, &length, &data, nullptr, nullptr);
+  if (status != napi_ok || type != napi_float32_array) {
     throwFailure(value.Env(), invalidArgument(std::string(name) + ".data must be a Float32Array"));
   }
-  const Napi::Float32Array array = value.As<Napi::Float32Array>();
-  if (static_cast<int64_t>(array.ElementLength()) != elements) {
-    throwFailure(value.Env(), invalidArgument(std::string(name) + ".data has " + std::to_string(array.ElementLength()) +
+  if (static_cast<int64_t>(length) != elements) {
+    throwFailure(value.Env(), invalidArgument(std::string(name) + ".data has " + std::to_string(length) +
                                               " elements; the problem needs " + std::to_string(elements)));
   }
-  return const_cast<float*>(array.Data());
+  return static_cast<float*>(data);
 }
 
 float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elements) {

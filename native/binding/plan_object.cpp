@@ -36,6 +36,7 @@ Napi::Function PlanObject::define(Napi::Env env) {
                          InstanceAccessor<&PlanObject::outputDims>("outputDims"),
                          InstanceAccessor<&PlanObject::algorithm>("algorithm"),
                          InstanceAccessor<&PlanObject::workspaceBytes>("workspaceBytes"),
+                         InstanceAccessor<&PlanObject::predictedMilliseconds>("predictedMilliseconds"),
                          InstanceMethod<&PlanObject::candidates>("candidates"),
                          InstanceMethod<&PlanObject::prepare>("prepare"),
                          InstanceMethod<&PlanObject::prepareSync>("prepareSync"),
@@ -66,6 +67,10 @@ Napi::Value PlanObject::algorithm(const Napi::CallbackInfo& info) {
 
 Napi::Value PlanObject::workspaceBytes(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(plan_->choice().estimate.workspaceBytes));
+}
+
+Napi::Value PlanObject::predictedMilliseconds(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), plan_->choice().estimate.milliseconds);
 }
 
 Napi::Value PlanObject::candidates(const Napi::CallbackInfo& info) {

@@ -22,6 +22,7 @@ class PlanObject : public Napi::ObjectWrap<PlanObject> {
   Napi::Value outputDims(const Napi::CallbackInfo& info);
   Napi::Value algorithm(const Napi::CallbackInfo& info);
   Napi::Value workspaceBytes(const Napi::CallbackInfo& info);
+  Napi::Value predictedMilliseconds(const Napi::CallbackInfo& info);
   Napi::Value candidates(const Napi::CallbackInfo& info);
   Napi::Value prepare(const Napi::CallbackInfo& info);
   void prepareSync(const Napi::CallbackInfo& info);

@@ -1,8 +1,8 @@
 /** Convolutions run beside JavaScript, not in its way, and give back what they hold. */
 import { getEventListeners } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
-import { Conv2d, conv2d, conv2dSync, devices, memory, Tensor } from '../../lib';
+import { Conv2d, conv2d, conv2dSync, devices, memory, setThreads, Tensor, threads } from '../../lib';
 import { cleanEnding, runChild } from '../support/child';
 import { expectWithinBudget } from '../support/compare';
 import { conv2dArguments } from '../support/library';
@@ -50,6 +50,67 @@ describe('the event loop', () => {
     expect(turns.immediates).toBeGreaterThan(5);
   });
 
+  /** Runs chains of calls, and says how many calls ended between two turns of the loop at most. */
+  async function mostEndsInATurn(
+    chains: number,
+    length: number,
+    call: () => Promise<unknown>,
+  ): Promise<number> {
+    let [most, ends, ended] = [0, 0, false];
+    const follow = async () => {
+      for (let i = 0; i < length; i++) {
+        await call();
+        ends++;
+      }
+    };
+    const all = Promise.all(Array.from({ length: chains }, follow)).finally(() => (ended = true));
+    while (!ended) {
+      ends = 0;
+      await nextTurn();
+      most = Math.max(most, ends);
+    }
+    await all;
+    return most;
+  }
+
+  async function smallPlan(): Promise<Conv2d> {
+    return Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+  }
+
+  test('gets to its timers while small calls follow each other without end', async () => {
+    const plan = await smallPlan();
+    const output = await plan.run(small);
+    let [fired, calls] = [false, 0];
+    setTimeout(() => (fired = true), 20);
+    // Without turns of the loop this would go on for ever.
+    for (; !fired && calls < 2_000_000; calls++) await plan.run(small, { output });
+    expect(fired).toBe(true);
+  });
+
+  test('turns between small calls', async () => {
+    const length = 20_000;
+    const plan = await smallPlan();
+    const output = await plan.run(small);
+    const most = await mostEndsInATurn(1, length, () => plan.run(small, { output }));
+    expect(most).toBeLessThan(length / 4);
+  });
+
+  test('turns between small calls of conv2d', async () => {
+    const length = 20_000;
+    const most = await mostEndsInATurn(1, length, () => conv2d(small, smallWeight, { device: 'cpu' }));
+    expect(most).toBeLessThan(length / 4);
+  });
+
+  test('turns between the ends of small calls on other threads', async () => {
+    const plan = await smallPlan();
+    const output = await plan.run(small);
+    const { signal } = new AbortController();
+    const chains = 8;
+    const most = await mostEndsInATurn(chains, 2_000, () => plan.run(small, { output, signal }));
+    // Each chain can end one call where the loop polls and one after that, and by chance one more.
+    expect(most).toBeLessThanOrEqual(4 * chains);
+  });
+
   test("has libuv's pool to itself", async () => {
     const ending = await runChild(['readfile_during_convolutions.cjs'], { env: { UV_THREADPOOL_SIZE: '1' } });
     expect(ending).toEqual(cleanEnding('pending\n'));
@@ -59,6 +120,38 @@ describe('the event loop', () => {
     const codes = ['ABORTED', 'DISPOSED', 'INVALID_ARGUMENT', 'NO_DEVICE'];
     const stdout = `${codes.map((code) => `ERR_WARPCONV_${code}`).join(' ')}\n`;
     expect(await runChild(['rejections.cjs'])).toEqual(cleanEnding(stdout));
+  });
+});
+
+describe('a small call', () => {
+  const before = threads();
+  afterEach(() => setThreads(before));
+
+  test('that nothing is before has run when the call returns', async () => {
+    const plan = await Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+    const output = await plan.run(small);
+    const expected = output.data.slice();
+    output.data.fill(NaN);
+    await nextTurn();
+    const call = plan.run(small, { output });
+    const written = output.data.slice();
+    expect(await call).toBe(output);
+    expect(written).toEqual(expected);
+  });
+
+  test('does not overtake a longer one', async () => {
+    setThreads(1);
+    const plan = await Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+    const settled: string[] = [];
+    await nextTurn();
+    await Promise.all([
+      plan.run(small).then(() => settled.push('first')),
+      conv2d(input, weight, slow).then(() => settled.push('long')),
+      plan.run(small).then(() => settled.push('second')),
+      conv2d(small, smallWeight, { device: 'cpu' }).then(() => settled.push('third')),
+    ]);
+    expect(settled).toEqual(['first', 'long', 'second', 'third']);
+    plan.dispose();
   });
 });
 
@@ -226,6 +319,17 @@ describe('the data of a call', () => {
     const output = await plan.run(small);
     plan.dispose();
     expect(output.data).toEqual(conv2dSync(small, smallWeight, { bias, device: 'cpu' }).data);
+  });
+
+  test('of a new output is all result, in large ones too', () => {
+    // 36 MiB: of the size that huge pages are asked for.
+    const filters = new Tensor(Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9), [9, 1, 1, 1]);
+    const map = new Tensor(new Float32Array(1024 * 1024).fill(3), [1, 1, 1024, 1024]);
+    const { data } = conv2dSync(map, filters, { device: 'cpu' });
+    for (let k = 0; k < 9; k++) {
+      const channel = data.subarray(k * map.size, (k + 1) * map.size);
+      expect(channel.every((value) => value === 3 * (k + 1))).toBe(true);
+    }
   });
 
   test('goes into the output that the caller gives, and that one is returned', async () => {

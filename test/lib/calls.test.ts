@@ -1,7 +1,9 @@
 import { getEventListeners } from 'node:events';
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 import type { Done } from '../../lib/addon';
-import { callNativeAsync } from '../../lib/calls';
+import { callNativeAsync, runsAtOnce } from '../../lib/calls';
 
 const mockCancel = jest.fn();
 jest.mock('../../lib/load', () => ({ addon: () => ({ cancel: mockCancel }) }));
@@ -75,4 +77,35 @@ it('cancels at once when the signal was aborted while the call was prepared', as
   expect(mockCancel).toHaveBeenCalledWith(ID);
   done({ code: 'ABORTED', message: 'aborted' });
   await expect(promise).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED' });
+});
+
+describe('runsAtOnce', () => {
+  beforeEach(() => nextTurn());
+
+  it('takes a short call and leaves a long one', () => {
+    expect(runsAtOnce(100, undefined)).toBe(false);
+    expect(runsAtOnce(0.01, undefined)).toBe(true);
+  });
+
+  it('leaves what can be aborted', () => {
+    expect(runsAtOnce(0.01, new AbortController().signal)).toBe(false);
+  });
+
+  it('lets nothing overtake a call in flight', async () => {
+    const [first, second] = [pending(), pending()];
+    first.done();
+    await first.promise;
+    expect(runsAtOnce(0.01, undefined)).toBe(false);
+    second.done({ code: 'INTERNAL', message: 'broken' });
+    await expect(second.promise).rejects.toThrow('broken');
+    expect(runsAtOnce(0.01, undefined)).toBe(true);
+  });
+
+  it('waits for no call that has not started', async () => {
+    const starting = callNativeAsync(() => {
+      throw new Error('no');
+    });
+    await expect(starting).rejects.toThrow('no');
+    expect(runsAtOnce(0.01, undefined)).toBe(true);
+  });
 });

@@ -1,0 +1,62 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import { LoopBudget, packMilliseconds, runMilliseconds } from '../../lib/loop_budget';
+
+let now = 0;
+beforeEach(() => {
+  now = 1000;
+  jest.spyOn(performance, 'now').mockImplementation(() => now);
+});
+afterEach(() => jest.restoreAllMocks());
+
+it('admits a short call and refuses a long one', () => {
+  expect(new LoopBudget().admits(0.1)).toBe(true);
+  expect(new LoopBudget().admits(0.6)).toBe(false);
+});
+
+it('goes by the time that has passed, whoever took it', () => {
+  const budget = new LoopBudget();
+  expect(budget.admits(0.4)).toBe(true);
+  now += 0.5;
+  expect(budget.admits(0.4)).toBe(true);
+  now += 0.2;
+  expect(budget.admits(0.4)).toBe(false);
+  expect(budget.admits(0.2)).toBe(true);
+  now += 10;
+  expect(budget.admits(0)).toBe(false);
+});
+
+it('begins with the first call that is admitted', () => {
+  const budget = new LoopBudget();
+  expect(budget.admits(0.6)).toBe(false);
+  now += 10;
+  expect(budget.admits(0.5)).toBe(true);
+});
+
+it('is renewed when the event loop turns, and not before', async () => {
+  const budget = new LoopBudget();
+  budget.admits(0);
+  now += 10;
+  for (let i = 0; i < 100; i++) await Promise.resolve();
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+  expect(budget.admits(0)).toBe(false);
+  await nextTurn();
+  expect(budget.admits(0)).toBe(true);
+});
+
+it('is one for each owner', () => {
+  const [one, other] = [new LoopBudget(), new LoopBudget()];
+  one.admits(0);
+  now += 10;
+  expect(other.admits(0)).toBe(true);
+});
+
+it('expects a run to take its arithmetic and the bytes of its tensors', () => {
+  expect(runMilliseconds(0.25, [1, 2, 3, 4], [5])).toBeCloseTo(0.25 + (29 * 4) / 1e7, 9);
+});
+
+it('never takes megabytes of tensors for a short call, however little arithmetic they need', () => {
+  const budget = new LoopBudget();
+  expect(budget.admits(runMilliseconds(0, [1, 1, 2048, 2048]))).toBe(false);
+  expect(budget.admits(packMilliseconds([512, 512, 3, 3]))).toBe(false);
+});
