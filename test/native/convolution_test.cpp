@@ -248,26 +248,29 @@ TEST_CASE("makeActivation refuses names and parameter counts that do not exist")
 }
 
 TEST_CASE("an infinite or NaN weight does not reach outputs through padded elements") {
-  ConvRequest request;
-  request.inputDims = {1, 2, 5, 11};
-  request.weightDims = {3, 2, 3, 3};
-  request.padding = {1, 1, 1, 1};
-  const ConvProblem problem = makeConvProblem(request).value();
   std::mt19937 random(3);
-  for (float special : {kInfinity, kNaN}) {
-    test::Tensors tensors = tensorsFor(problem, false, false);
-    fill(tensors, random, test::fillWithIntegers);
-    for (float& value : tensors.input) value = value == 0.0f ? 1.0f : value;
-    tensors.weight[0] = special;  // filter 0, channel 0, top left: touches padding in the first row and column
-    const test::Reference expected = referenceOf(request, problem, tensors);
-    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-      const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        const bool same =
-            std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
-        REQUIRE(same);
-      }
-    });
+  // Packed windows, two output rows a tile, one row, and half a row.
+  for (int64_t width : {5, 7, 11, 20}) {
+    ConvRequest request;
+    request.inputDims = {1, 2, 5, width};
+    request.weightDims = {3, 2, 3, 3};
+    request.padding = {1, 1, 1, 1};
+    const ConvProblem problem = makeConvProblem(request).value();
+    for (float special : {kInfinity, kNaN}) {
+      test::Tensors tensors = tensorsFor(problem, false, false);
+      fill(tensors, random, test::fillWithIntegers);
+      for (float& value : tensors.input) value = value == 0.0f ? 1.0f : value;
+      tensors.weight[0] = special;  // filter 0, channel 0, top left: touches padding in the first row and column
+      const test::Reference expected = referenceOf(request, problem, tensors);
+      forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+        const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
+        for (size_t i = 0; i < outputs.size(); ++i) {
+          const bool same =
+              std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
+          REQUIRE(same);
+        }
+      });
+    }
   }
 }
 

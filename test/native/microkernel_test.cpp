@@ -29,44 +29,157 @@ void forEachKernel(Body body) {
   }
 }
 
+/** A view without its data, the offset of its second half where that is another row, and what is padding. */
+struct ViewShape {
+  int64_t channels, rows, taps;
+  int64_t channelStride, rowStride, tapStride, step;
+  /** From window 0 to window count / 2; 0 where they lie in one row */
+  int64_t secondRow = 0;
+  /** Filter rows left out before and after those that are visited */
+  int64_t rowsBefore = 0, rowsAfter = 0;
+  bool padded = false;
+};
+
+/** One call of Microkernel::multiply, and the same sums element by element. */
+class MultiplyCase {
+ public:
+  MultiplyCase(const ViewShape& shape, int64_t count, int64_t width, std::mt19937& random)
+      : shape_(shape), count_(count), width_(width), columns_(index(shape.taps)) {
+    padding_.firstRow = shape.padded ? static_cast<int64_t>(random() % 2) : 0;
+    padding_.endRow = shape.rows - (shape.padded ? static_cast<int64_t>(random() % 2) : 0);
+    for (uint16_t& column : columns_) column = shape.padded ? static_cast<uint16_t>(random()) : uint16_t{0xffff};
+    if (shape.padded) padding_.columns = columns_.data();
+    int64_t reach = 0;
+    forEachElement([&](int64_t w, int64_t c, int64_t r, int64_t s) { reach = std::max(reach, at(w, c, r, s)); });
+    // Exactly as long as it may be read: the sanitizers see one element more. What is padding alone is NaN.
+    windows_.assign(index(reach + 1), kNaN);
+    std::vector<float> values(windows_.size());
+    test::fillWithIntegers(values, random);
+    forEachElement([&](int64_t w, int64_t c, int64_t r, int64_t s) {
+      windows_[index(at(w, c, r, s))] = values[index(at(w, c, r, s))];
+    });
+    filters_.resize(index(shape.channels * filterElements() * width));
+    test::fillWithIntegers(filters_, random);
+  }
+
+  void check(const Microkernel& kernel) const {
+    const int64_t half = shape_.secondRow > 0 ? shape_.secondRow : count_ / 2 * shape_.step;
+    const WindowView view{.first = windows_.data(),
+                          .second = windows_.data() + half,
+                          .channels = shape_.channels,
+                          .rows = shape_.rows,
+                          .taps = shape_.taps,
+                          .channelStride = shape_.channelStride,
+                          .rowStride = shape_.rowStride,
+                          .tapStride = shape_.tapStride,
+                          .step = shape_.step,
+                          .firstElement = shape_.rowsBefore * shape_.taps,
+                          .filterElements = filterElements(),
+                          .padded = padding_};
+    std::vector<float> sums(index(kPackedWindows * kMostFilters), kNaN);
+    kernel.multiply(count_, width_, view, filters_.data(), sums.data());
+    std::vector<double> expected(index(count_ * width_));
+    forEachElement([&](int64_t w, int64_t c, int64_t r, int64_t s) {
+      const int64_t element = c * filterElements() + (shape_.rowsBefore + r) * shape_.taps + s;
+      for (int64_t f = 0; f < width_; ++f) {
+        expected[index(w * width_ + f)] +=
+            double{windows_[index(at(w, c, r, s))]} * double{filters_[index(element * width_ + f)]};
+      }
+    });
+    for (int64_t w = 0; w < count_; ++w) {
+      for (int64_t f = 0; f < width_; ++f) {
+        REQUIRE(double{sums[index(w * kMostFilters + f)]} == expected[index(w * width_ + f)]);
+      }
+    }
+  }
+
+ private:
+  int64_t filterElements() const { return (shape_.rowsBefore + shape_.rows + shape_.rowsAfter) * shape_.taps; }
+
+  int64_t at(int64_t w, int64_t c, int64_t r, int64_t s) const {
+    const bool second = shape_.secondRow > 0 && w >= count_ / 2;
+    const int64_t window = second ? shape_.secondRow + (w - count_ / 2) * shape_.step : w * shape_.step;
+    return c * shape_.channelStride + r * shape_.rowStride + s * shape_.tapStride + window;
+  }
+
+  /** Every element of every window that is no padding. */
+  template <typename Body>
+  void forEachElement(Body body) const {
+    for (int64_t w = 0; w < count_; ++w) {
+      for (int64_t c = 0; c < shape_.channels; ++c) {
+        for (int64_t r = 0; r < shape_.rows; ++r) {
+          const bool row = w < count_ / 2 ? r >= padding_.firstRow : r < padding_.endRow;
+          for (int64_t s = 0; s < shape_.taps; ++s) {
+            if (row && (columns_[index(s)] >> w & 1) != 0) body(w, c, r, s);
+          }
+        }
+      }
+    }
+  }
+
+  ViewShape shape_;
+  int64_t count_;
+  int64_t width_;
+  std::vector<uint16_t> columns_;
+  PaddedWindows padding_;
+  std::vector<float> windows_;
+  std::vector<float> filters_;
+};
+
 }  // namespace
 
 TEST_CASE("multiply is exact for every number of windows, panel width, step and shape of the view") {
   std::mt19937 random(11);
-  const WindowView shapes[] = {
+  const ViewShape shapes[] = {
       // One element, a packed tile, a pointwise tile, rows of a small and of a large filter.
-      {nullptr, 1, 1, 1, 0, 0, 1, 1},    {nullptr, 1, 1, 64, 0, 0, kPackedWindows, 1},
-      {nullptr, 1, 1, 37, 0, 0, 49, 1},  {nullptr, 5, 3, 3, 200, 40, 1, 1},
-      {nullptr, 2, 7, 5, 700, 90, 3, 1}, {nullptr, 5, 3, 3, 400, 80, 1, 2},
-      {nullptr, 9, 1, 1, 77, 0, 0, 2},
+      {1, 1, 1, 0, 0, 1, 1},
+      {1, 1, 64, 0, 0, kPackedWindows, 1},
+      {1, 1, 37, 0, 0, 49, 1},
+      {5, 3, 3, 200, 40, 1, 1},
+      {2, 7, 5, 700, 90, 3, 1},
+      {5, 3, 3, 400, 80, 1, 2},
+      {9, 1, 1, 77, 0, 0, 2},
+      // Two output rows, filter rows left out, and padding.
+      {.channels = 5,
+       .rows = 3,
+       .taps = 3,
+       .channelStride = 200,
+       .rowStride = 40,
+       .tapStride = 1,
+       .step = 1,
+       .secondRow = 40},
+      {.channels = 5,
+       .rows = 2,
+       .taps = 3,
+       .channelStride = 200,
+       .rowStride = 40,
+       .tapStride = 1,
+       .step = 1,
+       .rowsBefore = 1,
+       .rowsAfter = 2},
+      {.channels = 4,
+       .rows = 3,
+       .taps = 5,
+       .channelStride = 200,
+       .rowStride = 40,
+       .tapStride = 1,
+       .step = 1,
+       .padded = true},
+      {.channels = 4,
+       .rows = 4,
+       .taps = 3,
+       .channelStride = 400,
+       .rowStride = 60,
+       .tapStride = 2,
+       .step = 2,
+       .secondRow = 120,
+       .rowsAfter = 1,
+       .padded = true},
   };
   forEachKernel([&](const Microkernel& kernel) {
     for (int64_t count = 1; count <= kernel.windows; ++count) {
       for (int64_t width = kernel.lanes; width <= kernel.filters; width += kernel.lanes) {
-        for (WindowView view : shapes) {
-          const int64_t depth = view.channels * view.rows * view.taps;
-          const int64_t reach = (view.channels - 1) * view.channelStride + (view.rows - 1) * view.rowStride +
-                                (view.taps - 1) * view.tapStride + (count - 1) * view.step;
-          // Exactly as long as it may be read: the sanitizers see one element more.
-          std::vector<float> windows(index(reach + 1));
-          std::vector<float> filters(index(depth * width));
-          test::fillWithIntegers(windows, random);
-          test::fillWithIntegers(filters, random);
-          std::vector<float> sums(index(kPackedWindows * kMostFilters), kNaN);
-          view.data = windows.data();
-          kernel.multiply(count, width, view, filters.data(), sums.data());
-          for (int64_t w = 0; w < count; ++w) {
-            for (int64_t f = 0; f < width; ++f) {
-              double sum = 0;
-              for (int64_t e = 0; e < depth; ++e) {
-                const int64_t s = e % view.taps, r = e / view.taps % view.rows, c = e / (view.taps * view.rows);
-                const int64_t at = c * view.channelStride + r * view.rowStride + s * view.tapStride + w * view.step;
-                sum += double{windows[index(at)]} * double{filters[index(e * width + f)]};
-              }
-              REQUIRE(double{sums[index(w * kMostFilters + f)]} == sum);
-            }
-          }
-        }
+        for (const ViewShape& shape : shapes) MultiplyCase(shape, count, width, random).check(kernel);
       }
     }
   });

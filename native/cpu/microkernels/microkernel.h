@@ -31,12 +31,29 @@ struct WindowTile {
 };
 
 /**
- * Where the windows of a tile lie: element (c, r, s) of window i at
- * data[c * channelStride + r * rowStride + s * tapStride + i * step].
+ * Which elements of a tile's windows lie in padding: they are neither read nor multiplied. Window i of `count` has
+ * element (r, s) if its row and its column lie inside.
+ */
+struct PaddedWindows {
+  /** Bit i of columns[s]: the column of window i lies inside. Null where every element of every window does. */
+  const uint16_t* columns = nullptr;
+  /** Windows before count / 2 have the rows from this one on, … */
+  int64_t firstRow = 0;
+  /** … and the others those before this one */
+  int64_t endRow = 0;
+};
+
+/**
+ * Where the windows of a tile lie: element (c, r, s) of window i of `count` at
+ * first[c * channelStride + r * rowStride + s * tapStride + i * step], and from window count / 2 on at
+ * second[… + (i - count / 2) * step], so that a tile may hold two short output rows.
  */
 struct WindowView {
-  const float* data;
+  const float* first;
+  /** first + count / 2 * step where the windows lie in one row */
+  const float* second;
   int64_t channels;
+  /** Filter rows that any window has inside the input */
   int64_t rows;
   int64_t taps;
   int64_t channelStride;
@@ -44,6 +61,11 @@ struct WindowView {
   int64_t tapStride;
   /** 1 or 2 */
   int64_t step;
+  /** Where the filters of (0, 0, 0) lie, in elements of the panel, */
+  int64_t firstElement = 0;
+  /** and how many elements a channel has there: rows * taps, or more where whole rows lie in padding */
+  int64_t filterElements;
+  PaddedWindows padded;
 };
 
 /** What happens to an output once its sum is complete. */
@@ -91,8 +113,9 @@ struct Microkernel {
   /** Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. */
   void (*pack)(const WindowTile& tile, float* dst);
   /**
-   * sums[w][kMostFilters] = the sum over the view's elements e, in their order, of element e of window w times
-   * filters[e * width + f], where `width` is the panel's: a multiple of `lanes` up to `filters`.
+   * sums[w][kMostFilters] = the sum over the view's elements (c, r, s), in their order, of the element of window w
+   * times filters[(c * filterElements + r * taps + s) * width + f], where `width` is the panel's: a multiple of `lanes`
+   * up to `filters`.
    */
   void (*multiply)(int64_t count, int64_t width, const WindowView& windows, const float* filters, float* sums);
   void (*store)(const OutputTile& tile, const float* sums);

@@ -11,7 +11,18 @@
  */
 namespace warpconv::outer {
 
-template <class Vector, int kWindows, int kVectors, int kStep>
+/** The windows that have a filter row inside the input, in bits. */
+template <class Vector, int kWindows>
+uint32_t windowsWithRow(const PaddedWindows& padded, int64_t row) {
+  constexpr uint32_t kFirst = (1u << kWindows / 2) - 1;
+  constexpr uint32_t kSecond = ((1u << kWindows) - 1) & ~kFirst;
+  // By sign bits, because comparisons make GCC write the loop over rows three times.
+  const auto beforeFirst = static_cast<uint32_t>((row - padded.firstRow) >> 63);
+  const auto beforeEnd = static_cast<uint32_t>((row - padded.endRow) >> 63);
+  return (kFirst & ~beforeFirst) | (kSecond & beforeEnd);
+}
+
+template <class Vector, int kWindows, int kVectors, int kStep, bool kPadded>
 void multiplyTile(const WindowView& view, const float* filters, float* sums) {
   typename Vector::Register total[kWindows][kVectors];
 #pragma GCC unroll 16
@@ -20,20 +31,32 @@ void multiplyTile(const WindowView& view, const float* filters, float* sums) {
     for (int v = 0; v < kVectors; ++v) total[w][v] = Vector::zero();
   }
   for (int64_t c = 0; c < view.channels; ++c) {
+    const float* filter = filters + (view.firstElement + c * view.filterElements) * kVectors * Vector::kLanes;
     for (int64_t r = 0; r < view.rows; ++r) {
-      const float* windows = view.data + c * view.channelStride + r * view.rowStride;
+      const int64_t row = c * view.channelStride + r * view.rowStride;
+      const float* first = view.first + row;
+      const float* second = view.second + row;
+      [[maybe_unused]] uint32_t withRow = 0;
+      if constexpr (kPadded) withRow = windowsWithRow<Vector, kWindows>(view.padded, r);
       for (int64_t s = 0; s < view.taps; ++s) {
-        typename Vector::Register filter[kVectors];
+        [[maybe_unused]] uint32_t inside = 0;
+        if constexpr (kPadded) inside = withRow & view.padded.columns[s];
+        typename Vector::Register weight[kVectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) filter[v] = Vector::load(filters + v * Vector::kLanes);
+        for (int v = 0; v < kVectors; ++v) weight[v] = Vector::load(filter + v * Vector::kLanes);
 #pragma GCC unroll 16
         for (int w = 0; w < kWindows; ++w) {
-          const typename Vector::Register window = Vector::broadcast(windows + w * kStep);
+          if constexpr (kPadded) {
+            if ((inside & (1u << w)) == 0) continue;
+          }
+          const float* at = w < kWindows / 2 ? first + w * kStep : second + (w - kWindows / 2) * kStep;
+          const typename Vector::Register window = Vector::broadcast(at);
 #pragma GCC unroll 4
-          for (int v = 0; v < kVectors; ++v) total[w][v] = Vector::multiplyAdd(window, filter[v], total[w][v]);
+          for (int v = 0; v < kVectors; ++v) total[w][v] = Vector::multiplyAdd(window, weight[v], total[w][v]);
         }
-        windows += view.tapStride;
-        filters += kVectors * Vector::kLanes;
+        first += view.tapStride;
+        second += view.tapStride;
+        filter += kVectors * Vector::kLanes;
       }
     }
   }
@@ -45,20 +68,30 @@ void multiplyTile(const WindowView& view, const float* filters, float* sums) {
 }
 
 /** Finds the instantiation for `count` windows by counting down from the most. */
-template <class Vector, int kWindows, int kVectors, int kStep>
+template <class Vector, int kWindows, int kVectors, int kStep, bool kPadded>
 void multiplyCount(int64_t count, const WindowView& view, const float* filters, float* sums) {
   if constexpr (kWindows > 1) {
-    if (count < kWindows) return multiplyCount<Vector, kWindows - 1, kVectors, kStep>(count, view, filters, sums);
+    if (count < kWindows)
+      return multiplyCount<Vector, kWindows - 1, kVectors, kStep, kPadded>(count, view, filters, sums);
   }
-  multiplyTile<Vector, kWindows, kVectors, kStep>(view, filters, sums);
+  multiplyTile<Vector, kWindows, kVectors, kStep, kPadded>(view, filters, sums);
+}
+
+template <class Vector, int kWindows, int kStep, bool kPadded>
+void multiplyWidth(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
+  if (width == Vector::kLanes) {
+    multiplyCount<Vector, kWindows, 1, kStep, kPadded>(count, view, filters, sums);
+  } else {
+    multiplyCount<Vector, kWindows, 2, kStep, kPadded>(count, view, filters, sums);
+  }
 }
 
 template <class Vector, int kWindows, int kStep>
-void multiplyWidth(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
-  if (width == Vector::kLanes) {
-    multiplyCount<Vector, kWindows, 1, kStep>(count, view, filters, sums);
+void multiplyPadded(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
+  if (view.padded.columns == nullptr) {
+    multiplyWidth<Vector, kWindows, kStep, false>(count, width, view, filters, sums);
   } else {
-    multiplyCount<Vector, kWindows, 2, kStep>(count, view, filters, sums);
+    multiplyWidth<Vector, kWindows, kStep, true>(count, width, view, filters, sums);
   }
 }
 
@@ -66,9 +99,9 @@ void multiplyWidth(int64_t count, int64_t width, const WindowView& view, const f
 template <class Vector, int kWindows>
 void multiply(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
   if (view.step == 1) {
-    multiplyWidth<Vector, kWindows, 1>(count, width, view, filters, sums);
+    multiplyPadded<Vector, kWindows, 1>(count, width, view, filters, sums);
   } else {
-    multiplyWidth<Vector, kWindows, 2>(count, width, view, filters, sums);
+    multiplyPadded<Vector, kWindows, 2>(count, width, view, filters, sums);
   }
 }
 

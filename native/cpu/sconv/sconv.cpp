@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "cpu/direct/direct.h"
 #include "cpu/microkernels/microkernel.h"
@@ -37,26 +38,21 @@ void forEachSet(Range tiles, int64_t count, Body body) {
   }
 }
 
-/** The rows of the input, padding included, that output rows `outputs` read. */
-Range rowsFor(const ConvProblem& x, Range outputs) {
-  return {outputs.begin * x.stride.h, (outputs.end - 1) * x.stride.h + (x.r - 1) * x.dilation.h + 1};
+/** The steps r >= 0 for which from + r * step lies in [0, end), of the first `most`. */
+Range stepsInside(int64_t from, int64_t step, int64_t end, int64_t most) {
+  const int64_t first = from < 0 ? ceilDivide(-from, step) : 0;
+  const int64_t last = from < end ? ceilDivide(end - from, step) : 0;
+  return {std::min(first, most), std::min(last, most)};
 }
 
-/** Columns of one padded row that any window reads. */
-int64_t paddedColumns(const ConvProblem& x) { return (x.q - 1) * x.stride.w + (x.s - 1) * x.dilation.w + 1; }
+/** The filter rows that the windows of output row `p` have inside the input. */
+Range filterRowsInside(const ConvProblem& x, int64_t p) {
+  return stepsInside(p * x.stride.h - x.padding.top, x.dilation.h, x.h, x.r);
+}
 
 /** Scratch floats that a set of `tiles` adjacent input tiles needs. */
 int64_t workspaceFloats(const ConvProblem& x, const Slicing& cut, int64_t tiles) {
-  switch (cut.presentation) {
-    case Presentation::asTheyLie: return 0;
-    case Presentation::packed: return tiles * cut.channels * x.r * x.s * kPackedWindows;
-    case Presentation::paddedRows: {
-      // A set may begin and end in the middle of an output row.
-      const int64_t outputRows = std::min(x.p, ceilDivide(tiles, cut.tilesPerRow) + 1);
-      return cut.channels * rowsFor(x, {0, outputRows}).size() * paddedColumns(x);
-    }
-  }
-  return 0;
+  return cut.presentation == Presentation::packed ? tiles * cut.channels * x.r * x.s * kPackedWindows : 0;
 }
 
 /** Below this a second thread costs more than it brings: about 40 microseconds of one thread's work. */
@@ -73,7 +69,8 @@ class SlicedConvolution final : public PreparedConvolution {
         slicing_(slicing),
         kernel_(kernel),
         panels_(problem, weights.weight, slicing.filters, kernel.lanes),
-        bias_(problem.k) {
+        bias_(problem.k),
+        columns_(columnsInside()) {
     copyBias(problem, weights, bias_.data());
   }
 
@@ -120,8 +117,6 @@ class SlicedConvolution final : public PreparedConvolution {
   struct InputBlock {
     ChannelSet set;
     Range tiles;
-    /** Of a copy of padded rows: which they are */
-    Range rows;
   };
 
   int64_t channelSets() const { return ceilDivide(problem_.groupInputs(), slicing_.channels); }
@@ -193,9 +188,31 @@ class SlicedConvolution final : public PreparedConvolution {
       const int64_t begin = input * slicing_.windows;
       return {begin, std::min(begin + slicing_.windows, x.p * x.q)};
     }
-    const int64_t row = input / slicing_.tilesPerRow * x.q;
+    const int64_t p = input / slicing_.tilesPerRow * slicing_.rowsPerTile;
+    if (slicing_.rowsPerTile > 1) return {p * x.q, std::min(p + slicing_.rowsPerTile, x.p) * x.q};
     const int64_t q = input % slicing_.tilesPerRow * slicing_.windows;
-    return {row + q, row + std::min(q + slicing_.windows, x.q)};
+    return {p * x.q + q, p * x.q + std::min(q + slicing_.windows, x.q)};
+  }
+
+  /** The input column of a window's first element */
+  int64_t columnOf(int64_t window) const { return window % problem_.q * problem_.stride.w - problem_.padding.left; }
+
+  /** PaddedWindows::columns of each tile of an output row; nothing where tiles are no rows */
+  std::vector<uint16_t> columnsInside() const {
+    const ConvProblem& x = problem_;
+    std::vector<uint16_t> columns;
+    for (int64_t tile = 0; tile < slicing_.tilesPerRow; ++tile) {
+      const Range windows = windowsOf(tile);
+      for (int64_t s = 0; s < x.s; ++s) {
+        uint32_t inside = 0;
+        for (int64_t window = windows.begin; window < windows.end; ++window) {
+          const int64_t column = columnOf(window) + s * x.dilation.w;
+          if (column >= 0 && column < x.w) inside |= 1u << (window - windows.begin);
+        }
+        columns.push_back(static_cast<uint16_t>(inside));
+      }
+    }
+    return columns;
   }
 
   const float* mapsOf(const Part& part, const ChannelSet& set) const {
@@ -204,15 +221,10 @@ class SlicedConvolution final : public PreparedConvolution {
   }
 
   InputBlock prepareInputs(const Part& part, const ChannelSet& set, Range tiles) const {
-    InputBlock block{set, tiles, {0, 0}};
     if (slicing_.presentation == Presentation::packed) {
       for (int64_t input = tiles.begin; input < tiles.end; ++input) packWindows(part, set, input, input - tiles.begin);
-    } else if (slicing_.presentation == Presentation::paddedRows) {
-      const int64_t last = (tiles.end - 1) / slicing_.tilesPerRow;
-      block.rows = rowsFor(problem_, {tiles.begin / slicing_.tilesPerRow, last + 1});
-      copyRows(part, block);
     }
-    return block;
+    return {set, tiles};
   }
 
   int64_t packedTileFloats() const { return slicing_.channels * problem_.r * problem_.s * kPackedWindows; }
@@ -234,50 +246,59 @@ class SlicedConvolution final : public PreparedConvolution {
                  part.workspace + slot * packedTileFloats());
   }
 
-  /** workspace[c][row][column]: the rows of a block with zeros where they are padding. */
-  void copyRows(const Part& part, const InputBlock& block) const {
-    const ConvProblem& x = problem_;
-    const int64_t columns = paddedColumns(x);
-    const int64_t left = std::min(x.padding.left, columns);
-    const int64_t inside = std::clamp<int64_t>(columns - left, 0, x.w);
-    float* to = part.workspace;
-    for (int64_t c = 0; c < block.set.count; ++c) {
-      const float* map = mapsOf(part, block.set) + c * x.h * x.w;
-      for (int64_t row = block.rows.begin; row < block.rows.end; ++row, to += columns) {
-        const int64_t h = row - x.padding.top;
-        if (h < 0 || h >= x.h) {
-          std::fill_n(to, columns, 0.0f);
-          continue;
-        }
-        std::fill_n(to, left, 0.0f);
-        std::copy_n(map + h * x.w, inside, to + left);
-        std::fill(to + left + inside, to + columns, 0.0f);
-      }
-    }
+  /** Windows whose elements lie one after the other, as one channel of one row. */
+  static WindowView flatView(const float* data, int64_t elements, int64_t stride, int64_t count) {
+    return {.first = data,
+            .second = data + count / 2,
+            .channels = 1,
+            .rows = 1,
+            .taps = elements,
+            .channelStride = 0,
+            .rowStride = 0,
+            .tapStride = stride,
+            .step = 1,
+            .filterElements = elements,
+            .padded = {}};
   }
 
   WindowView viewOf(const Part& part, const InputBlock& block, int64_t input) const {
     const ConvProblem& x = problem_;
-    const int64_t channels = block.set.count;
+    const Range windows = windowsOf(input);
     if (slicing_.presentation == Presentation::packed) {
       const float* tile = part.workspace + (input - block.tiles.begin) * packedTileFloats();
-      return {tile, 1, 1, channels * x.r * x.s, 0, 0, kPackedWindows, 1};
+      return flatView(tile, block.set.count * x.r * x.s, kPackedWindows, windows.size());
     }
-    const int64_t window = windowsOf(input).begin;
-    if (slicing_.tilesPerRow == 0) return {mapsOf(part, block.set) + window, 1, 1, channels, 0, 0, x.h * x.w, 1};
-    const bool copied = slicing_.presentation == Presentation::paddedRows;
-    const float* rows = copied ? part.workspace : mapsOf(part, block.set);
-    const int64_t columns = copied ? paddedColumns(x) : x.w;
-    const int64_t channel = copied ? block.rows.size() * columns : x.h * x.w;
-    const int64_t row = window / x.q * x.stride.h - block.rows.begin;
-    return {rows + row * columns + window % x.q * x.stride.w,
-            channels,
-            x.r,
-            x.s,
-            channel,
-            x.dilation.h * columns,
-            x.dilation.w,
-            x.stride.w};
+    const float* maps = mapsOf(part, block.set);
+    if (slicing_.tilesPerRow == 0) return flatView(maps + windows.begin, block.set.count, x.h * x.w, windows.size());
+    return rowView(maps, block.set.count, windows, input % slicing_.tilesPerRow);
+  }
+
+  /** Windows of one output row, or of two; `column` is the tile's place in its row. */
+  WindowView rowView(const float* maps, int64_t channels, Range windows, int64_t column) const {
+    const ConvProblem& x = problem_;
+    const int64_t p = windows.begin / x.q;
+    const int64_t last = (windows.end - 1) / x.q;
+    // Further down the map a window's rows begin and end no later in the filter.
+    const Range first = filterRowsInside(x, p);
+    const Range second = filterRowsInside(x, last);
+    const Range rows{second.begin, first.end};
+    const int64_t h = p * x.stride.h - x.padding.top + rows.begin * x.dilation.h;
+    const bool padded = columnOf(windows.begin) < 0 || first.begin > rows.begin || second.end < rows.end ||
+                        columnOf(windows.end - 1) + (x.s - 1) * x.dilation.w >= x.w;
+    const float* data = maps + h * x.w + columnOf(windows.begin);
+    return {.first = data,
+            .second = data + (last > p ? x.stride.h * x.w : windows.size() / 2 * x.stride.w),
+            .channels = channels,
+            .rows = rows.size(),
+            .taps = x.s,
+            .channelStride = x.h * x.w,
+            .rowStride = x.dilation.h * x.w,
+            .tapStride = x.dilation.w,
+            .step = x.stride.w,
+            .firstElement = rows.begin * x.s,
+            .filterElements = x.r * x.s,
+            .padded = {padded ? columns_.data() + column * x.s : nullptr, first.begin - rows.begin,
+                       second.end - rows.begin}};
   }
 
   void multiply(const Part& part, const InputBlock& block, int64_t input, int64_t filter) const {
@@ -309,6 +330,7 @@ class SlicedConvolution final : public PreparedConvolution {
   const Microkernel& kernel_;
   const FilterPanels panels_;
   AlignedBuffer bias_;
+  const std::vector<uint16_t> columns_;
 };
 
 const Microkernel& chooseKernel(const CpuInfo& cpu) {
@@ -345,7 +367,6 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
   return {.milliseconds = elements * filters / kernel.multiplyAddsPerMillisecond + packing,
           .workspaceBytes = workspaceOf(problem, slicing),
           .tiles = {{"packsWindows", slicing.presentation == Presentation::packed ? 1 : 0},
-                    {"copiesRows", slicing.presentation == Presentation::paddedRows ? 1 : 0},
                     {"N_win", slicing.windows},
                     {"N_f", slicing.filters},
                     {"N_c", slicing.channels},
@@ -358,11 +379,13 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
 
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu) {
+  const Slicing slicing = slicingOf(problem, cpu);
   // A packed tile multiplies padded elements by zero, which an infinite or NaN weight would turn into NaN.
-  if (problem.hasPadding() && !allFinite(weights.weight, problem.weightSize())) {
+  const bool multipliesPadding = problem.hasPadding() && slicing.presentation == Presentation::packed;
+  if (multipliesPadding && !allFinite(weights.weight, problem.weightSize())) {
     return prepareDirect(problem, activation, weights, cpu);
   }
-  return std::make_unique<SlicedConvolution>(problem, activation, weights, slicingOf(problem, cpu), chooseKernel(cpu));
+  return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing, chooseKernel(cpu));
 }
 
 }  // namespace

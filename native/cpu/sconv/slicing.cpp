@@ -15,12 +15,13 @@ constexpr CpuCaches kAssumedCaches{32 * 1024, 512 * 1024, 4 * 1024 * 1024};
 constexpr double kCacheShare = 0.9;
 
 /**
- * alpha of Equation 2. The paper has 0.9; but each step of this micro-kernel reads 128 adjacent bytes of filters for 14
- * cycles of arithmetic, which the L2 cache delivers, so tiles may outgrow the L1 cache, and every channel set less
- * saves a pass over the outputs. One Zen 5 core on the layers of ResNet-50 and VGG-16 from 56 x 56 down, three runs
- * each, in ms: 0.9 takes 179 to 186, 1.35 179 to 185, 1.8 167 to 174, 2.4 166 to 171.
+ * alpha of Equation 2, as a share of the L2 cache. The paper has 0.9 of the L1 cache; but each step of a micro-kernel
+ * reads 128 adjacent bytes of filters for 14 cycles of arithmetic or more, which the L2 cache delivers, and every
+ * channel set less saves a pass over the outputs. One Zen 4 core (L1 32 KB, L2 1 MB), all 393 layers of
+ * bench/layers/sconv-393.json, medians in turn, in ms: 0.075 (which is 2.4 of the L1 cache) takes 687, 0.3 662, 0.45
+ * 657, 0.6 to 0.9 650 to 653.
  */
-constexpr double kL1Share = 2.4;
+constexpr double kSetShare = 0.5;
 
 /** CL, and the latencies of Equation 6 in cycles: typical of the current server cores. */
 constexpr double kCacheLine = 64;
@@ -48,7 +49,9 @@ double floatBytes(int64_t count) { return static_cast<double>(count) * sizeof(fl
 /** |IN| of Equation 1 for `channels`: of distinct elements where windows share them. */
 double inputBytes(const Slicing& cut, const ConvProblem& x, int64_t channels) {
   if (cut.presentation == Presentation::packed) return floatBytes(cut.windows * channels * x.r * x.s);
-  return floatBytes(channels * x.r * ((cut.windows - 1) * x.stride.w + (x.s - 1) * x.dilation.w + 1));
+  const int64_t span = (cut.rowsPerTile - 1) * x.stride.h + (x.r - 1) * x.dilation.h + 1;
+  const int64_t columns = (cut.windows / cut.rowsPerTile - 1) * x.stride.w + (x.s - 1) * x.dilation.w + 1;
+  return floatBytes(channels * std::min(cut.rowsPerTile * x.r, span) * columns);
 }
 
 /** |FS| */
@@ -62,19 +65,15 @@ constexpr int64_t kLeastRowWindows = 6;
 /** One pointwise convolution is a matrix product whose rows end nowhere. */
 bool isFlat(const ConvProblem& x) { return x.r * x.s == 1 && x.stride.h * x.stride.w == 1 && !x.hasPadding(); }
 
-/** Copied rows hold what lies between the elements of a window, too: no more than this for each element it has. */
-constexpr int64_t kMostSparse = 4;
-
-bool isSparse(const ConvProblem& x) { return std::max({x.stride.h, x.dilation.h, x.dilation.w}) > kMostSparse; }
-
 void cutWindows(const ConvProblem& x, const TileShape& tile, Slicing& cut) {
   const int64_t perRow = ceilDivide(x.q, tile.windows);
   const int64_t rowWindows = ceilDivide(x.q, perRow);
-  const bool byRows = !(x.hasPadding() && isSparse(x)) && !isFlat(x) && x.stride.w <= 2 &&
-                      rowWindows >= std::min(kLeastRowWindows, tile.windows);
+  const bool byRows = !isFlat(x) && x.stride.w <= 2 && rowWindows >= std::min(kLeastRowWindows, tile.windows);
+  cut.rowsPerTile = 1;
   if (byRows) {
-    cut.presentation = x.hasPadding() ? Presentation::paddedRows : Presentation::asTheyLie;
-    cut.windows = rowWindows;
+    cut.presentation = Presentation::asTheyLie;
+    cut.rowsPerTile = 2 * x.q <= tile.windows && x.p > 1 ? 2 : 1;
+    cut.windows = rowWindows * cut.rowsPerTile;
     cut.tilesPerRow = perRow;
     return;
   }
@@ -120,18 +119,18 @@ Distribution distribute(const TileBytes& bytes, const TileCounts& count, double 
 }  // namespace
 
 int64_t inputTiles(const ConvProblem& x, const Slicing& cut) {
-  return cut.tilesPerRow > 0 ? x.p * cut.tilesPerRow : ceilDivide(x.p * x.q, cut.windows);
+  return cut.tilesPerRow > 0 ? ceilDivide(x.p, cut.rowsPerTile) * cut.tilesPerRow : ceilDivide(x.p * x.q, cut.windows);
 }
 
 Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, const CpuCaches& caches) {
   Slicing cut{};
   cut.filters = tile.filters;
   cutWindows(problem, tile, cut);
-  const double l1 = kL1Share * orAssumed(caches.l1d, kAssumedCaches.l1d);
+  const double capacity = kSetShare * orAssumed(caches.l2, kAssumedCaches.l2);
   const double output = floatBytes(cut.windows * cut.filters);
   cut.channels = halveUntil(problem.groupInputs(), [&](double c) {
     const auto set = static_cast<int64_t>(c);
-    return inputBytes(cut, problem, set) + filterBytes(cut, problem, set) + output <= l1;
+    return inputBytes(cut, problem, set) + filterBytes(cut, problem, set) + output <= capacity;
   });
   const auto channelSets = static_cast<double>(ceilDivide(problem.groupInputs(), cut.channels));
   const double input = inputBytes(cut, problem, cut.channels);

@@ -17,8 +17,6 @@ struct TileShape {
 enum class Presentation {
   /** In the input itself: nothing is copied */
   asTheyLie,
-  /** In a copy of the rows that a set of tiles needs, padding included; each element is copied once */
-  paddedRows,
   /** Packed window by window, each element as often as a window has it (SConv, section 6.1) */
   packed,
 };
@@ -40,6 +38,8 @@ struct Slicing {
   int64_t windows;
   /** Input tiles of one output row; 0 where tiles run on over the ends of rows */
   int64_t tilesPerRow;
+  /** Whole output rows of one tile, where they are short; otherwise 1 */
+  int64_t rowsPerTile;
   /** N_f */
   int64_t filters;
   /** N_c: input channels of one channel set */
