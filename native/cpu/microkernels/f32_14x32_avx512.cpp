@@ -132,39 +132,73 @@ void transpose(__m512 (&rows)[16]) {
   }
 }
 
-/** Sums of up to 16 windows of filter `f`, on their way into its output row. */
-void storeRow(const OutputTile& tile, int64_t f, __mmask16 lanes, __m512 sum) {
-  float* row = tile.output + f * tile.rowStride;
-  if (tile.add) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, row), sum);
-  if (tile.finish == nullptr) return _mm512_mask_storeu_ps(row, lanes, sum);
-  const Finish& finish = *tile.finish;
-  sum = _mm512_add_ps(sum, _mm512_set1_ps(finish.bias[f]));
-  if (finish.residual != nullptr) {
-    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes, finish.residual + f * tile.rowStride));
+/** 16 filters of a tile on their way out. */
+struct Block {
+  const OutputTile& tile;
+  int64_t first;
+  /** How many of them there are, and their windows */
+  int64_t filters;
+  __mmask16 windows;
+};
+
+/** Calls `body(f)` for the filters of a block, with constants. */
+template <typename Body>
+void forEachFilter(const Block& block, Body body) {
+#pragma GCC unroll 16
+  for (int64_t f = 0; f < 16; ++f) {
+    if (f < block.filters) body(f);
   }
-  _mm512_mask_storeu_ps(row, lanes, activate(sum, finish.activation));
-  if (!isVectorised(finish.activation.kind)) finishOutputs(row, tile.windows, 0.0f, nullptr, finish.activation);
+}
+
+/** Adds what `tensor` holds at the block's place. */
+void addRows(const Block& block, const float* tensor, __m512 (&rows)[16]) {
+  tensor += block.first * block.tile.rowStride;
+  forEachFilter(block, [&](int64_t f) {
+    rows[f] = _mm512_add_ps(rows[f], _mm512_maskz_loadu_ps(block.windows, tensor + f * block.tile.rowStride));
+  });
+}
+
+template <ActivationKind kKind>
+void activateRows(const Activation& activation, __m512 (&rows)[16]) {
+#pragma GCC unroll 16
+  for (__m512& row : rows) row = activate(row, {kKind, activation.first, activation.second});
+}
+
+void activateRows(const Activation& activation, __m512 (&rows)[16]) {
+  switch (activation.kind) {
+    case ActivationKind::relu: return activateRows<ActivationKind::relu>(activation, rows);
+    case ActivationKind::leakyRelu: return activateRows<ActivationKind::leakyRelu>(activation, rows);
+    case ActivationKind::clip: return activateRows<ActivationKind::clip>(activation, rows);
+    default: return;
+  }
+}
+
+/** Each decision is made once for 16 rows, which stay in registers. */
+void storeBlock(const Block& block, const float* sums) {
+  const OutputTile& tile = block.tile;
+  const Finish* finish = tile.finish;
+  const __m512 bias = finish == nullptr ? _mm512_setzero_ps()
+                                        : _mm512_maskz_loadu_ps(firstLanes(block.filters), finish->bias + block.first);
+  __m512 rows[16];
+#pragma GCC unroll 16
+  for (int64_t w = 0; w < 16; ++w) {
+    rows[w] = w < tile.windows ? _mm512_add_ps(_mm512_loadu_ps(sums + w * kMostFilters + block.first), bias) : bias;
+  }
+  transpose(rows);
+  if (tile.add) addRows(block, tile.output, rows);
+  if (finish != nullptr && finish->residual != nullptr) addRows(block, finish->residual, rows);
+  if (finish != nullptr) activateRows(finish->activation, rows);
+  float* output = tile.output + block.first * tile.rowStride;
+  forEachFilter(block, [&](int64_t f) { _mm512_mask_storeu_ps(output + f * tile.rowStride, block.windows, rows[f]); });
 }
 
 void store(const OutputTile& tile, const float* sums) {
-  const __mmask16 lanes = firstLanes(tile.windows);
   for (int64_t first = 0; first < tile.filters; first += 16) {
-    __m512 block[16];
-#pragma GCC unroll 16
-    for (int64_t w = 0; w < 16; ++w) {
-      block[w] = w < tile.windows ? _mm512_loadu_ps(sums + w * kMostFilters + first) : _mm512_setzero_ps();
-    }
-    transpose(block);
-    const int64_t count = tile.filters - first < 16 ? tile.filters - first : 16;
-    if (count == 16) {
-#pragma GCC unroll 16
-      for (int64_t f = 0; f < 16; ++f) storeRow(tile, first + f, lanes, block[f]);
-    } else {
-      alignas(64) float rows[16 * 16];
-#pragma GCC unroll 16
-      for (int64_t f = 0; f < 16; ++f) _mm512_store_ps(rows + 16 * f, block[f]);
-      for (int64_t f = 0; f < count; ++f) storeRow(tile, first + f, lanes, _mm512_load_ps(rows + 16 * f));
-    }
+    storeBlock({tile, first, clamp(tile.filters - first, 0, 16), firstLanes(tile.windows)}, sums);
+  }
+  if (tile.finish == nullptr || isVectorised(tile.finish->activation.kind)) return;
+  for (int64_t f = 0; f < tile.filters; ++f) {
+    finishOutputs(tile.output + f * tile.rowStride, tile.windows, 0.0f, nullptr, tile.finish->activation);
   }
 }
 

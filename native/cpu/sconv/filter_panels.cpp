@@ -1,7 +1,5 @@
 #include "cpu/sconv/filter_panels.h"
 
-#include <algorithm>
-
 #include "cpu/sconv/divide.h"
 
 namespace warpconv::sconv {
@@ -9,11 +7,11 @@ namespace warpconv::sconv {
 FilterPanels::FilterPanels(const ConvProblem& problem, const float* weight, int64_t filters, int64_t lanes)
     : groupOutputs_(problem.groupOutputs()),
       filters_(filters),
-      lanes_(lanes),
       tiles_(ceilDivide(groupOutputs_, filters)),
+      lastWidth_(ceilDivide(filtersOf(tiles_ - 1), lanes) * lanes),
       elementsPerChannel_(problem.r * problem.s),
       filterSize_(problem.filterSize()),
-      groupWidth_((tiles_ - 1) * filters + widthOf(tiles_ - 1)),
+      groupWidth_((tiles_ - 1) * filters + lastWidth_),
       data_(problem.groups * groupWidth_ * filterSize_) {
   for (int64_t group = 0; group < problem.groups; ++group) {
     for (int64_t tile = 0; tile < tiles_; ++tile) {
@@ -26,18 +24,6 @@ FilterPanels::FilterPanels(const ConvProblem& problem, const float* weight, int6
       }
     }
   }
-}
-
-int64_t FilterPanels::filtersOf(int64_t tile) const { return std::min(filters_, groupOutputs_ - tile * filters_); }
-
-int64_t FilterPanels::widthOf(int64_t tile) const { return ceilDivide(filtersOf(tile), lanes_) * lanes_; }
-
-int64_t FilterPanels::offset(int64_t group, int64_t tile, int64_t channel) const {
-  return (group * groupWidth_ + tile * filters_) * filterSize_ + channel * elementsPerChannel_ * widthOf(tile);
-}
-
-const float* FilterPanels::at(int64_t group, int64_t tile, int64_t channel) const {
-  return data_.data() + offset(group, tile, channel);
 }
 
 }  // namespace warpconv::sconv

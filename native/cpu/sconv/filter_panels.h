@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "memory/aligned_buffer.h"
@@ -19,18 +20,22 @@ class FilterPanels {
 
   int64_t tiles() const { return tiles_; }
   /** Filters of a tile, and floats of one of its elements */
-  int64_t filtersOf(int64_t tile) const;
-  int64_t widthOf(int64_t tile) const;
-  const float* at(int64_t group, int64_t tile, int64_t channel) const;
+  int64_t filtersOf(int64_t tile) const { return std::min(filters_, groupOutputs_ - tile * filters_); }
+  int64_t widthOf(int64_t tile) const { return tile + 1 < tiles_ ? filters_ : lastWidth_; }
+  const float* at(int64_t group, int64_t tile, int64_t channel) const {
+    return data_.data() + offset(group, tile, channel);
+  }
   int64_t bytes() const { return data_.bytes(); }
 
  private:
-  int64_t offset(int64_t group, int64_t tile, int64_t channel) const;
+  int64_t offset(int64_t group, int64_t tile, int64_t channel) const {
+    return (group * groupWidth_ + tile * filters_) * filterSize_ + channel * elementsPerChannel_ * widthOf(tile);
+  }
 
   int64_t groupOutputs_;
   int64_t filters_;
-  int64_t lanes_;
   int64_t tiles_;
+  int64_t lastWidth_;
   int64_t elementsPerChannel_;
   int64_t filterSize_;
   int64_t groupWidth_;

@@ -38,16 +38,13 @@ void forEachSet(Range tiles, int64_t count, Body body) {
   }
 }
 
-/** The steps r >= 0 for which from + r * step lies in [0, end), of the first `most`. */
-Range stepsInside(int64_t from, int64_t step, int64_t end, int64_t most) {
-  const int64_t first = from < 0 ? ceilDivide(-from, step) : 0;
-  const int64_t last = from < end ? ceilDivide(end - from, step) : 0;
-  return {std::min(first, most), std::min(last, most)};
-}
-
-/** The filter rows that the windows of output row `p` have inside the input. */
+/** The filter rows that the windows of output row `p` have inside the input. Divides only where some are not. */
 Range filterRowsInside(const ConvProblem& x, int64_t p) {
-  return stepsInside(p * x.stride.h - x.padding.top, x.dilation.h, x.h, x.r);
+  const int64_t h = p * x.stride.h - x.padding.top;
+  const auto rowsBefore = [&](int64_t end) {
+    return h + (x.r - 1) * x.dilation.h < end ? x.r : (h < end ? ceilDivide(end - h, x.dilation.h) : 0);
+  };
+  return {h >= 0 ? 0 : rowsBefore(0), rowsBefore(x.h)};
 }
 
 /** Scratch floats that a set of `tiles` adjacent input tiles needs. */
@@ -112,6 +109,15 @@ class SlicedConvolution final : public PreparedConvolution {
     GroupOfImage at;
     float* workspace;
     const RunContext* context;
+  };
+  struct InputTile {
+    /** Its outputs, counted along the map of P x Q */
+    Range windows;
+    /** Of tiles by rows: output rows `rows` from `p` on, columns from `q` on, and the tile's place in its row */
+    int64_t p;
+    int64_t rows;
+    int64_t q;
+    int64_t column;
   };
   /** A channel set of adjacent input tiles, ready for the micro-kernel. */
   struct InputBlock {
@@ -181,32 +187,34 @@ class SlicedConvolution final : public PreparedConvolution {
     });
   }
 
-  /** Outputs of a tile, counted along the map of P x Q. */
-  Range windowsOf(int64_t input) const {
+  InputTile tileAt(int64_t index) const {
     const ConvProblem& x = problem_;
     if (slicing_.tilesPerRow == 0) {
-      const int64_t begin = input * slicing_.windows;
-      return {begin, std::min(begin + slicing_.windows, x.p * x.q)};
+      const int64_t begin = index * slicing_.windows;
+      return {{begin, std::min(begin + slicing_.windows, x.p * x.q)}, 0, 0, 0, 0};
     }
-    const int64_t p = input / slicing_.tilesPerRow * slicing_.rowsPerTile;
-    if (slicing_.rowsPerTile > 1) return {p * x.q, std::min(p + slicing_.rowsPerTile, x.p) * x.q};
-    const int64_t q = input % slicing_.tilesPerRow * slicing_.windows;
-    return {p * x.q + q, p * x.q + std::min(q + slicing_.windows, x.q)};
+    const int64_t row = index / slicing_.tilesPerRow;
+    const int64_t column = index - row * slicing_.tilesPerRow;
+    const int64_t p = row * slicing_.rowsPerTile;
+    const int64_t rows = std::min(slicing_.rowsPerTile, x.p - p);
+    const int64_t q = column * slicing_.windows;
+    const int64_t count = rows > 1 ? rows * x.q : std::min(slicing_.windows, x.q - q);
+    return {{p * x.q + q, p * x.q + q + count}, p, rows, q, column};
   }
 
-  /** The input column of a window's first element */
-  int64_t columnOf(int64_t window) const { return window % problem_.q * problem_.stride.w - problem_.padding.left; }
+  /** The input column of the first element of the windows of output column `q` */
+  int64_t inputColumn(int64_t q) const { return q * problem_.stride.w - problem_.padding.left; }
 
   /** PaddedWindows::columns of each tile of an output row; nothing where tiles are no rows */
   std::vector<uint16_t> columnsInside() const {
     const ConvProblem& x = problem_;
     std::vector<uint16_t> columns;
     for (int64_t tile = 0; tile < slicing_.tilesPerRow; ++tile) {
-      const Range windows = windowsOf(tile);
+      const Range windows = tileAt(tile).windows;
       for (int64_t s = 0; s < x.s; ++s) {
         uint32_t inside = 0;
         for (int64_t window = windows.begin; window < windows.end; ++window) {
-          const int64_t column = columnOf(window) + s * x.dilation.w;
+          const int64_t column = inputColumn(window % x.q) + s * x.dilation.w;
           if (column >= 0 && column < x.w) inside |= 1u << (window - windows.begin);
         }
         columns.push_back(static_cast<uint16_t>(inside));
@@ -233,7 +241,7 @@ class SlicedConvolution final : public PreparedConvolution {
     const ConvProblem& x = problem_;
     std::array<WindowSegment, kPackedWindows> segments;
     size_t count = 0;
-    const Range windows = windowsOf(input);
+    const Range windows = tileAt(input).windows;
     for (int64_t window = windows.begin; window < windows.end;) {
       const int64_t p = window / x.q;
       const int64_t q = window % x.q;
@@ -261,33 +269,33 @@ class SlicedConvolution final : public PreparedConvolution {
             .padded = {}};
   }
 
-  WindowView viewOf(const Part& part, const InputBlock& block, int64_t input) const {
+  /** `slot` is the tile's place in its block. */
+  WindowView viewOf(const Part& part, const ChannelSet& set, const InputTile& tile, int64_t slot) const {
     const ConvProblem& x = problem_;
-    const Range windows = windowsOf(input);
     if (slicing_.presentation == Presentation::packed) {
-      const float* tile = part.workspace + (input - block.tiles.begin) * packedTileFloats();
-      return flatView(tile, block.set.count * x.r * x.s, kPackedWindows, windows.size());
+      const float* packed = part.workspace + slot * packedTileFloats();
+      return flatView(packed, set.count * x.r * x.s, kPackedWindows, tile.windows.size());
     }
-    const float* maps = mapsOf(part, block.set);
-    if (slicing_.tilesPerRow == 0) return flatView(maps + windows.begin, block.set.count, x.h * x.w, windows.size());
-    return rowView(maps, block.set.count, windows, input % slicing_.tilesPerRow);
+    const float* maps = mapsOf(part, set);
+    if (tile.rows == 0) return flatView(maps + tile.windows.begin, set.count, x.h * x.w, tile.windows.size());
+    return rowView(maps, set.count, tile);
   }
 
-  /** Windows of one output row, or of two; `column` is the tile's place in its row. */
-  WindowView rowView(const float* maps, int64_t channels, Range windows, int64_t column) const {
+  /** Windows of one output row, or of two. */
+  WindowView rowView(const float* maps, int64_t channels, const InputTile& tile) const {
     const ConvProblem& x = problem_;
-    const int64_t p = windows.begin / x.q;
-    const int64_t last = (windows.end - 1) / x.q;
-    // Further down the map a window's rows begin and end no later in the filter.
-    const Range first = filterRowsInside(x, p);
-    const Range second = filterRowsInside(x, last);
+    // The rows of a window further down begin and end no later in the filter.
+    const Range first = filterRowsInside(x, tile.p);
+    const Range second = tile.rows > 1 ? filterRowsInside(x, tile.p + 1) : first;
     const Range rows{second.begin, first.end};
-    const int64_t h = p * x.stride.h - x.padding.top + rows.begin * x.dilation.h;
-    const bool padded = columnOf(windows.begin) < 0 || first.begin > rows.begin || second.end < rows.end ||
-                        columnOf(windows.end - 1) + (x.s - 1) * x.dilation.w >= x.w;
-    const float* data = maps + h * x.w + columnOf(windows.begin);
+    const int64_t h = tile.p * x.stride.h - x.padding.top + rows.begin * x.dilation.h;
+    const int64_t w = inputColumn(tile.q);
+    const int64_t columns = tile.rows > 1 ? x.q : tile.windows.size();
+    const bool padded = w < 0 || inputColumn(tile.q + columns - 1) + (x.s - 1) * x.dilation.w >= x.w ||
+                        first.begin > rows.begin || second.end < rows.end;
+    const float* data = maps + h * x.w + w;
     return {.first = data,
-            .second = data + (last > p ? x.stride.h * x.w : windows.size() / 2 * x.stride.w),
+            .second = data + (tile.rows > 1 ? x.stride.h * x.w : columns / 2 * x.stride.w),
             .channels = channels,
             .rows = rows.size(),
             .taps = x.s,
@@ -297,7 +305,7 @@ class SlicedConvolution final : public PreparedConvolution {
             .step = x.stride.w,
             .firstElement = rows.begin * x.s,
             .filterElements = x.r * x.s,
-            .padded = {padded ? columns_.data() + column * x.s : nullptr, first.begin - rows.begin,
+            .padded = {padded ? columns_.data() + tile.column * x.s : nullptr, first.begin - rows.begin,
                        second.end - rows.begin}};
   }
 
@@ -305,9 +313,10 @@ class SlicedConvolution final : public PreparedConvolution {
     const ConvProblem& x = problem_;
     const ChannelSet& set = block.set;
     const auto& [n, group] = part.at;
-    const Range range = windowsOf(input);
+    const InputTile tile = tileAt(input);
+    const Range& range = tile.windows;
     alignas(64) float sums[kPackedWindows * kMostFilters];
-    kernel_.multiply(range.size(), panels_.widthOf(filter), viewOf(part, block, input),
+    kernel_.multiply(range.size(), panels_.widthOf(filter), viewOf(part, set, tile, input - block.tiles.begin),
                      panels_.at(group, filter, set.first), sums);
 
     const int64_t k = group * x.groupOutputs() + filter * slicing_.filters;
