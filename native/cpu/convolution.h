@@ -39,7 +39,8 @@ struct RunContext {
 
   bool isCancelled() const { return cancellation != nullptr && cancellation->isRequested(); }
   unsigned threads() const { return executor == nullptr ? 1 : executor->threads(); }
-  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body) const;
+  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body,
+                   Executor::Sleepers sleepers = Executor::Sleepers::wake) const;
 };
 
 /** A convolution with its weights in the layout its algorithm wants. Immutable, so calls may overlap. */

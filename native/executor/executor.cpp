@@ -16,6 +16,29 @@ namespace {
  */
 constexpr std::chrono::microseconds kWatch{50};
 
+/** Tells the processor that this thread only looks, so that another on the same core goes ahead. */
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/** Waits awake until `happened()`, but no longer than kWatch. */
+template <typename Happened>
+void watchFor(Happened happened) {
+  // Reading the clock takes as long as several looks.
+  constexpr int kLooksPerReading = 16;
+  const auto until = std::chrono::steady_clock::now() + kWatch;
+  do {
+    for (int look = 0; look < kLooksPerReading; ++look) {
+      if (happened()) return;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < until);
+}
+
 Status abortedBeforeStart() { return {StatusCode::aborted, "the call was cancelled before it started"}; }
 
 }  // namespace
@@ -44,10 +67,13 @@ struct Executor::Loop {
   /** How many more threads may join; guarded by the executor's mutex */
   unsigned seats;
 
+  std::atomic<int64_t> endedTasks{0};
   std::mutex mutex;
   std::condition_variable ended;
-  int64_t endedTasks = 0;
+  /** Guarded by `mutex` */
   std::exception_ptr thrown;
+
+  bool hasEnded() const { return endedTasks.load(std::memory_order_acquire) == tasks; }
 };
 
 std::shared_ptr<Executor> Executor::shared() {
@@ -85,7 +111,7 @@ std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
     if (served) queue_.push_back(call);
   }
   if (served) {
-    announce();
+    announce(Sleepers::wake);
   } else {
     call->done_({StatusCode::internal, "the system starts no thread for this process; raise its limit (ulimit -u)"});
   }
@@ -113,36 +139,35 @@ void Executor::cancel(const std::shared_ptr<Call>& call) {
   call->done_(abortedBeforeStart());
 }
 
-void Executor::parallelFor(int64_t tasks, const std::function<void(int64_t)>& body) {
+void Executor::parallelFor(int64_t tasks, const std::function<void(int64_t)>& body, Sleepers sleepers) {
   const unsigned helpers = tasks > 1 ? wantedThreads_ - 1 : 0;
   const auto loop = std::make_shared<Loop>(tasks, helpers, body);
-  if (helpers > 0) publish(loop);
+  if (helpers > 0) publish(loop, sleepers);
   help(*loop);
   if (helpers > 0) withdraw(loop);
+  watchFor([&] { return loop->hasEnded(); });
   std::unique_lock lock(loop->mutex);
-  loop->ended.wait(lock, [&] { return loop->endedTasks == tasks; });
+  loop->ended.wait(lock, [&] { return loop->hasEnded(); });
   if (loop->thrown) std::rethrow_exception(loop->thrown);
 }
 
-void Executor::publish(const std::shared_ptr<Loop>& loop) {
+void Executor::publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers) {
   {
     const std::lock_guard lock(mutex_);
     startThreads();
     loops_.push_back(loop);
   }
-  announce();
+  announce(sleepers);
 }
 
-void Executor::announce() {
+void Executor::announce(Sleepers sleepers) {
   announcements_.fetch_add(1);
-  changed_.notify_all();
+  if (sleepers == Sleepers::wake) changed_.notify_all();
 }
 
 void Executor::watch() const {
   const unsigned before = announcements_;
-  const auto until = std::chrono::steady_clock::now() + kWatch;
-  while (announcements_ == before && std::chrono::steady_clock::now() < until) {
-  }
+  watchFor([&] { return announcements_ != before; });
 }
 
 void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
@@ -153,15 +178,16 @@ void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
 void Executor::help(Loop& loop) {
   int64_t task;
   while ((task = loop.next.fetch_add(1)) < loop.tasks) {
-    std::exception_ptr thrown;
     try {
       loop.body(task);
     } catch (...) {
-      thrown = std::current_exception();
+      const std::lock_guard lock(loop.mutex);
+      loop.thrown = std::current_exception();
     }
+    if (loop.endedTasks.fetch_add(1, std::memory_order_acq_rel) + 1 < loop.tasks) continue;
+    // With the mutex held, the caller either sees the last task ended or is asleep already.
     const std::lock_guard lock(loop.mutex);
-    if (thrown) loop.thrown = thrown;
-    if (++loop.endedTasks == loop.tasks) loop.ended.notify_all();
+    loop.ended.notify_all();
   }
 }
 

@@ -39,6 +39,9 @@ class Executor {
     Cancellation cancellation_;
   };
 
+  /** What to do with idle threads that have gone to sleep. */
+  enum class Sleepers { wake, leave };
+
   explicit Executor(unsigned threads) : wantedThreads_(threads) {}
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -56,8 +59,10 @@ class Executor {
   /**
    * Calls body(0) … body(tasks - 1), each once, on this thread and on those that are idle, and returns when all have
    * ended. Any thread may call it, one of the executor's own included. What a body throws is thrown here, once.
+   * Threads that sleep are woken only where `sleepers` says so: on a virtual machine that takes the caller longer than
+   * many a loop does.
    */
-  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body);
+  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body, Sleepers sleepers = Sleepers::wake);
 
   unsigned threads() const;
   /** How many threads serve from now on; at least 1. Calls in flight are not disturbed. */
@@ -68,11 +73,11 @@ class Executor {
 
   void startThreads();
   void serve(unsigned index);
-  /** Says that there is something to do, to sleepers and to watchers. */
-  void announce();
+  /** Says that there is something to do: to watchers, and to sleepers if they are to wake. */
+  void announce(Sleepers sleepers);
   /** Waits awake for an announcement, but not for long: waking up a sleeping thread takes longer than many a call. */
   void watch() const;
-  void publish(const std::shared_ptr<Loop>& loop);
+  void publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers);
   void withdraw(const std::shared_ptr<Loop>& loop);
   static void help(Loop& loop);
   static bool isOpen(const std::shared_ptr<Loop>& loop);

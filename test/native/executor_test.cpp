@@ -190,6 +190,23 @@ TEST_CASE("parallelFor runs every task exactly once, from any thread, and calls 
   CHECK(ended.load() == 200);
 }
 
+TEST_CASE("parallelFor without waking anybody runs every task exactly once, beside others that wake") {
+  Executor executor(3);
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 3; ++t) {
+    callers.emplace_back([&executor, t] {
+      for (int round = 0; round < 300; ++round) {
+        std::vector<std::atomic<int>> ran(7);
+        executor.parallelFor(
+            7, [&ran](int64_t task) { ran[static_cast<size_t>(task)].fetch_add(1); },
+            (round + t) % 2 == 0 ? Executor::Sleepers::leave : Executor::Sleepers::wake);
+        for (const auto& times : ran) CHECK(times.load() == 1);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
 TEST_CASE("what a task throws is thrown by parallelFor, after every task has ended") {
   Executor executor(2);
   std::atomic<int> ended{0};
