@@ -77,31 +77,33 @@ void multiplyCount(int64_t count, const WindowView& view, const float* filters, 
   multiplyTile<Vector, kWindows, kVectors, kStep, kPadded>(view, filters, sums);
 }
 
-template <class Vector, int kWindows, int kStep, bool kPadded>
+/** Likewise for panels of `width` filters. */
+template <class Vector, int kWindows, int kVectors, int kStep, bool kPadded>
 void multiplyWidth(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
-  if (width == Vector::kLanes) {
-    multiplyCount<Vector, kWindows, 1, kStep, kPadded>(count, view, filters, sums);
-  } else {
-    multiplyCount<Vector, kWindows, 2, kStep, kPadded>(count, view, filters, sums);
+  if constexpr (kVectors > 1) {
+    if (width < kVectors * Vector::kLanes) {
+      return multiplyWidth<Vector, kWindows, kVectors - 1, kStep, kPadded>(count, width, view, filters, sums);
+    }
   }
+  multiplyCount<Vector, kWindows, kVectors, kStep, kPadded>(count, view, filters, sums);
 }
 
-template <class Vector, int kWindows, int kStep>
+template <class Vector, int kWindows, int kVectors, int kStep>
 void multiplyPadded(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
   if (view.padded.columns == nullptr) {
-    multiplyWidth<Vector, kWindows, kStep, false>(count, width, view, filters, sums);
+    multiplyWidth<Vector, kWindows, kVectors, kStep, false>(count, width, view, filters, sums);
   } else {
-    multiplyWidth<Vector, kWindows, kStep, true>(count, width, view, filters, sums);
+    multiplyWidth<Vector, kWindows, kVectors, kStep, true>(count, width, view, filters, sums);
   }
 }
 
-/** Microkernel::multiply for panels of one or two vectors. */
-template <class Vector, int kWindows>
+/** Microkernel::multiply for tiles of at most kWindows windows and kVectors vectors of filters. */
+template <class Vector, int kWindows, int kVectors>
 void multiply(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
   if (view.step == 1) {
-    multiplyPadded<Vector, kWindows, 1>(count, width, view, filters, sums);
+    multiplyPadded<Vector, kWindows, kVectors, 1>(count, width, view, filters, sums);
   } else {
-    multiplyPadded<Vector, kWindows, 2>(count, width, view, filters, sums);
+    multiplyPadded<Vector, kWindows, kVectors, 2>(count, width, view, filters, sums);
   }
 }
 
