@@ -1,6 +1,6 @@
 /**
  * Runs every check and ends with one line, `N passed, N failed, N skipped`: lint, types, the native tests under
- * sanitizers, and Jest. With arguments it runs Jest alone and passes them on.
+ * sanitizers and as arm64 code, and Jest. With arguments it runs Jest alone and passes them on.
  */
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -22,6 +22,8 @@ const bin = (file) => [process.execPath, path.join(ROOT, 'node_modules', file)];
 
 const PASSED = { passed: 1, failed: 0, skipped: 0 };
 const FAILED = { passed: 0, failed: 1, skipped: 0 };
+const SKIPPED = { passed: 0, failed: 0, skipped: 1 };
+const NONE = { passed: 0, failed: 0, skipped: 0 };
 
 function show(title, [program, ...args], options = {}) {
   console.log(`\n── ${title}`);
@@ -37,35 +39,47 @@ async function check(title, command) {
 /** Counts of a runner that tells its own; one that ends badly without a failed test has crashed. */
 const unlessCrashed = (ok, counts) => (ok || counts.failed > 0 ? counts : { ...counts, failed: 1 });
 
-/** @param {'address' | 'thread'} sanitizer - address includes undefined behaviour */
-async function nativeTests(sanitizer) {
-  const build = path.join(BUILDS, sanitizer);
-  const definitions = {
-    WARPCONV_ADDON: 'OFF',
-    WARPCONV_TESTS: 'ON',
-    WARPCONV_SANITIZE: sanitizer,
-    CMAKE_BUILD_TYPE: 'RelWithDebInfo',
-  };
-  const configure = [
-    '-S',
-    '.',
-    '-B',
-    build,
-    ...Object.entries(definitions).map(([key, value]) => `-D${key}=${value}`),
-  ];
+/**
+ * @param {string} title
+ * @param {string} folder - of BUILDS
+ * @param {string[]} options - of cmake
+ * @param {string[]} launcher - the program that runs the tests, with its arguments; none to run them as they are
+ */
+async function nativeTests(title, folder, options, launcher) {
+  const build = path.join(BUILDS, folder);
+  const configure = ['-S', '.', '-B', build, '-DWARPCONV_ADDON=OFF', '-DWARPCONV_TESTS=ON', ...options];
   const compile = ['--build', build, '--parallel', String(os.availableParallelism())];
   for (const [stage, args] of Object.entries({ configure, compile })) {
-    const { ok, output } = await show(`native tests, ${sanitizer} sanitizer: ${stage}`, ['cmake', ...args]);
+    const { ok, output } = await show(`native tests, ${title}: ${stage}`, ['cmake', ...args]);
     if (ok) continue;
     if (/(cannot find|library not found|no such file).*([atu]|ub)san/i.test(output)) {
       console.log(`The compiler's sanitizers are missing. To do: ${installCommand(['sanitizers'])}`);
     }
     return FAILED;
   }
-  const command = [...(await withoutAddressRandomisation()), path.join(build, 'warpconv_native_tests')];
+  const command = [...launcher, path.join(build, 'warpconv_native_tests')];
   const env = { ...process.env, UBSAN_OPTIONS: 'print_stacktrace=1' };
-  const { ok, output } = await show(`native tests, ${sanitizer} sanitizer`, command, { env });
+  const { ok, output } = await show(`native tests, ${title}`, command, { env });
   return unlessCrashed(ok, doctestCounts(output));
+}
+
+/** @param {'address' | 'thread'} sanitizer - address includes undefined behaviour */
+async function sanitizedTests(sanitizer) {
+  const options = [`-DWARPCONV_SANITIZE=${sanitizer}`, '-DCMAKE_BUILD_TYPE=RelWithDebInfo'];
+  return nativeTests(`${sanitizer} sanitizer`, sanitizer, options, await withoutAddressRandomisation());
+}
+
+/** The code for the other architecture, cross-compiled and emulated; on arm64 itself the others test it. */
+async function arm64Tests() {
+  if (process.arch === 'arm64') return NONE;
+  const emulator = ['qemu-aarch64-static', 'qemu-aarch64'].find(which);
+  if (!emulator || !which('aarch64-linux-gnu-g++')) {
+    console.log('\n── native tests, arm64: skipped, there is no cross compiler or no emulator');
+    console.log('On Debian and Ubuntu: apt-get install g++-aarch64-linux-gnu qemu-user-static');
+    return SKIPPED;
+  }
+  const options = ['--toolchain', 'cmake/aarch64-linux-gnu.cmake', '-DCMAKE_BUILD_TYPE=Release'];
+  return nativeTests('arm64', 'arm64', options, [emulator, '-L', '/usr/aarch64-linux-gnu']);
 }
 
 /** The thread sanitizers of older compilers find no room where Linux spreads addresses widely. */
@@ -111,8 +125,9 @@ async function everything() {
     await check('lint', [...bin('eslint/bin/eslint.js'), '.']),
     await check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
     await check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
-    await nativeTests('address'),
-    await nativeTests('thread'),
+    await sanitizedTests('address'),
+    await sanitizedTests('thread'),
+    await arm64Tests(),
     await jest([]),
   ];
 }

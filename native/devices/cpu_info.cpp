@@ -1,10 +1,11 @@
 #include "devices/cpu_info.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -20,8 +21,34 @@
 namespace warpconv {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Isa>, 3> kIsaNames{
-    {{"portable", Isa::portable}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}}};
+/** What WARPCONV_ISA takes on this architecture, narrowest first. */
+constexpr std::pair<std::string_view, Isa> kIsaNames[] = {
+    {"portable", Isa::portable},
+#if defined(__x86_64__) || defined(_M_X64)
+    {"avx2", Isa::avx2},
+    {"avx512", Isa::avx512},
+#elif defined(__aarch64__) || defined(_M_ARM64)
+    {"neon", Isa::neon},
+#endif
+};
+
+std::optional<Isa> findIsa(std::string_view wanted) {
+  for (const auto& [name, isa] : kIsaNames) {
+    if (name == wanted) return isa;
+  }
+  return std::nullopt;
+}
+
+/** "'a', 'b' or 'c'" */
+std::string isaNames() {
+  std::string names;
+  const size_t count = std::size(kIsaNames);
+  for (size_t i = 0; i < count; ++i) {
+    const char* separator = i == 0 ? "" : i + 1 < count ? ", " : " or ";
+    names.append(separator).append("'").append(kIsaNames[i].first).append("'");
+  }
+  return names;
+}
 
 #if defined(WARPCONV_HAS_CPUID)
 
@@ -140,7 +167,7 @@ CpuInfo readCpuInfo() {
   info.name = cpuName();
   info.features = cpuFeatures();
   info.isa = widestIsa(info.features);
-  info.isaLevel = info.isa == "avx512" ? Isa::avx512 : info.isa == "avx2" ? Isa::avx2 : Isa::portable;
+  info.isaLevel = findIsa(info.isa).value_or(Isa::portable);
   info.cores = std::max(1u, std::thread::hardware_concurrency());
   info.caches = cpuCaches();
   return info;
@@ -155,13 +182,13 @@ const CpuInfo& cpuInfo() {
 
 Result<CpuInfo> capIsa(CpuInfo machine, const char* limit) {
   if (limit == nullptr || *limit == '\0') return machine;
-  for (const auto& [name, isa] : kIsaNames) {
-    if (name != limit) continue;
-    machine.isaLevel = std::min(machine.isaLevel, isa);
+  if (const std::optional<Isa> isa = findIsa(limit)) {
+    machine.isaLevel = std::min(machine.isaLevel, *isa);
     return machine;
   }
   return invalidArgument(std::string("the environment variable WARPCONV_ISA is '") + limit +
-                         "'; it takes 'portable', 'avx2' or 'avx512', or nothing for the widest that the machine has");
+                         "'; on this processor it takes " + isaNames() +
+                         ", or nothing for the widest that the machine has");
 }
 
 Result<CpuInfo> usableCpu() { return capIsa(cpuInfo(), std::getenv("WARPCONV_ISA")); }

@@ -15,8 +15,8 @@ struct CpuCaches {
   int64_t l3 = 0;
 };
 
-/** Instruction sets that the engine has code for, narrowest first. */
-enum class Isa { portable, avx2, avx512 };
+/** Instruction sets that the engine has code for: those of one architecture narrowest first. */
+enum class Isa { portable, neon, avx2, avx512 };
 
 struct CpuInfo {
   std::string name;
@@ -35,7 +35,7 @@ const CpuInfo& cpuInfo();
 
 /**
  * The machine with its instruction sets capped by `limit`, the value of WARPCONV_ISA, or null for no cap. One machine
- * tests every narrower path that way. Fails with invalidArgument for a name that does not exist.
+ * tests every narrower path that way. Fails with invalidArgument for a name that this architecture does not have.
  */
 Result<CpuInfo> capIsa(CpuInfo machine, const char* limit);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "cpu/depthwise/depthwise.h"
+#include "cpu/microkernels/microkernel.h"
 #include "memory/aligned_buffer.h"
 #include "support/reference.h"
 
@@ -37,10 +39,10 @@ const float* orNull(const std::vector<float>& values) { return values.empty() ? 
 /** The machine, and the machine as if it had only narrower instruction sets: every path of the engine. */
 std::vector<CpuInfo> cpusToTest() {
   std::vector<CpuInfo> cpus;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
-    if (isa > cpuInfo().isaLevel) continue;
+  for (const Microkernel* kernel : microkernels()) {
+    if (kernel->isa > cpuInfo().isaLevel) continue;
     cpus.push_back(cpuInfo());
-    cpus.back().isaLevel = isa;
+    cpus.back().isaLevel = kernel->isa;
   }
   return cpus;
 }
@@ -185,6 +187,38 @@ TEST_CASE("depthwise around the width of every vector: integers exactly, and not
         const Result<ConvProblem> made = makeConvProblem(request);
         if (!made.isOk()) continue;  // a filter larger than the padded input
         checkBetweenGuards(request, made.value(), random() % 2 == 0 ? none : clip, random);
+      }
+    }
+  }
+}
+
+TEST_CASE("maps and filters that just fit a tile, or by one not, are exact") {
+  std::mt19937 random(17);
+  const auto around = [](int64_t edge) { return std::array{std::max<int64_t>(edge - 1, 1), edge, edge + 1}; };
+  const auto check = [&](int64_t columns, int64_t filters, int64_t stride, int64_t window) {
+    ConvRequest request;
+    request.inputDims = {1, 2, 3, (columns - 1) * stride + 1};
+    request.weightDims = {filters, 2, window, window};
+    request.stride = {1, stride};
+    request.padding = {window / 2, window / 2, window / 2, window / 2};
+    const ConvProblem problem = makeConvProblem(request).value();
+    REQUIRE(problem.q == columns);
+    test::Tensors tensors = tensorsFor(problem, true, true);
+    fill(tensors, random, test::fillWithIntegers);
+    const test::Reference expected = referenceOf(request, problem, tensors);
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+      const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
+      for (size_t i = 0; i < outputs.size(); ++i) REQUIRE(double{outputs[i]} == expected.output[i]);
+    });
+  };
+  for (const Microkernel* kernel : microkernels()) {
+    for (const int64_t columns : around(kernel->windows)) {
+      for (const int64_t edge : {kernel->lanes, kernel->filters}) {
+        for (const int64_t filters : around(edge)) {
+          for (const int64_t stride : {1, 2, 3}) {
+            for (const int64_t window : {1, 3}) check(columns, filters, stride, window);
+          }
+        }
       }
     }
   }

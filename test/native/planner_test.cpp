@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace warpconv;
 
@@ -71,15 +74,29 @@ TEST_CASE("a pinned algorithm that refuses is unsupported, with its sentence") {
 
 TEST_CASE("the instruction sets are capped by name, and never widened") {
   CpuInfo machine = cpu();
-  machine.isaLevel = Isa::avx2;
-  CHECK(capIsa(machine, nullptr).value().isaLevel == Isa::avx2);
-  CHECK(capIsa(machine, "").value().isaLevel == Isa::avx2);
-  CHECK(capIsa(machine, "portable").value().isaLevel == Isa::portable);
-  CHECK(capIsa(machine, "avx2").value().isaLevel == Isa::avx2);
-  CHECK(capIsa(machine, "avx512").value().isaLevel == Isa::avx2);
-  const Result<CpuInfo> misspelt = capIsa(machine, "avx-512");
-  REQUIRE_FALSE(misspelt.isOk());
-  CHECK(misspelt.status().message().find("WARPCONV_ISA") != std::string::npos);
+  // Those of this architecture from narrow to wide, as the processor might have them.
+#if defined(__aarch64__)
+  const std::vector<std::pair<const char*, Isa>> sets{{"portable", Isa::portable}, {"neon", Isa::neon}};
+  const char* const foreign = "avx2";
+#else
+  const std::vector<std::pair<const char*, Isa>> sets{
+      {"portable", Isa::portable}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}};
+  const char* const foreign = "neon";
+#endif
+  for (const auto& [machineName, has] : sets) {
+    machine.isaLevel = has;
+    CHECK(capIsa(machine, nullptr).value().isaLevel == has);
+    CHECK(capIsa(machine, "").value().isaLevel == has);
+    for (const auto& [name, isa] : sets) CHECK(capIsa(machine, name).value().isaLevel == std::min(has, isa));
+  }
+  for (const char* refused : {"avx-512", foreign}) {
+    const Result<CpuInfo> capped = capIsa(machine, refused);
+    REQUIRE_FALSE(capped.isOk());
+    CHECK(capped.status().code() == StatusCode::invalidArgument);
+    const std::string& message = capped.status().message();
+    CHECK(message.find("WARPCONV_ISA is '" + std::string(refused) + "'") != std::string::npos);
+    for (const auto& [name, isa] : sets) CHECK(message.find("'" + std::string(name) + "'") != std::string::npos);
+  }
 }
 
 TEST_CASE("a window that is spread far over padding asks for no more workspace than its elements") {

@@ -6,6 +6,8 @@ extern const Microkernel kF32_4x8Portable;
 #if defined(WARPCONV_X86_KERNELS)
 extern const Microkernel kF32_6x16Avx2;
 extern const Microkernel kF32_14x32Avx512;
+#elif defined(WARPCONV_ARM64_KERNELS)
+extern const Microkernel kF32_8x12Neon;
 #endif
 
 std::span<const Microkernel* const> microkernels() {
@@ -14,6 +16,8 @@ std::span<const Microkernel* const> microkernels() {
 #if defined(WARPCONV_X86_KERNELS)
     &kF32_6x16Avx2,
     &kF32_14x32Avx512,
+#elif defined(WARPCONV_ARM64_KERNELS)
+    &kF32_8x12Neon,
 #endif
   };
   return kAll;
