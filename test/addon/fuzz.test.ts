@@ -1,11 +1,11 @@
 /**
  * Thousands of random convolutions, each by every algorithm that accepts it: exact on integers, within the fp32
- * budget on reals. Every problem has a seed of its own; to repeat a failure, set WARPCONV_FUZZ_SEED to the one in
+ * budget on reals; and once more for each narrower instruction set. Every problem has a seed of its own; to repeat a failure, set WARPCONV_FUZZ_SEED to the one in
  * its message, and that problem comes first.
  */
-import { Conv2d, conv2d, conv2dSync, type AlgorithmName } from '../../lib';
+import { Conv2d, conv2d, conv2dSync, devices, Tensor, type AlgorithmName } from '../../lib';
 import { expectExact, expectWithinBudget } from '../support/compare';
-import { conv2dArguments, cpuAlgorithms } from '../support/library';
+import { conv2dArguments, cpuAlgorithms, KERNEL_FILTERS, withIsa } from '../support/library';
 import {
   fuzzProblem,
   integerOperands,
@@ -17,6 +17,7 @@ import {
 import { outputDims, reference, type Operands, type Problem, type Reference } from '../support/reference';
 
 const PROBLEMS = 5000;
+const CAPPED_PROBLEMS = 1000;
 const firstSeed = Number(process.env.WARPCONV_FUZZ_SEED ?? Date.now() % 2 ** 32);
 
 /** A problem, its data, and how its results are compared. */
@@ -74,10 +75,10 @@ async function check(fuzzCase: Case, algorithm: AlgorithmName): Promise<void> {
   fuzzCase.expectAgreement(output.data, fuzzCase.expected, repro);
 }
 
-test(`${PROBLEMS} random convolutions by every algorithm that accepts them`, async () => {
+async function checkProblems(problems: number): Promise<void> {
   process.stdout.write(`fuzz seed ${firstSeed}\n`);
   const runs = new Map<AlgorithmName, number>();
-  for (let index = 0; index < PROBLEMS; index++) {
+  for (let index = 0; index < problems; index++) {
     for (const fuzzCase of casesOf((firstSeed + index) >>> 0)) {
       for (const { algorithm, refusal } of cpuAlgorithms(fuzzCase.problem)) {
         const count = runs.get(algorithm) ?? 0;
@@ -90,4 +91,28 @@ test(`${PROBLEMS} random convolutions by every algorithm that accepts them`, asy
   process.stdout.write(`fuzz runs ${JSON.stringify(Object.fromEntries(runs))}\n`);
   expect(runs.size).toBeGreaterThan(0);
   for (const [algorithm, count] of runs) expect([algorithm, count > 0]).toEqual([algorithm, true]);
-});
+}
+
+test(`${PROBLEMS} random convolutions by every algorithm that accepts them`, () => checkProblems(PROBLEMS));
+
+/** The instruction sets below the one that the machine uses by itself. */
+function narrowerIsas(): string[] {
+  const [isa] = devices().flatMap((device) => (device.type === 'cpu' ? [device.isa] : []));
+  const all = Object.keys(KERNEL_FILTERS);
+  return all.slice(0, Math.max(0, all.indexOf(isa!)));
+}
+
+/** N_f of the micro-kernel in use, for more filters than any has. */
+async function filtersInUse(): Promise<number | undefined> {
+  const weight = new Tensor('float32', new Float32Array(64), [64, 1, 1, 1]);
+  const plan = await Conv2d.create(weight, { inputDims: [1, 1, 8, 8], algorithm: 'sconv', device: 'cpu' });
+  return plan.explain().candidates.find(({ algorithm }) => algorithm === 'sconv')?.tiles?.N_f;
+}
+
+for (const isa of narrowerIsas()) {
+  test(`${CAPPED_PROBLEMS} of them with WARPCONV_ISA=${isa}`, () =>
+    withIsa(isa, async () => {
+      expect(await filtersInUse()).toBe(KERNEL_FILTERS[isa]);
+      await checkProblems(CAPPED_PROBLEMS);
+    }));
+}

@@ -1,5 +1,6 @@
 import { conv2dSync, devices, setThreads, Tensor, threads } from '../../lib';
 import { runChild } from '../support/child';
+import { KERNEL_FILTERS } from '../support/library';
 
 const before = threads();
 afterEach(() => setThreads(before));
@@ -39,10 +40,7 @@ it.each([0, -1, 1.5, NaN, 1025, '2', undefined])('refuses %p threads', (count) =
   expect(threads()).toBe(before);
 });
 
-/** N_f of each micro-kernel. */
-const FILTERS = { portable: 8, avx2: 16, avx512: 32 };
-
-it.each(Object.entries(FILTERS))(
+it.each(Object.entries(KERNEL_FILTERS))(
   'WARPCONV_ISA=%s is right, and uses no wider kernel',
   async (isa, filters) => {
     const { stdout, code } = await runChild(['isa.cjs'], { env: { WARPCONV_ISA: isa } });

@@ -1,4 +1,6 @@
-/** Problems of the tests as calls of the package. */
+/** Problems of the tests as calls of the package, and the instruction sets it may be told to keep to. */
+import vm from 'node:vm';
+
 import { algorithms, Tensor, type AlgorithmInfo, type AlgorithmName, type Conv2dOptions } from '../../lib';
 import { outputDims, type Operands, type Problem } from './reference';
 
@@ -37,4 +39,26 @@ export function acceptingAlgorithms(problem: Problem): AlgorithmName[] {
   return cpuAlgorithms(problem)
     .filter(({ refusal }) => refusal === undefined)
     .map(({ algorithm }) => algorithm);
+}
+
+/** The values of WARPCONV_ISA on this architecture, narrowest first, with N_f of their micro-kernels. */
+export const KERNEL_FILTERS: Readonly<Record<string, number>> = {
+  portable: 8,
+  ...(process.arch === 'x64' && { avx2: 16, avx512: 32 }),
+  ...(process.arch === 'arm64' && { neon: 12 }),
+};
+
+/** The environment that native code reads; Jest gives tests a copy. */
+const environment = (vm.runInThisContext('process') as NodeJS.Process).env;
+
+/** Runs `body` with WARPCONV_ISA set to `isa`. */
+export async function withIsa(isa: string, body: () => Promise<void>): Promise<void> {
+  const before = environment.WARPCONV_ISA;
+  environment.WARPCONV_ISA = isa;
+  try {
+    await body();
+  } finally {
+    if (before === undefined) delete environment.WARPCONV_ISA;
+    else environment.WARPCONV_ISA = before;
+  }
 }
