@@ -22,6 +22,14 @@ export interface NativeActivation {
   readonly parameters: readonly number[];
 }
 
+/** What an experiment decides in place of sconv; `null` where it decides nothing. */
+export interface NativeSconvSwitches {
+  readonly schedule: 'inputStationary' | 'weightStationary' | null;
+  readonly presentation: 'asTheyLie' | 'packed' | null;
+  readonly vectorPacking: boolean;
+  readonly packing: 'onDemand' | 'ahead';
+}
+
 /** A convolution, normalised: every default filled in, every shorthand spelt out. */
 export interface ConvolutionSpec {
   /** N, C, H, W */
@@ -38,6 +46,7 @@ export interface ConvolutionSpec {
   readonly algorithm: string;
   /** Bytes; `Infinity` when there is no limit */
   readonly workspaceLimit: number;
+  readonly sconv: NativeSconvSwitches;
 }
 
 /** One entry of the planner's list for a problem. */

@@ -25,6 +25,7 @@ export type {
   ConvolutionOptions,
   ConvolutionProblem,
   Precision,
+  SconvSwitches,
 } from './options';
 export type { Device } from './placement';
 export type { WarpconvErrorCode } from './errors';

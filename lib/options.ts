@@ -1,5 +1,5 @@
 /** What a caller may ask for, and its translation into what native code takes. Nothing here needs the binary. */
-import type { ConvolutionSpec, NativeActivation } from './addon';
+import type { ConvolutionSpec, NativeActivation, NativeSconvSwitches } from './addon';
 import { abortedBy, WarpconvError } from './errors';
 import {
   alternatives,
@@ -33,6 +33,26 @@ export type Activation =
   | { readonly clip: readonly [min: number, max: number] }
   | { readonly leakyRelu: number };
 
+/**
+ * For experiments: takes one idea of `sconv` away at a time, to measure what it brings. Results are right in every
+ * combination, and hardly ever sooner; `explain()` shows the effect. Needs `algorithm: 'sconv'`.
+ *
+ * Source: Ferrari et al., "Advancing Direct Convolution using Convolution Slicing Optimization and ISA Extensions".
+ */
+export interface SconvSwitches {
+  /** Which tiles stay in the L1 cache while the others pass by (section 4.1). Default: the cheaper by the cost model. */
+  readonly schedule?: 'inputStationary' | 'weightStationary';
+  /**
+   * How the micro-kernel finds the windows: in the input as they lie (at strides of 1 or 2 along a row), or packed one
+   * by one (section 6.1). Default: as they lie where that can be, save where rows are short.
+   */
+  readonly presentation?: 'asTheyLie' | 'packed';
+  /** Pack windows by vector shifts (section 6.2) where the instruction set has them. Default `true`. */
+  readonly vectorPacking?: boolean;
+  /** Pack right before the multiplication, or a whole channel set first. Default `'onDemand'`. */
+  readonly packing?: 'onDemand' | 'ahead';
+}
+
 /** The numbers the arithmetic runs in. The CPU computes in `'fp32'`. */
 export type Precision = 'fp32' | 'tf32' | 'fp16' | 'bf16';
 
@@ -61,6 +81,8 @@ export interface ConvolutionOptions {
   readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
   /** Most bytes of scratch memory a call may take. Default `Infinity`. */
   readonly workspaceLimit?: number;
+  /** Experiments with `sconv`. Default: none. */
+  readonly sconv?: SconvSwitches;
 }
 
 /** The options of {@link conv2d} and {@link conv2dSync}. Any other property is refused; `undefined` means the default. */
@@ -126,6 +148,7 @@ const METHOD_DEFAULTS = {
   activation: 'none',
   algorithm: 'auto',
   workspaceLimit: Infinity,
+  sconv: {},
 } as const satisfies Record<keyof ConvolutionOptions, unknown>;
 
 const CONV2D_DEFAULTS = {
@@ -154,6 +177,13 @@ const PROBLEM_DEFAULTS = {
   inputDims: undefined,
   weightDims: undefined,
 } as const satisfies Record<keyof ConvolutionProblem, unknown>;
+
+const SCONV_DEFAULTS = {
+  schedule: null,
+  presentation: null,
+  vectorPacking: true,
+  packing: 'onDemand',
+} as const satisfies Record<keyof SconvSwitches, unknown>;
 
 const ACTIVATIONS = ['none', 'relu', 'relu6', 'leakyRelu', 'sigmoid', 'silu', 'hardSwish'] as const;
 const LEAKY_SLOPE = 0.01;
@@ -230,6 +260,7 @@ function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unk
     activation: readActivation(`${owner}.activation`, given.activation),
     algorithm: readAlgorithm(`${owner}.algorithm`, given.algorithm),
     workspaceLimit: readWorkspaceLimit(`${owner}.workspaceLimit`, given.workspaceLimit),
+    sconv: readSwitches(`${owner}.sconv`, given.sconv),
   };
 }
 
@@ -293,6 +324,18 @@ function readWorkspaceLimit(name: string, value: unknown): number {
   if (value === Infinity) return Infinity;
   if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
   throw mismatch(name, 'a non-negative integer number of bytes or Infinity', value);
+}
+
+function readSwitches(name: string, value: unknown): NativeSconvSwitches {
+  const given = readProperties(name, value, SCONV_DEFAULTS);
+  const choice = <T extends string>(key: keyof SconvSwitches, words: readonly T[]) =>
+    given[key] === null ? null : checkOneOf(`${name}.${key}`, given[key], words);
+  return {
+    schedule: choice('schedule', ['inputStationary', 'weightStationary']),
+    presentation: choice('presentation', ['asTheyLie', 'packed']),
+    vectorPacking: checkBoolean(`${name}.vectorPacking`, given.vectorPacking),
+    packing: checkOneOf(`${name}.packing`, given.packing, ['onDemand', 'ahead']),
+  };
 }
 
 function readSignal(name: string, value: unknown): AbortSignal | undefined {

@@ -70,12 +70,38 @@ Activation toActivation(const Napi::Value& value) {
   return valueOrThrow(value.Env(), makeActivation(object.Get("name").ToString().Utf8Value(), parameters));
 }
 
+/** The meaning of one of a few words, or nothing for null. */
+template <typename T>
+std::optional<T> toNamed(const Napi::Value& value, const char* name,
+                         std::initializer_list<std::pair<const char*, T>> words) {
+  if (value.IsNull()) return std::nullopt;
+  const std::string given = value.ToString();
+  for (const auto& [word, meaning] : words) {
+    if (given == word) return meaning;
+  }
+  throwFailure(value.Env(), invalidArgument(std::string(name) + " does not take '" + given + "'"));
+}
+
+sconv::Switches toSwitches(const Napi::Value& value) {
+  using namespace sconv;
+  const Napi::Object object = toObject(value, "options.sconv");
+  return {
+      .schedule = toNamed<Schedule>(
+          object.Get("schedule"), "options.sconv.schedule",
+          {{"inputStationary", Schedule::inputStationary}, {"weightStationary", Schedule::weightStationary}}),
+      .presentation = toNamed<Presentation>(object.Get("presentation"), "options.sconv.presentation",
+                                            {{"asTheyLie", Presentation::asTheyLie}, {"packed", Presentation::packed}}),
+      .vectorPacking = object.Get("vectorPacking").ToBoolean(),
+      .packAhead = object.Get("packing").ToString().Utf8Value() == "ahead"};
+}
+
 PlanRequest toRequest(const Napi::Object& spec) {
   PlanRequest request;
   request.algorithm = spec.Get("algorithm").ToString();
   const Napi::Value limit = spec.Get("workspaceLimit");
   const bool unlimited = limit.IsNumber() && limit.As<Napi::Number>().DoubleValue() == INFINITY;
   if (!unlimited) request.workspaceLimit = toInteger(limit, "options.workspaceLimit");
+  request.switches = toSwitches(spec.Get("sconv"));
   return request;
 }
 

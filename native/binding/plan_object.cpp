@@ -10,7 +10,7 @@ namespace warpconv::binding {
 namespace {
 
 std::shared_ptr<const PreparedConvolution> prepareWeights(const Plan& plan, const ConvWeights& weights) {
-  return plan.choice().algorithm->prepare(plan.problem, plan.activation, weights, plan.cpu);
+  return plan.choice().algorithm->prepare(plan.problem, plan.activation, weights, plan.cpu, plan.switches);
 }
 
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {

@@ -4,6 +4,7 @@
 #include "cpu/convolution.h"
 #include "cpu/depthwise/depthwise.h"
 #include "cpu/direct/direct.h"
+#include "cpu/im2col/im2col.h"
 #include "cpu/sconv/sconv.h"
 
 namespace warpconv {
@@ -27,7 +28,7 @@ bool allFinite(const float* values, int64_t count) {
 }
 
 std::span<const CpuAlgorithm> cpuAlgorithms() {
-  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kDirect};
+  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kIm2col, kDirect};
   return kAlgorithms;
 }
 

@@ -18,6 +18,10 @@
 
 namespace warpconv {
 
+namespace sconv {
+struct Switches;
+}
+
 /** One call's tensors: dense NCHW float32. `residual` has the output's extents, or is null. */
 struct ConvTensors {
   const float* input = nullptr;
@@ -63,14 +67,14 @@ struct Estimate {
   std::vector<std::pair<std::string, int64_t>> tiles;
 };
 
-/** One way to compute a convolution on the CPU. */
+/** One way to compute a convolution on the CPU. The switches are for experiments; only sconv has any. */
 struct CpuAlgorithm {
   const char* name;
   /** The sentence that refuses the problem, or nothing. */
-  std::optional<std::string> (*refusal)(const ConvProblem&);
-  Estimate (*estimate)(const ConvProblem&, const CpuInfo&);
+  std::optional<std::string> (*refusal)(const ConvProblem&, const sconv::Switches&);
+  Estimate (*estimate)(const ConvProblem&, const CpuInfo&, const sconv::Switches&);
   std::unique_ptr<PreparedConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&,
-                                                  const CpuInfo&);
+                                                  const CpuInfo&, const sconv::Switches&);
 };
 
 /** The biases, or zeros where there are none: K floats. */

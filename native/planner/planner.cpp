@@ -7,7 +7,7 @@ namespace warpconv {
 namespace {
 
 /** Names of the public contract that only other devices have. */
-constexpr std::array<std::string_view, 4> kGpuAlgorithms{"shuffle", "pointwise", "im2win", "im2col"};
+constexpr std::array<std::string_view, 3> kGpuAlgorithms{"shuffle", "pointwise", "im2win"};
 
 std::string cpuAlgorithmNames() {
   std::string names;
@@ -25,11 +25,11 @@ Status unknownAlgorithm(const std::string& name) {
 Candidate ask(const CpuAlgorithm& algorithm, const ConvProblem& problem, const PlanRequest& request,
               const CpuInfo& cpu) {
   Candidate candidate{.algorithm = &algorithm, .refusal = "", .estimate = {}};
-  if (std::optional<std::string> refusal = algorithm.refusal(problem)) {
+  if (std::optional<std::string> refusal = algorithm.refusal(problem, request.switches)) {
     candidate.refusal = std::move(*refusal);
     return candidate;
   }
-  candidate.estimate = algorithm.estimate(problem, cpu);
+  candidate.estimate = algorithm.estimate(problem, cpu, request.switches);
   if (request.workspaceLimit && candidate.estimate.workspaceBytes > *request.workspaceLimit) {
     candidate.refusal = "needs " + std::to_string(candidate.estimate.workspaceBytes) +
                         " bytes of workspace; options.workspaceLimit is " + std::to_string(*request.workspaceLimit);
@@ -66,8 +66,15 @@ std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequ
 
 Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
                       const CpuInfo& cpu) {
-  Plan plan{
-      .problem = problem, .activation = activation, .cpu = cpu, .candidates = listCandidates(problem, request, cpu)};
+  if (request.algorithm != "sconv" && request.switches != sconv::Switches{}) {
+    return invalidArgument("options.sconv is for options.algorithm 'sconv', which is '" + request.algorithm +
+                           "'; set it to 'sconv', or leave options.sconv out");
+  }
+  Plan plan{.problem = problem,
+            .activation = activation,
+            .cpu = cpu,
+            .switches = request.switches,
+            .candidates = listCandidates(problem, request, cpu)};
   const Result<size_t> chosen =
       request.algorithm == "auto" ? chooseFastest(plan.candidates) : choosePinned(plan.candidates, request.algorithm);
   if (!chosen.isOk()) return chosen.status();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpu/convolution.h"
+#include "cpu/sconv/slicing.h"
 
 namespace warpconv {
 
@@ -15,7 +16,9 @@ struct PlanRequest {
   /** `auto` or the name of an algorithm */
   std::string algorithm = "auto";
   /** Bytes of scratch memory a running call may take; no limit when absent */
-  std::optional<int64_t> workspaceLimit;
+  std::optional<int64_t> workspaceLimit = std::nullopt;
+  /** For experiments with `sconv`, which must then be pinned */
+  sconv::Switches switches = {};
 };
 
 /** One algorithm's answer to a problem: an estimate, or the sentence that refuses it. */
@@ -33,6 +36,7 @@ struct Plan {
   Activation activation;
   /** The machine it was made for */
   CpuInfo cpu;
+  sconv::Switches switches = {};
   std::vector<Candidate> candidates;
   size_t chosen = 0;
 
@@ -45,7 +49,7 @@ std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequ
 /**
  * Chooses: the accepting candidate with the lowest predicted time, the earlier one on a tie, or the pinned one. A pure
  * function of its arguments. Fails with `unsupported` when the pinned algorithm refuses or belongs to another device,
- * and with `invalidArgument` when there is none of that name.
+ * and with `invalidArgument` when there is none of that name, or when there are switches of `sconv` for another.
  */
 Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
                       const CpuInfo& cpu);

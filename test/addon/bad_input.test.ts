@@ -326,6 +326,18 @@ const OPTIONS: Row[] = [
     UNSUPPORTED,
     `options.algorithm 'im2win'`,
   ],
+  [
+    'switches of another algorithm',
+    { options: { sconv: { vectorPacking: false } } },
+    INVALID,
+    `options.sconv is for options.algorithm 'sconv', which is 'auto'`,
+  ],
+  [
+    'a presentation that the problem cannot have',
+    { options: { algorithm: 'sconv', stride: 3, sconv: { presentation: 'asTheyLie' } } },
+    UNSUPPORTED,
+    `options.algorithm 'sconv' refuses this problem: reads windows as they lie`,
+  ],
   ['tuning', { options: { algorithm: 'tune' } }, UNSUPPORTED, `options.algorithm 'tune'`],
   ['an algorithm by number', { options: { algorithm: 0 } }, INVALID, 'options.algorithm'],
   ['an unknown precision', { options: { precision: 'fp64' } }, INVALID, 'options.precision'],

@@ -19,6 +19,7 @@ describe('defaults', () => {
         activation: { name: 'none', parameters: [] },
         algorithm: 'auto',
         workspaceLimit: Infinity,
+        sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
       },
       bias: null,
       residual: null,
@@ -80,6 +81,17 @@ describe('normalisation', () => {
     expect(method({ algorithm: 'winograd' }).algorithm).toBe('winograd');
   });
 
+  it('passes the switches of sconv on', () => {
+    const sconv = {
+      schedule: 'weightStationary',
+      presentation: 'packed',
+      vectorPacking: false,
+      packing: 'ahead',
+    };
+    expect(method({ sconv }).sconv).toEqual(sconv);
+    expect(method({ sconv: { packing: 'ahead' } }).sconv).toMatchObject({ schedule: null, packing: 'ahead' });
+  });
+
   it.each(['auto', 'cpu', 'cuda', 'cuda:0', 'cuda:12'])('takes device %s', (device) => {
     expect(readConv2dOptions({ device }).device).toBe(device);
   });
@@ -98,7 +110,7 @@ describe('normalisation', () => {
       },
     });
     readCreateOptions(options);
-    expect(Object.keys(reads)).toHaveLength(14);
+    expect(Object.keys(reads)).toHaveLength(15);
     expect(new Set(Object.values(reads))).toEqual(new Set([1]));
   });
 });
@@ -139,6 +151,18 @@ describe('refusals', () => {
       'options.workspaceLimit must be a non-negative integer number of bytes or Infinity',
     ],
     [{ workspaceLimit: -Infinity }, 'options.workspaceLimit must be'],
+    [{ sconv: null }, 'options.sconv must be an object, got null'],
+    [{ sconv: { packs: 1 } }, 'options.sconv.packs is not known'],
+    [
+      { sconv: { schedule: 'outputStationary' } },
+      `'inputStationary' or 'weightStationary', got 'outputStationary'`,
+    ],
+    [
+      { sconv: { presentation: 'rows' } },
+      `options.sconv.presentation must be 'asTheyLie' or 'packed'`,
+    ],
+    [{ sconv: { vectorPacking: 'no' } }, `options.sconv.vectorPacking must be true or false, got 'no'`],
+    [{ sconv: { packing: 'never' } }, `options.sconv.packing must be 'onDemand' or 'ahead', got 'never'`],
     [{ device: 'gpu' }, `options.device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'gpu'`],
     [{ device: 'cuda:-1' }, `got 'cuda:-1'`],
     [{ signal: {} }, 'options.signal must be an AbortSignal, got an object'],

@@ -10,12 +10,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cpu/depthwise/depthwise.h"
+#include "cpu/im2col/im2col.h"
 #include "cpu/microkernels/microkernel.h"
+#include "cpu/sconv/sconv.h"
+#include "cpu/sconv/slicing.h"
 #include "memory/aligned_buffer.h"
 #include "support/reference.h"
 
@@ -52,7 +56,7 @@ template <typename Body>
 void forEachPath(const ConvProblem& problem, Body body) {
   for (const CpuInfo& cpu : cpusToTest()) {
     for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-      if (algorithm.refusal(problem)) continue;
+      if (algorithm.refusal(problem, {})) continue;
       INFO(describe(problem) << ", " << algorithm.name << ", ISA level " << static_cast<int>(cpu.isaLevel));
       body(algorithm, cpu);
     }
@@ -61,11 +65,13 @@ void forEachPath(const ConvProblem& problem, Body body) {
 
 /** Runs with a guard of NaN around the output and checks that nothing else is written and everything is. */
 std::vector<float> convolve(const CpuAlgorithm& algorithm, const CpuInfo& cpu, const ConvProblem& problem,
-                            const test::Tensors& tensors, const Activation& activation = {}) {
+                            const test::Tensors& tensors, const Activation& activation = {},
+                            const sconv::Switches& switches = {}) {
   constexpr size_t kGuard = 64;
   const size_t count = size(problem.outputSize());
   std::vector<float> guarded(count + 2 * kGuard, kNaN);
-  const auto prepared = algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu);
+  const auto prepared =
+      algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu, switches);
   const Status status = prepared->run({tensors.input.data(), orNull(tensors.residual), guarded.data() + kGuard}, {});
   REQUIRE(status.isOk());
   for (size_t i = 0; i < kGuard; ++i) REQUIRE((std::isnan(guarded[i]) && std::isnan(guarded[kGuard + count + i])));
@@ -115,7 +121,8 @@ void checkBetweenGuards(const ConvRequest& request, const ConvProblem& problem, 
   const test::Reference exact = referenceOf(request, problem, tensors);
   const bool isClip = activation.kind == ActivationKind::clip;
   for (const CpuInfo& cpu : cpusToTest()) {
-    const auto prepared = kDepthwise.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu);
+    const auto prepared =
+        kDepthwise.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu, {});
     for (const bool atEnd : {false, true}) {
       INFO(describe(problem) << ", ISA level " << static_cast<int>(cpu.isaLevel) << ", at end " << atEnd);
       const GuardedFloats input(tensors.input, atEnd);
@@ -129,6 +136,27 @@ void checkBetweenGuards(const ConvRequest& request, const ConvProblem& problem, 
       }
     }
   }
+}
+
+/** Calls `body(switches)` for every combination there is. */
+template <typename Body>
+void forEachCombination(Body body) {
+  using sconv::Presentation, sconv::Schedule;
+  const std::optional<Schedule> schedules[] = {{}, Schedule::inputStationary, Schedule::weightStationary};
+  const std::optional<Presentation> presentations[] = {{}, Presentation::asTheyLie, Presentation::packed};
+  for (const auto& schedule : schedules) {
+    for (const auto& presentation : presentations) {
+      for (const bool vectorPacking : {true, false}) {
+        for (const bool packAhead : {true, false}) body({schedule, presentation, vectorPacking, packAhead});
+      }
+    }
+  }
+}
+
+std::string describe(const sconv::Switches& switches) {
+  const auto choice = [](const auto& value) { return value ? std::to_string(static_cast<int>(*value)) : "free"; };
+  return "schedule " + choice(switches.schedule) + ", presentation " + choice(switches.presentation) +
+         (switches.vectorPacking ? "" : ", no vector packing") + (switches.packAhead ? ", packed ahead" : "");
 }
 
 unsigned fuzzSeed() {
@@ -222,6 +250,58 @@ TEST_CASE("maps and filters that just fit a tile, or by one not, are exact") {
       }
     }
   }
+}
+
+TEST_CASE("every combination of sconv's switches is exact on integers, with large caches and with tiny ones") {
+  const unsigned seed = fuzzSeed();
+  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
+  std::mt19937 random(seed);
+  std::map<sconv::Presentation, int> accepted;
+  ConvRequest takesAll;
+  takesAll.inputDims = {2, 5, 9, 21};
+  takesAll.weightDims = {19, 5, 3, 3};
+  for (int round = 0; round < 60; ++round) {
+    const ConvRequest request = round == 0 ? takesAll : test::randomRequest(random, 4e4);
+    const ConvProblem problem = makeConvProblem(request).value();
+    test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
+    fill(tensors, random, test::fillWithIntegers);
+    const test::Reference exact = referenceOf(request, problem, tensors);
+    for (CpuInfo cpu : cpusToTest()) {
+      // Tiny ones make many channel sets and sets of tiles of a small problem.
+      if (random() % 2 == 0) cpu.caches = {1024, 4096, 16384};
+      forEachCombination([&](const sconv::Switches& switches) {
+        if (kSconv.refusal(problem, switches)) return;
+        if (switches.presentation) ++accepted[*switches.presentation];
+        INFO("round " << round << ", " << describe(problem) << ", ISA level " << static_cast<int>(cpu.isaLevel) << ", "
+                      << describe(switches));
+        const std::vector<float> outputs = convolve(kSconv, cpu, problem, tensors, {}, switches);
+        for (size_t i = 0; i < outputs.size(); ++i) REQUIRE(double{outputs[i]} == exact.output[i]);
+      });
+    }
+  }
+  CHECK(accepted.size() == 2);
+}
+
+TEST_CASE("im2col says how large its matrix is, and has none where the input is one") {
+  ConvRequest request;
+  request.inputDims = {2, 6, 10, 12};
+  request.weightDims = {4, 3, 3, 3};
+  request.groups = 2;
+  // 3 * 3 * 3 rows and 8 * 10 columns of four bytes.
+  CHECK(kIm2col.estimate(makeConvProblem(request).value(), cpuInfo(), {}).workspaceBytes == 27 * 80 * 4);
+  request.weightDims = {4, 3, 1, 1};
+  CHECK(kIm2col.estimate(makeConvProblem(request).value(), cpuInfo(), {}).workspaceBytes == 0);
+  request.padding.left = 1;
+  CHECK(kIm2col.estimate(makeConvProblem(request).value(), cpuInfo(), {}).workspaceBytes == 3 * 130 * 4);
+}
+
+TEST_CASE("im2col refuses a matrix that no machine holds") {
+  ConvRequest request;
+  request.inputDims = {1, 1, 1 << 20, 1 << 20};
+  request.weightDims = {1, 1, 3, 3};
+  const std::optional<std::string> refusal = kIm2col.refusal(makeConvProblem(request).value(), {});
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->find("9 rows") != std::string::npos);
 }
 
 TEST_CASE("activations, on values that include zero, infinities and NaN") {
@@ -341,7 +421,7 @@ TEST_CASE("a cancelled run stops and says so") {
   Cancellation cancellation;
   cancellation.request();
   forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu);
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu, {});
     CHECK(prepared->run({tensors.input.data(), nullptr, output.data()}, {.cancellation = &cancellation}).code() ==
           StatusCode::aborted);
   });
@@ -364,9 +444,9 @@ TEST_CASE("any number of threads, and runs that overlap, give bitwise the same o
         problemOf({3, 1255, 7, 7}, {1255, 1, 3, 3}, 1255)}) {
     test::Tensors tensors = tensorsFor(problem, true, false);
     fill(tensors, random, test::fillWithReals);
-    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-      const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpu);
-      const std::vector<float> expected = convolve(algorithm, cpu, problem, tensors);
+    const auto check = [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu, const sconv::Switches& switches) {
+      const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpu, switches);
+      const std::vector<float> expected = convolve(algorithm, cpu, problem, tensors, {}, switches);
       Executor executor(3);
       std::vector<std::vector<float>> outputs(4, std::vector<float>(size(problem.outputSize())));
       std::vector<std::thread> threads;
@@ -381,7 +461,11 @@ TEST_CASE("any number of threads, and runs that overlap, give bitwise the same o
         REQUIRE(output.size() == expected.size());
         CHECK(std::memcmp(output.data(), expected.data(), output.size() * sizeof(float)) == 0);
       }
-    });
+    };
+    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) { check(algorithm, cpu, {}); });
+    for (const sconv::Schedule schedule : {sconv::Schedule::inputStationary, sconv::Schedule::weightStationary}) {
+      check(kSconv, cpuInfo(), {.schedule = schedule, .packAhead = true});
+    }
   }
 }
 
@@ -393,7 +477,7 @@ TEST_CASE("packed weights are counted while they live") {
   const test::Tensors tensors = tensorsFor(problem, false, false);
   const int64_t before = AlignedBuffer::bytesInUse();
   forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu);
+    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu, {});
     CHECK(prepared->bytes() >= problem.weightSize() * 4);
     CHECK(AlignedBuffer::bytesInUse() == before + prepared->bytes());
   });

@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "support/reference.h"
 
 using namespace warpconv;
 
@@ -43,9 +46,18 @@ TEST_CASE("auto takes the accepting candidate with the lowest predicted time") {
   CHECK(std::string(made.value().choice().algorithm->name) == "sconv");
 }
 
+TEST_CASE("auto leaves im2col to those who ask for it") {
+  std::mt19937 random(17);
+  for (int i = 0; i < 500; ++i) {
+    const ConvProblem any = makeConvProblem(test::randomRequest(random, 1e9)).value();
+    INFO(describe(any));
+    CHECK(std::string(makePlan(any, {}, {}, cpu()).value().choice().algorithm->name) != "im2col");
+  }
+}
+
 TEST_CASE("a pinned algorithm is taken") {
   for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-    if (algorithm.refusal(problem())) continue;
+    if (algorithm.refusal(problem(), {})) continue;
     const Result<Plan> made = plan(algorithm.name);
     REQUIRE(made.isOk());
     CHECK(std::string(made.value().choice().algorithm->name) == algorithm.name);
@@ -63,6 +75,27 @@ TEST_CASE("a workspace limit refuses with a sentence, and auto takes the next") 
   const Result<Plan> pinned = plan("sconv", 0);
   REQUIRE_FALSE(pinned.isOk());
   CHECK(pinned.status().code() == StatusCode::unsupported);
+}
+
+TEST_CASE("switches of sconv need sconv, and a presentation that the problem can have") {
+  const auto planWith = [](const std::string& algorithm, const sconv::Switches& switches) {
+    return makePlan(problem(), Activation{}, {.algorithm = algorithm, .switches = switches}, cpu());
+  };
+  for (const char* other : {"auto", "direct", "im2col"}) {
+    const Result<Plan> made = planWith(other, {.vectorPacking = false});
+    REQUIRE_FALSE(made.isOk());
+    CHECK(made.status().code() == StatusCode::invalidArgument);
+    CHECK(made.status().message().find("options.sconv is for") != std::string::npos);
+    CHECK(planWith(other, {}).isOk());
+  }
+  ConvProblem wide = problem();
+  wide.stride.w = 3;
+  const Result<Plan> refused = makePlan(
+      wide, Activation{}, {.algorithm = "sconv", .switches = {.presentation = sconv::Presentation::asTheyLie}}, cpu());
+  REQUIRE_FALSE(refused.isOk());
+  CHECK(refused.status().code() == StatusCode::unsupported);
+  CHECK(refused.status().message().find("stride along a row is at most 2") != std::string::npos);
+  CHECK(planWith("sconv", {.presentation = sconv::Presentation::packed}).isOk());
 }
 
 TEST_CASE("a pinned algorithm that refuses is unsupported, with its sentence") {
@@ -120,6 +153,6 @@ TEST_CASE("names of other devices and names that do not exist are told apart") {
 
 TEST_CASE("the last algorithm of the list takes every problem without workspace") {
   const CpuAlgorithm& last = cpuAlgorithms().back();
-  CHECK_FALSE(last.refusal(problem()).has_value());
-  CHECK(last.estimate(problem(), cpu()).workspaceBytes == 0);
+  CHECK_FALSE(last.refusal(problem(), {}).has_value());
+  CHECK(last.estimate(problem(), cpu(), {}).workspaceBytes == 0);
 }

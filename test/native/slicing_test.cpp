@@ -92,6 +92,46 @@ TEST_CASE("N_c is the whole group where it fits, halves until it does, and stays
   CHECK(sliceConvolution(problemOf(4, 30, 64, 19), kTile, CpuCaches{0, 1024, 0}).channels == 1);
 }
 
+TEST_CASE("switches take the choice out of the hands of the analysis") {
+  const ConvProblem problem = problemOf(64, 56, 64, 3);
+  const Slicing free = sliceConvolution(problem, kTile, kCaches);
+  const Slicing is = sliceConvolution(problem, kTile, kCaches, {.schedule = Schedule::inputStationary});
+  CHECK(is.schedule == Schedule::inputStationary);
+  CHECK(is.cost == free.otherCost);
+  CHECK(is.otherCost == free.cost);
+  CHECK(is.k2 == 2);
+  CHECK(is.k3 == 224);
+  const Slicing packed = sliceConvolution(problem, kTile, kCaches, {.presentation = Presentation::packed});
+  CHECK(packed.presentation == Presentation::packed);
+  CHECK(packed.tilesPerRow == 0);
+  // By rows where they are short, which the analysis would rather pack: two rows of 5 in a tile of 14.
+  const Slicing rows =
+      sliceConvolution(problemOf(64, 5, 64, 3), kTile, kCaches, {.presentation = Presentation::asTheyLie});
+  CHECK(rows.presentation == Presentation::asTheyLie);
+  CHECK(rows.tilesPerRow == 1);
+  CHECK(rows.windows == 10);
+  CHECK_FALSE(free.packAhead);
+  // Nothing is packed, ahead or on demand, unless windows are.
+  CHECK_FALSE(sliceConvolution(problem, kTile, kCaches, {.packAhead = true}).packAhead);
+  CHECK(sliceConvolution(problem, kTile, kCaches, {.presentation = Presentation::packed, .packAhead = true}).packAhead);
+}
+
+TEST_CASE("a presentation is refused where the micro-kernel could not read it") {
+  ConvRequest request;
+  request.inputDims = {1, 8, 60, 60};
+  request.weightDims = {8, 8, 3, 3};
+  const auto refuses = [&](Presentation presentation) {
+    return presentationRefusal(makeConvProblem(request).value(), presentation).has_value();
+  };
+  CHECK_FALSE(refuses(Presentation::asTheyLie));
+  request.padding.top = 1;
+  request.stride.w = 2;
+  CHECK_FALSE(refuses(Presentation::asTheyLie));
+  request.stride.w = 3;
+  CHECK(refuses(Presentation::asTheyLie));
+  CHECK_FALSE(refuses(Presentation::packed));
+}
+
 TEST_CASE("caches that the machine does not tell count as small ones") {
   const Slicing unknown = sliceConvolution(problemOf(512, 28, 512, 3), kTile, CpuCaches{});
   const Slicing small = sliceConvolution(problemOf(512, 28, 512, 3), kTile, {32 * 1024, 512 * 1024, 4 * 1024 * 1024});

@@ -97,22 +97,22 @@ class DepthwiseConvolution final : public PreparedConvolution {
   AlignedBuffer bias_;
 };
 
-std::optional<std::string> refusal(const ConvProblem& problem) {
+std::optional<std::string> refusal(const ConvProblem& problem, const sconv::Switches&) {
   if (problem.groupInputs() == 1) return std::nullopt;
   return "takes one input channel per group; this problem has " + std::to_string(problem.groupInputs());
 }
 
-Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
+Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::Switches&) {
   const double rate = chooseKernel(problem, cpu).multiplyAddsPerMillisecond;
   return {.milliseconds = problem.multiplyAdds() / rate, .workspaceBytes = 0, .tiles = {}};
 }
 
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu) {
+                                             const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
   const DepthwiseKernel& kernel = chooseKernel(problem, cpu);
   // Padded elements are zeros, which an infinite or NaN weight would turn into NaN.
   if (problem.hasPadding() && !allFinite(weights.weight, problem.weightSize())) {
-    return prepareDirect(problem, activation, weights, cpu);
+    return prepareDirect(problem, activation, weights);
   }
   return std::make_unique<DepthwiseConvolution>(problem, activation, weights, kernel);
 }

@@ -62,21 +62,26 @@ class DirectConvolution final : public PreparedConvolution {
   AlignedBuffer bias_;
 };
 
-std::optional<std::string> refusal(const ConvProblem&) { return std::nullopt; }
+std::optional<std::string> refusal(const ConvProblem&, const sconv::Switches&) { return std::nullopt; }
 
-Estimate estimate(const ConvProblem& problem, const CpuInfo&) {
+Estimate estimate(const ConvProblem& problem, const CpuInfo&, const sconv::Switches&) {
   // bench/algorithms.ts on one Zen 5 core: 1.2e6 on 3x3 at 56x56, 0.9e6 on 3x3 at 14x14, 0.2e6 on 1x1 at 28x28.
   constexpr double kMultiplyAddsPerMillisecond = 1e6;
   return {.milliseconds = problem.multiplyAdds() / kMultiplyAddsPerMillisecond, .workspaceBytes = 0, .tiles = {}};
 }
 
+std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                             const ConvWeights& weights, const CpuInfo&, const sconv::Switches&) {
+  return prepareDirect(problem, activation, weights);
+}
+
 }  // namespace
 
 std::unique_ptr<PreparedConvolution> prepareDirect(const ConvProblem& problem, const Activation& activation,
-                                                   const ConvWeights& weights, const CpuInfo&) {
+                                                   const ConvWeights& weights) {
   return std::make_unique<DirectConvolution>(problem, activation, weights);
 }
 
-constexpr CpuAlgorithm kDirect{"direct", refusal, estimate, prepareDirect};
+constexpr CpuAlgorithm kDirect{"direct", refusal, estimate, prepare};
 
 }  // namespace warpconv

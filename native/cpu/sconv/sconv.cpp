@@ -7,6 +7,8 @@
 
 #include "cpu/direct/direct.h"
 #include "cpu/microkernels/microkernel.h"
+#include "cpu/microkernels/portable.h"
+#include "cpu/packing_timer.h"
 #include "cpu/sconv/divide.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/slicing.h"
@@ -50,6 +52,12 @@ Range filterRowsInside(const ConvProblem& x, int64_t p) {
 /** Scratch floats that a set of `tiles` adjacent input tiles needs. */
 int64_t workspaceFloats(const ConvProblem& x, const Slicing& cut, int64_t tiles) {
   return cut.presentation == Presentation::packed ? tiles * cut.channels * x.r * x.s * kPackedWindows : 0;
+}
+
+/** How many input tiles are ready at a time. */
+int64_t tilesAtOnce(const ConvProblem& x, const Slicing& cut) {
+  if (cut.packAhead) return inputTiles(x, cut);
+  return cut.schedule == Schedule::inputStationary ? 1 : cut.k2;
 }
 
 /**
@@ -165,9 +173,10 @@ class SlicedConvolution final : public PreparedConvolution {
   void runPart(const ConvTensors& tensors, const GroupOfImage& at, Range inputs, Range filters,
                const RunContext& context) const {
     const bool inputStationary = slicing_.schedule == Schedule::inputStationary;
-    const int64_t tiles = inputStationary ? 1 : std::min(slicing_.k2, inputs.size());
+    const int64_t tiles = std::min(tilesAtOnce(problem_, slicing_), inputs.size());
     AlignedBuffer workspace(workspaceFloats(problem_, slicing_, tiles));
     const Part part{&tensors, at, workspace.data(), &context};
+    if (slicing_.packAhead) return runPackedAhead(part, inputs, filters);
     inputStationary ? runInputStationary(part, inputs, filters) : runWeightStationary(part, inputs, filters);
   }
 
@@ -203,6 +212,24 @@ class SlicedConvolution final : public PreparedConvolution {
         }
       });
     });
+  }
+
+  /** For comparison with packing on demand: the same tiles in the same order, with a whole channel set packed first. */
+  void runPackedAhead(const Part& part, Range inputs, Range filters) const {
+    const bool inputStationary = slicing_.schedule == Schedule::inputStationary;
+    for (int64_t c = 0; c < channelSets(); ++c) {
+      const InputBlock block = prepareInputs(part, channelSet(c), inputs);
+      forEachSet(inputStationary ? inputs : filters, slicing_.k3, [&](Range stationary) {
+        forEachSet(inputStationary ? filters : inputs, slicing_.k2, [&](Range moving) {
+          for (int64_t held = stationary.begin; held < stationary.end; ++held) {
+            if (part.context->isCancelled()) return;
+            for (int64_t passing = moving.begin; passing < moving.end; ++passing) {
+              multiply(part, block, inputStationary ? held : passing, inputStationary ? passing : held);
+            }
+          }
+        });
+      });
+    }
   }
 
   InputTile tileAt(int64_t index) const {
@@ -247,6 +274,7 @@ class SlicedConvolution final : public PreparedConvolution {
   }
 
   InputBlock prepareInputs(const Part& part, const ChannelSet& set, Range tiles) const {
+    [[maybe_unused]] const PackingTimer timer;
     if (slicing_.presentation == Presentation::packed) {
       for (int64_t input = tiles.begin; input < tiles.end; ++input) packWindows(part, set, input, input - tiles.begin);
     }
@@ -354,37 +382,40 @@ class SlicedConvolution final : public PreparedConvolution {
   const ConvProblem problem_;
   const Activation activation_;
   const Slicing slicing_;
-  const Microkernel& kernel_;
+  const Microkernel kernel_;
   const FilterPanels panels_;
   AlignedBuffer bias_;
   const std::vector<uint16_t> columns_;
 };
 
-const Microkernel& chooseKernel(const CpuInfo& cpu) {
+Microkernel chooseKernel(const CpuInfo& cpu, const Switches& switches) {
   const Microkernel* best = microkernels().front();
   for (const Microkernel* kernel : microkernels()) {
     if (kernel->isa <= cpu.isaLevel) best = kernel;
   }
-  return *best;
+  Microkernel kernel = *best;
+  if (!switches.vectorPacking) kernel.pack = portable::pack;
+  return kernel;
 }
 
-Slicing slicingOf(const ConvProblem& problem, const CpuInfo& cpu) {
-  const Microkernel& kernel = chooseKernel(cpu);
-  return sliceConvolution(problem, {kernel.windows, kernel.filters}, cpu.caches);
+Slicing slicingOf(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
+  const Microkernel kernel = chooseKernel(cpu, switches);
+  return sliceConvolution(problem, {kernel.windows, kernel.filters}, cpu.caches, switches);
 }
 
 int64_t workspaceOf(const ConvProblem& problem, const Slicing& slicing) {
-  const int64_t tiles = slicing.schedule == Schedule::inputStationary ? 1 : slicing.k2;
-  return workspaceFloats(problem, slicing, tiles) * static_cast<int64_t>(sizeof(float));
+  return workspaceFloats(problem, slicing, tilesAtOnce(problem, slicing)) * static_cast<int64_t>(sizeof(float));
 }
 
-std::optional<std::string> refusal(const ConvProblem&) { return std::nullopt; }
+std::optional<std::string> refusal(const ConvProblem& problem, const Switches& switches) {
+  return switches.presentation ? presentationRefusal(problem, *switches.presentation) : std::nullopt;
+}
 
-Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
+Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
   // One Zen 5 core packs 3 x 3 windows at 6e6 elements a millisecond and 7 x 7 ones at stride 2 at 4e6.
   constexpr double kPackedElementsPerMillisecond = 5e6;
-  const Microkernel& kernel = chooseKernel(cpu);
-  const Slicing slicing = slicingOf(problem, cpu);
+  const Microkernel kernel = chooseKernel(cpu, switches);
+  const Slicing slicing = slicingOf(problem, cpu, switches);
   const double elements = static_cast<double>(problem.n * problem.p * problem.q * problem.groups) *
                           static_cast<double>(problem.filterSize());
   const auto filters = static_cast<double>(ceilDivide(problem.groupOutputs(), kernel.lanes) * kernel.lanes);
@@ -400,19 +431,21 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu) {
                     {"K2", slicing.k2},
                     {"K3", slicing.k3},
                     {"weightStationary", weightStationary ? 1 : 0},
+                    {"vectorPacking", packs && kernel.pack != portable::pack ? 1 : 0},
+                    {"packsAhead", slicing.packAhead ? 1 : 0},
                     {"costCycles", std::llround(slicing.cost)},
                     {"otherCostCycles", std::llround(slicing.otherCost)}}};
 }
 
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu) {
-  const Slicing slicing = slicingOf(problem, cpu);
+                                             const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
+  const Slicing slicing = slicingOf(problem, cpu, switches);
   // A packed tile multiplies padded elements by zero, which an infinite or NaN weight would turn into NaN.
   const bool multipliesPadding = problem.hasPadding() && slicing.presentation == Presentation::packed;
   if (multipliesPadding && !allFinite(weights.weight, problem.weightSize())) {
-    return prepareDirect(problem, activation, weights, cpu);
+    return prepareDirect(problem, activation, weights);
   }
-  return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing, chooseKernel(cpu));
+  return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing, chooseKernel(cpu, switches));
 }
 
 }  // namespace

@@ -62,13 +62,20 @@ double filterBytes(const Slicing& cut, const ConvProblem& x, int64_t channels) {
 /** Fewer windows than this in a tile leave the multiply-add units waiting for loads and for each other. */
 constexpr int64_t kLeastRowWindows = 6;
 
-/** One pointwise convolution is a matrix product whose rows end nowhere. */
-bool isFlat(const ConvProblem& x) { return x.r * x.s == 1 && x.stride.h * x.stride.w == 1 && !x.hasPadding(); }
+/** The micro-kernel's steps from window to window. */
+constexpr int64_t kMostStep = 2;
 
-void cutWindows(const ConvProblem& x, const TileShape& tile, Slicing& cut) {
+bool canReadAsTheyLie(const ConvProblem& x) { return x.stride.w <= kMostStep; }
+
+bool prefersRows(const ConvProblem& x, const TileShape& tile, int64_t rowWindows) {
+  return canReadAsTheyLie(x) && rowWindows >= std::min(kLeastRowWindows, tile.windows);
+}
+
+void cutWindows(const ConvProblem& x, const TileShape& tile, const Switches& switches, Slicing& cut) {
   const int64_t perRow = ceilDivide(x.q, tile.windows);
   const int64_t rowWindows = ceilDivide(x.q, perRow);
-  const bool byRows = !isFlat(x) && x.stride.w <= 2 && rowWindows >= std::min(kLeastRowWindows, tile.windows);
+  const std::optional<Presentation>& asked = switches.presentation;
+  const bool byRows = !isFlat(x) && (asked ? *asked == Presentation::asTheyLie : prefersRows(x, tile, rowWindows));
   cut.rowsPerTile = 1;
   if (byRows) {
     cut.presentation = Presentation::asTheyLie;
@@ -77,7 +84,7 @@ void cutWindows(const ConvProblem& x, const TileShape& tile, Slicing& cut) {
     cut.tilesPerRow = perRow;
     return;
   }
-  cut.presentation = isFlat(x) ? Presentation::asTheyLie : Presentation::packed;
+  cut.presentation = asked.value_or(isFlat(x) ? Presentation::asTheyLie : Presentation::packed);
   cut.windows = ceilDivide(x.p * x.q, ceilDivide(x.p * x.q, tile.windows));
   cut.tilesPerRow = 0;
 }
@@ -122,10 +129,21 @@ int64_t inputTiles(const ConvProblem& x, const Slicing& cut) {
   return cut.tilesPerRow > 0 ? ceilDivide(x.p, cut.rowsPerTile) * cut.tilesPerRow : ceilDivide(x.p * x.q, cut.windows);
 }
 
-Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, const CpuCaches& caches) {
+bool isFlat(const ConvProblem& x) { return x.r * x.s == 1 && x.stride.h * x.stride.w == 1 && !x.hasPadding(); }
+
+std::optional<std::string> presentationRefusal(const ConvProblem& x, Presentation presentation) {
+  if (presentation == Presentation::asTheyLie && !canReadAsTheyLie(x)) {
+    return "reads windows as they lie where the stride along a row is at most 2; this problem is " + describe(x);
+  }
+  return std::nullopt;
+}
+
+Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, const CpuCaches& caches,
+                         const Switches& switches) {
   Slicing cut{};
   cut.filters = tile.filters;
-  cutWindows(problem, tile, cut);
+  cutWindows(problem, tile, switches, cut);
+  cut.packAhead = switches.packAhead && cut.presentation == Presentation::packed;
   const double capacity = kSetShare * orAssumed(caches.l2, kAssumedCaches.l2);
   const double output = floatBytes(cut.windows * cut.filters);
   cut.channels = halveUntil(problem.groupInputs(), [&](double c) {
@@ -139,9 +157,10 @@ Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, cons
   const auto filters = static_cast<double>(ceilDivide(problem.groupOutputs(), tile.filters));
   const Distribution is = distribute({input, filter, output}, {inputs, filters}, channelSets, caches);
   const Distribution ws = distribute({filter, input, output}, {filters, inputs}, channelSets, caches);
-  const bool weightStationary = ws.cost < is.cost;
+  const Schedule cheaper = ws.cost < is.cost ? Schedule::weightStationary : Schedule::inputStationary;
+  cut.schedule = switches.schedule.value_or(cheaper);
+  const bool weightStationary = cut.schedule == Schedule::weightStationary;
   const Distribution& best = weightStationary ? ws : is;
-  cut.schedule = weightStationary ? Schedule::weightStationary : Schedule::inputStationary;
   cut.k2 = best.k2;
   cut.k3 = best.k3;
   cut.cost = best.cost;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "devices/cpu_info.h"
 #include "problem/conv_problem.h"
@@ -24,6 +26,18 @@ enum class Presentation {
 /** Which tiles stay in the L1 cache while the others pass by. */
 enum class Schedule { inputStationary, weightStationary };
 
+/** What an experiment takes out of the hands of the analysis; by default nothing. */
+struct Switches {
+  std::optional<Schedule> schedule = std::nullopt;
+  std::optional<Presentation> presentation = std::nullopt;
+  /** Pack windows by vector shifts (section 6.2) where the micro-kernel does */
+  bool vectorPacking = true;
+  /** Pack all input tiles of a channel set before the first is multiplied, instead of each right before */
+  bool packAhead = false;
+
+  bool operator==(const Switches&) const = default;
+};
+
 /**
  * How a convolution is cut, in the terms of Convolution Slicing Analysis (Ferrari et al., SConv, section 4.1).
  * "Stationary" tiles are input tiles in an input-stationary schedule and filter tiles in a weight-stationary one;
@@ -45,6 +59,8 @@ struct Slicing {
   /** N_c: input channels of one channel set */
   int64_t channels;
   Schedule schedule;
+  /** All input tiles of a channel set are ready before the first is multiplied; not where none is packed */
+  bool packAhead;
   /** K2: moving tiles held in the L2 cache */
   int64_t k2;
   /** K3: stationary tiles held in the L3 cache */
@@ -57,7 +73,17 @@ struct Slicing {
 /** Input tiles of one group of one image. */
 int64_t inputTiles(const ConvProblem& problem, const Slicing& slicing);
 
-/** A pure function of its arguments: Equations 1 to 14. */
-Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, const CpuCaches& caches);
+/** One pointwise convolution is a matrix product whose rows end nowhere. */
+bool isFlat(const ConvProblem& problem);
+
+/** The sentence that refuses a problem because windows cannot be presented so, or nothing. */
+std::optional<std::string> presentationRefusal(const ConvProblem& problem, Presentation presentation);
+
+/**
+ * A pure function of its arguments: Equations 1 to 14. The presentation that `switches` ask for must be one that the
+ * problem can have.
+ */
+Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, const CpuCaches& caches,
+                         const Switches& switches = {});
 
 }  // namespace warpconv::sconv
