@@ -7,6 +7,7 @@
 import { algorithms, Conv2d, setThreads, type AlgorithmName } from '../lib';
 
 import { describeMachine, randomTensor } from './machine';
+import { median } from './statistics';
 
 interface Layer {
   readonly name: string;
@@ -23,10 +24,6 @@ const LAYERS: readonly Layer[] = [
   { name: 'depthwise 3x3', inputDims: [1, 96, 56, 56], weightDims: [96, 1, 3, 3], padding: 1, groups: 96 },
 ];
 const REPEATS = 5;
-
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1]!;
-}
 
 async function measure(layer: Layer, algorithm: AlgorithmName): Promise<number> {
   const { inputDims, weightDims, padding, groups } = layer;

@@ -49,10 +49,34 @@ export function shapesOf([C, H, W, K, R, S, sh, sw, ph, pw, dh, dw, groups]: Lay
   };
 }
 
+/** What a plan for the layer is created with, besides the weight. */
+export function planOptions(row: LayerRow) {
+  const [, , , , , , sh, sw, ph, pw, dh, dw, groups] = row;
+  return {
+    inputDims: shapesOf(row).inputDims,
+    stride: [sh!, sw!],
+    padding: [ph!, pw!],
+    dilation: [dh!, dw!],
+    groups: groups!,
+  } as const;
+}
+
+export function byModel<L extends Layer>(layers: readonly L[]): Map<string, L[]> {
+  const models = new Map<string, L[]>();
+  for (const layer of layers) models.set(layer.model, [...(models.get(layer.model) ?? []), layer]);
+  return models;
+}
+
 export function isPointwise([, , , , R, S, sh, sw]: LayerRow): boolean {
   return R! * S! * sh! * sw! === 1;
 }
 
 export function isDepthwise([C, , , , , , , , , , , , groups]: LayerRow): boolean {
   return groups! > 1 && groups === C;
+}
+
+export function describeLayer({ model, row, count }: Layer): string {
+  const [C, H, W, K, R, S, sh, , , , , , groups] = row;
+  const times = count > 1 ? ` (${count} times)` : '';
+  return `${model}: ${C}x${H}x${W}, ${K} filters ${R}x${S}, stride ${sh}, groups ${groups}${times}`;
 }

@@ -6,7 +6,8 @@ import path from 'node:path';
 
 import { Conv2d, setThreads, Tensor } from 'warpconv';
 
-import { loadLayers, shapesOf, type Layer } from './layers';
+import { random, timeInTurns, verify, type Contender } from './contenders';
+import { loadLayers, planOptions, shapesOf, type Layer } from './layers';
 import { convModel } from './rivals/onnx_model';
 
 export interface MeasureRequest {
@@ -20,14 +21,6 @@ export interface MeasureRequest {
 export type MeasureMessage =
   | { readonly kind: 'begin'; readonly layers: number; readonly peak: number; readonly missing: string[] }
   | { readonly kind: 'layer'; readonly layer: Layer; readonly ms: Record<string, number> };
-
-interface Contender {
-  readonly name: string;
-  readonly run: () => unknown;
-  /** The output of the last run */
-  readonly output: () => Float32Array;
-  readonly release: () => unknown;
-}
 
 interface NativeRivals {
   readonly Prepared: new (
@@ -75,11 +68,6 @@ function loadOptional<T>(what: string, missing: string[]): T | undefined {
   }
 }
 
-function random(dims: readonly number[]): Float32Array {
-  const size = dims.reduce((product, extent) => product * extent, 1);
-  return Float32Array.from({ length: size }, () => Math.random() - 0.5);
-}
-
 class Arena {
   readonly missing: string[] = [];
   readonly native = loadOptional<NativeRivals>('build/Release/rivals.node', this.missing);
@@ -110,13 +98,8 @@ class Arena {
     weight: Float32Array,
   ): Promise<Contender[]> {
     const { inputDims, weightDims } = shapesOf(row);
-    const [, , , , , , sh, sw, ph, pw, dh, dw, groups] = row;
     const plan = await Conv2d.create(new Tensor('float32', weight, weightDims), {
-      inputDims,
-      stride: [sh!, sw!],
-      padding: [ph!, pw!],
-      dilation: [dh!, dw!],
-      groups: groups!,
+      ...planOptions(row),
       device: 'cpu',
     });
     const image = new Tensor('float32', input, inputDims);
@@ -197,56 +180,6 @@ class Arena {
   }
 }
 
-/** Relative difference in the Euclidean norm; NaN when anything is. */
-function difference(a: Float32Array, b: Float32Array): number {
-  let [squares, norm] = [0, 0];
-  for (let i = 0; i < b.length; i++) {
-    squares += (a[i]! - b[i]!) ** 2;
-    norm += b[i]! ** 2;
-  }
-  return Math.sqrt(squares / norm);
-}
-
-async function verify(contenders: readonly Contender[], layer: Layer): Promise<void> {
-  const reference = contenders[0]!;
-  for (const contender of contenders) {
-    await contender.run();
-    const error = difference(contender.output(), reference.output());
-    if (error <= 1e-5) continue;
-    throw new Error(
-      `${contender.name} differs from ${reference.name} by ${error} on ${layer.model} ${layer.row.join()}`,
-    );
-  }
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[values.length >> 1]!;
-}
-
-/**
- * Milliseconds per run: the median over rounds in which every contender has its turn, in a rotating order. A turn begins
- * with a run that is not timed, so that nobody pays for the caches that the one before left behind.
- */
-async function time(contenders: readonly Contender[], quick: boolean): Promise<Record<string, number>> {
-  const rounds = quick ? 3 : 9;
-  const turn = quick ? 1 : 3;
-  const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
-  for (let round = 0; round < rounds; round++) {
-    for (let i = 0; i < contenders.length; i++) {
-      const { name, run } = contenders[(i + round) % contenders.length]!;
-      await run();
-      const begin = performance.now();
-      let runs = 0;
-      do {
-        await run();
-        runs++;
-      } while (performance.now() - begin < turn);
-      samples.get(name)!.push((performance.now() - begin) / runs);
-    }
-  }
-  return Object.fromEntries([...samples].map(([name, values]) => [name, median(values)]));
-}
-
 async function main(request: MeasureRequest): Promise<void> {
   const { groups, threads, quick } = request;
   const send = (message: MeasureMessage) => process.send!(message);
@@ -261,10 +194,11 @@ async function main(request: MeasureRequest): Promise<void> {
     peak: arena.native?.fmaPeak() ?? NaN,
     missing: arena.missing,
   });
+  const pace = quick ? { rounds: 3, turn: 1 } : { rounds: 9, turn: 3 };
   for (const layer of layers) {
     const contenders = await arena.contenders(layer);
     await verify(contenders, layer);
-    send({ kind: 'layer', layer, ms: await time(contenders.filter(timed), quick) });
+    send({ kind: 'layer', layer, ms: await timeInTurns(contenders.filter(timed), pace) });
     contenders.forEach(({ release }) => release());
   }
   process.disconnect();

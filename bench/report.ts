@@ -1,7 +1,9 @@
 /** From measurements to the Markdown report. */
-import type { CpuInfo } from 'warpconv';
-
-import { isDepthwise, isPointwise, shapesOf, type Layer } from './layers';
+import { describeLayer, isDepthwise, isPointwise, shapesOf, type Layer } from './layers';
+import type { PackingResult } from './packing';
+import { packingShare, percent, renderEngine, type EngineResults } from './report_engine';
+import type { Circumstances } from './results';
+import { geometricMean, sum } from './statistics';
 
 export interface LayerResult extends Layer {
   /** Milliseconds by contender */
@@ -15,11 +17,7 @@ export interface ThreadsResult {
   readonly layers: readonly LayerResult[];
 }
 
-export interface BenchResult {
-  readonly date: string;
-  readonly node: string;
-  readonly cpu: CpuInfo;
-  readonly quick: boolean;
+export interface BenchResult extends Circumstances {
   readonly runs: readonly ThreadsResult[];
 }
 
@@ -45,7 +43,7 @@ export const PAIRS = [
 
 interface Selection {
   readonly title: string;
-  readonly takes: (layer: LayerResult) => boolean;
+  readonly takes: (layer: Layer) => boolean;
 }
 
 const SELECTIONS: readonly Selection[] = [
@@ -55,19 +53,11 @@ const SELECTIONS: readonly Selection[] = [
   { title: '– depthwise of them', takes: ({ group, row }) => group === 'mobile' && isDepthwise(row) },
 ];
 
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
-
 /** Speed-ups over a rival, one for each time that a model has the layer. */
 export function speedups(layers: readonly LayerResult[], rival: string, ours: string): number[] {
   return layers
     .filter(({ ms }) => rival in ms)
     .flatMap(({ ms, count }) => Array<number>(count).fill(ms[rival]! / ms[ours]!));
-}
-
-function geometricMean(values: readonly number[]): number {
-  return Math.exp(sum(values.map(Math.log)) / values.length);
 }
 
 function compare(layers: readonly LayerResult[], rival: string, ours: string): string {
@@ -82,7 +72,13 @@ function gflops(layers: readonly LayerResult[], contender: string): number {
   return flop / sum(layers.map(({ ms, count }) => ms[contender]! * count)) / 1e6;
 }
 
-function tableRow(selection: Selection, run: ThreadsResult): string[] {
+/** What sconv spends on packing, where that was measured. */
+function packingCell(selection: Selection, packing: PackingResult | undefined): string {
+  const layers = packing?.layers.filter(selection.takes) ?? [];
+  return layers.length === 0 ? '–' : percent(packingShare(layers, 'sconv'));
+}
+
+function tableRow(selection: Selection, run: ThreadsResult, packing: PackingResult | undefined): string[] {
   const layers = run.layers.filter(selection.takes);
   if (layers.length === 0) return [];
   const rate = gflops(layers, 'warpconv');
@@ -90,28 +86,23 @@ function tableRow(selection: Selection, run: ThreadsResult): string[] {
   const cells = [
     selection.title,
     `${rate.toFixed(0)} GFLOP/s, ${share.toFixed(0)} % of peak`,
+    packingCell(selection, packing),
     ...PAIRS.map(({ rival, ours }) => compare(layers, rival, ours)),
   ];
   return [`| ${cells.join(' | ')} |`];
 }
 
-function table(run: ThreadsResult): string {
+function table(run: ThreadsResult, packing: PackingResult | undefined): string {
   return [
     `### ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
     '',
     `FMA peak of one core, in the same run: ${run.fmaPeakGflops.toFixed(0)} GFLOP/s.`,
     '',
-    `| layers | ours | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
-    `| --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
-    ...SELECTIONS.flatMap((selection) => tableRow(selection, run)),
+    `| layers | ours | of it packing | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
+    `| --- | --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...SELECTIONS.flatMap((selection) => tableRow(selection, run, packing)),
     '',
   ].join('\n');
-}
-
-function describeLayer({ model, row, count }: LayerResult): string {
-  const [C, H, W, K, R, S, sh, , , , , , groups] = row;
-  const times = count > 1 ? ` (${count} times)` : '';
-  return `${model}: ${C}x${H}x${W}, ${K} filters ${R}x${S}, stride ${sh}, groups ${groups}${times}`;
 }
 
 function losses(run: ThreadsResult): string {
@@ -139,7 +130,7 @@ function scaling(result: BenchResult): string {
   return `Two threads over one, all 393 layers together: ${ratio.toFixed(2)} ×.\n`;
 }
 
-export function renderReport(result: BenchResult, name: string): string {
+export function renderReport(result: BenchResult, name: string, engine: EngineResults): string {
   const { cpu, date, node, quick } = result;
   return [
     `# ${cpu.name}, ${date}`,
@@ -148,10 +139,11 @@ export function renderReport(result: BenchResult, name: string): string {
       'Speed-ups are geometric means over every layer of every model; `runSync`, and `run()` where it says so, into an ' +
       'output that the caller owns unless it says otherwise.',
     '',
-    ...result.runs.map(table),
+    ...result.runs.map((run) => table(run, run.threads === 1 ? engine.packing : undefined)),
     scaling(result),
     `![speed-ups, sorted](${name}.svg)`,
     '',
+    ...renderEngine(engine, `${name}-packing.svg`),
     ...result.runs.map(losses),
   ].join('\n');
 }

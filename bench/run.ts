@@ -1,47 +1,37 @@
 /**
  * `npm run bench`: ours against im2col + OpenBLAS, oneDNN and onnxruntime-node, interleaved on every layer with one thread
- * and one after the other with several. Results are checked before they are timed. Writes bench/results/<machine>-<date>.json, the
- * report beside it and the plot of all speed-ups.
+ * and one after the other with several; then what packing takes (bench/packing.ts) and what each idea brings
+ * (bench/ablation.ts). Results are checked before they are timed. Writes bench/results/<machine>-<date>.json, the report beside
+ * it and its pictures.
  *
  *     npm run bench -- [--group sconv-393] [--threads 1] [--quick]
- *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew
+ *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew, with what was measured since
  */
-import { spawnSync, fork } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fork } from 'node:child_process';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { devices, type CpuInfo } from 'warpconv';
+import type { CpuInfo } from 'warpconv';
 
+import type { AblationResult } from './ablation';
+import type { CacheResult } from './cache_misses';
+import { ROOT, run, runScript } from './command';
 import { GROUPS } from './layers';
 import type { MeasureMessage, MeasureRequest } from './measure';
-import { plotSpeedups } from './plot';
+import type { PackingResult } from './packing';
+import { plotPacking, plotSpeedups } from './plot';
 import { renderReport, type BenchResult, type ThreadsResult } from './report';
+import { circumstances, nameOf, readJson, writeJson, writeText } from './results';
 
-const ROOT = path.resolve(__dirname, '..');
 const RIVALS = path.join(__dirname, 'rivals');
-
-function run(command: string, ...args: string[]): void {
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8' });
-  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed\n${stdout}${stderr}`);
-}
 
 /** The rivals have a package of their own, so that users of warpconv never install them. */
 function installRivals(): void {
   process.stderr.write('bench: rivals …');
-  run('npm', '--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit');
+  run('npm', ['--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
   const cmakeJs = path.join(ROOT, 'node_modules/cmake-js/bin/cmake-js');
-  run(
-    process.execPath,
-    cmakeJs,
-    'compile',
-    '-d',
-    RIVALS,
-    '-O',
-    path.join(RIVALS, 'build'),
-    '--config',
-    'Release',
-  );
+  const build = ['compile', '-d', RIVALS, '-O', path.join(RIVALS, 'build'), '--config', 'Release'];
+  run(process.execPath, [cmakeJs, ...build]);
   process.stderr.write(' ready\n');
 }
 
@@ -118,30 +108,35 @@ async function main(): Promise<void> {
     },
   });
   installRivals();
-  if (values.report !== undefined) {
-    return write(
-      path.parse(values.report).name,
-      JSON.parse(readFileSync(values.report, 'utf8')) as BenchResult,
-    );
-  }
-  const cpu = devices()[0] as CpuInfo;
-  const counts = values.threads.map(Number).filter((threads) => threads <= cpu.cores);
+  if (values.report !== undefined) return writeReport(path.parse(values.report).name);
+  const about = circumstances(values.quick);
+  const counts = values.threads.map(Number).filter((threads) => threads <= about.cpu.cores);
   const runs: ThreadsResult[] = [];
   for (const threads of counts) {
-    runs.push(await measureAll(cpu, { groups: values.group, threads, quick: values.quick }));
+    runs.push(await measureAll(about.cpu, { groups: values.group, threads, quick: values.quick }));
   }
-  const date = new Date().toISOString().slice(0, 10);
-  const result: BenchResult = { date, node: process.version, cpu, quick: values.quick, runs };
-  await write(`${cpu.name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-${date}`, result);
+  const result: BenchResult = { ...about, runs };
+  const name = nameOf(result);
+  writeJson(name, result);
+  const quick = values.quick ? ['--quick'] : [];
+  for (const script of ['packing.ts', 'ablation.ts']) runScript(script, ['--name', name, ...quick]);
+  await writeReport(name);
 }
 
-async function write(name: string, result: BenchResult): Promise<void> {
-  const file = path.join(__dirname, 'results', name);
-  mkdirSync(path.dirname(file), { recursive: true });
-  const report = renderReport(result, path.basename(file));
-  writeFileSync(`${file}.json`, `${JSON.stringify(result, null, 1)}\n`);
-  writeFileSync(`${file}.md`, report);
-  writeFileSync(`${file}.svg`, await plotSpeedups(result));
+/** From all that was measured under that name. */
+async function writeReport(name: string): Promise<void> {
+  const result = readJson<BenchResult>(name);
+  if (result === undefined) throw new Error(`bench/results has no ${name}.json`);
+  const packing = readJson<PackingResult>(`${name}-packing`);
+  const ablation = readJson<AblationResult>(`${name}-ablation`);
+  const report = renderReport(result, name, {
+    packing,
+    ablation,
+    cache: readJson<CacheResult>(`${name}-cache`),
+  });
+  writeText(`${name}.md`, report);
+  writeText(`${name}.svg`, await plotSpeedups(result));
+  if (packing !== undefined) writeText(`${name}-packing.svg`, await plotPacking(packing));
   console.log(report);
 }
 

@@ -1,0 +1,52 @@
+/**
+ * How much of a layer's time goes into rearranging its input, in sconv and in im2col: Figure 10 of the SConv paper. One
+ * thread; the time is taken inside the native code, in a build of its own (native/cpu/packing_timer.h), because leaving the
+ * multiplication out would leave its effects on the caches out, too.
+ *
+ *     npx ts-node bench/packing.ts [--quick]
+ */
+import { run } from './command';
+import { buildLayerRuns, LAYER_RUNS, lineOf } from './layer_runs';
+import { loadLayers, type Layer } from './layers';
+import { renderPacking } from './report_engine';
+import { circumstances, nameOf, scriptArguments, writeJson, type Circumstances } from './results';
+
+export const PACKING_ALGORITHMS = ['sconv', 'im2col'] as const;
+export type PackingAlgorithm = (typeof PACKING_ALGORITHMS)[number];
+
+export interface PackingTime {
+  /** Milliseconds of a run, and of rearranging its input */
+  readonly total: number;
+  readonly packing: number;
+}
+
+export interface PackingResult extends Circumstances {
+  readonly layers: readonly (Layer & { readonly ms: Readonly<Record<PackingAlgorithm, PackingTime>> })[];
+}
+
+function measure(layers: readonly Layer[], quick: boolean): PackingResult['layers'] {
+  const output = run(LAYER_RUNS, ['time', quick ? '3' : '9', ...PACKING_ALGORITHMS], {
+    input: layers.map(lineOf).join(''),
+  });
+  const lines = output.trimEnd().split('\n');
+  return layers.map((layer, index) => {
+    const [sconv, sconvPacking, im2col, im2colPacking] = lines[index]!.trim().split(' ').map(Number);
+    const ms = {
+      sconv: { total: sconv!, packing: sconvPacking! },
+      im2col: { total: im2col!, packing: im2colPacking! },
+    };
+    return { ...layer, ms };
+  });
+}
+
+function main(): void {
+  const { quick, name } = scriptArguments();
+  process.stderr.write('packing …');
+  buildLayerRuns();
+  const result = { ...circumstances(quick), layers: measure(loadLayers('sconv-393'), quick) };
+  process.stderr.write(' measured\n');
+  writeJson(`${name ?? nameOf(result)}-packing`, result);
+  console.log(renderPacking(result));
+}
+
+if (require.main === module) main();

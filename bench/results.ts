@@ -1,0 +1,52 @@
+/** The files in bench/results: NAME.json, what further measurements of the same day add, and the report. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { devices, type CpuInfo } from 'warpconv';
+
+const FOLDER = path.join(__dirname, 'results');
+
+/** When and on what something was measured. */
+export interface Circumstances {
+  readonly date: string;
+  readonly node: string;
+  readonly cpu: CpuInfo;
+  readonly quick: boolean;
+}
+
+export function circumstances(quick: boolean): Circumstances {
+  const date = new Date().toISOString().slice(0, 10);
+  return { date, node: process.version, cpu: devices()[0] as CpuInfo, quick };
+}
+
+export function nameOf({ cpu, date }: Circumstances): string {
+  return `${cpu.name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-${date}`;
+}
+
+export function writeText(file: string, text: string): void {
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(path.join(FOLDER, file), text);
+}
+
+export function writeJson(name: string, value: unknown): void {
+  writeText(`${name}.json`, `${JSON.stringify(value, null, 1)}\n`);
+}
+
+/** Nothing where that was not measured. */
+export function readJson<T>(name: string): T | undefined {
+  try {
+    return JSON.parse(readFileSync(path.join(FOLDER, `${name}.json`), 'utf8')) as T;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** What the scripts beside run.ts take: `--quick`, and `--name` of the results that theirs belong to. */
+export function scriptArguments(): { readonly quick: boolean; readonly name: string | undefined } {
+  const { values } = parseArgs({
+    options: { quick: { type: 'boolean', default: false }, name: { type: 'string' } },
+  });
+  return { quick: values.quick, name: values.name };
+}
