@@ -24,8 +24,6 @@ const VARIANTS: readonly Variant[] = [
   { name: 'input-stationary', sconv: { schedule: 'inputStationary' } },
   { name: 'weight-stationary', sconv: { schedule: 'weightStationary' } },
   { name: 'windows as they lie', sconv: { presentation: 'asTheyLie' } },
-  { name: 'rows copied', sconv: { presentation: 'paddedRows' } },
-  { name: 'copied ahead', sconv: { packing: 'ahead' } },
   { name: 'windows packed', sconv: { presentation: 'packed' } },
   {
     name: 'windows packed, without vector shifts',

@@ -131,9 +131,9 @@ function scaling(result: BenchResult): string {
 }
 
 export function renderReport(result: BenchResult, name: string, engine: EngineResults): string {
-  const { cpu, date, node, quick } = result;
+  const { cpu, processor, date, node, quick } = result;
   return [
-    `# ${cpu.name}, ${date}`,
+    `# ${cpu.name}${processor ? ` (${processor})` : ''}, ${date}`,
     '',
     `${cpu.isa}, ${cpu.cores} processors; Node.js ${node}; one image per layer${quick ? '; quick run' : ''}. ` +
       'Speed-ups are geometric means over every layer of every model; `runSync`, and `run()` where it says so, into an ' +

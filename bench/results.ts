@@ -12,16 +12,32 @@ export interface Circumstances {
   readonly date: string;
   readonly node: string;
   readonly cpu: CpuInfo;
+  readonly processor: string;
   readonly quick: boolean;
 }
 
 export function circumstances(quick: boolean): Circumstances {
   const date = new Date().toISOString().slice(0, 10);
-  return { date, node: process.version, cpu: devices()[0] as CpuInfo, quick };
+  return { date, node: process.version, cpu: devices()[0] as CpuInfo, processor: processorOf(), quick };
 }
 
-export function nameOf({ cpu, date }: Circumstances): string {
-  return `${cpu.name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-${date}`;
+export function nameOf({ cpu, processor, date }: Circumstances): string {
+  return `${cpu.name} ${processor}`
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .concat(`-${date}`);
+}
+
+/** Family and model: virtual machines of different processors often share a name. Empty where Linux does not tell. */
+function processorOf(): string {
+  try {
+    const text = readFileSync('/proc/cpuinfo', 'utf8');
+    const fact = (name: string) => new RegExp(`^${name}\\s*: (\\d+)`, 'm').exec(text)?.[1];
+    const [family, model] = [fact('cpu family'), fact('model')];
+    return family && model ? `family ${family} model ${model}` : '';
+  } catch {
+    return '';
+  }
 }
 
 export function writeText(file: string, text: string): void {

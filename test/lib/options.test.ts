@@ -157,10 +157,7 @@ describe('refusals', () => {
       { sconv: { schedule: 'outputStationary' } },
       `'inputStationary' or 'weightStationary', got 'outputStationary'`,
     ],
-    [
-      { sconv: { presentation: 'rows' } },
-      `options.sconv.presentation must be 'asTheyLie' or 'packed'`,
-    ],
+    [{ sconv: { presentation: 'rows' } }, `options.sconv.presentation must be 'asTheyLie' or 'packed'`],
     [{ sconv: { vectorPacking: 'no' } }, `options.sconv.vectorPacking must be true or false, got 'no'`],
     [{ sconv: { packing: 'never' } }, `options.sconv.packing must be 'onDemand' or 'ahead', got 'never'`],
     [{ device: 'gpu' }, `options.device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'gpu'`],
