@@ -92,7 +92,7 @@ export function renderPacking(result: PackingResult, plot?: string): string {
   return [
     '### What packing takes',
     '',
-    'Share of the time that goes into rearranging inputs (sconv: rows copied or windows packed; im2col: its matrix written), ' +
+    'Share of the time that goes into rearranging inputs (sconv: windows packed, where they are not read as they lie; im2col: its matrix written), ' +
       'one thread, all convolutions of a model together.',
     '',
     ...tableOf(['model', 'im2col', 'sconv', "sconv's time, of im2col's"], rows),
