@@ -1,0 +1,71 @@
+#include <cstdint>
+
+#include "cuda/cuda_status.h"
+#include "cuda/shuffle/launches.h"
+#include "cuda/shuffle/shuffle.h"
+
+namespace warpconv::cuda {
+namespace {
+
+/** The widest access that every row of `width` elements takes, in a tensor that starts at `data`. */
+int accessWidth(const float* data, int width) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  for (const int elements : {4, 2}) {
+    if (width % elements == 0 && address % (elements * sizeof(float)) == 0) return elements;
+  }
+  return 1;
+}
+
+class Shuffle final : public GpuConvolution {
+ public:
+  Shuffle(const GpuRequest& request, GpuWeights weights)
+      : shape_(shapeOf(request.problem)),
+        plan_(planShuffle(request)),
+        activation_(request.activation),
+        weights_(std::move(weights)) {}
+
+  Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
+    // Blocks of `planes` take maps as one long row, whose length is a multiple of four floats.
+    const bool flat = plan_.form == ShuffleForm::planes;
+    const ShuffleCall call{shape_,
+                           plan_,
+                           tensors,
+                           weights_.weight.floats(),
+                           {weights_.bias.floats(), tensors.residual, activation_},
+                           accessWidth(tensors.input, flat ? 4 : shape_.w),
+                           accessWidth(tensors.output, flat ? 4 : shape_.q),
+                           makeDivider(plan_.lanes),
+                           makeDivider(plan_.segments),
+                           makeDivider(plan_.runs),
+                           makeDivider(shape_.k),
+                           makeDivider(shape_.groupOutputs)};
+    launch(call, stream);
+    return launchStatus("shuffle");
+  }
+
+  int64_t bytes() const override { return weights_.weight.bytes() + weights_.bias.bytes(); }
+
+ private:
+  static void launch(const ShuffleCall& call, cudaStream_t stream) {
+    switch (call.plan.form) {
+      case ShuffleForm::sliding: return launchSliding(call, stream);
+      case ShuffleForm::blocked: return launchBlocked(call, stream);
+      case ShuffleForm::wide: return launchWide(call, stream);
+      case ShuffleForm::wideFilters: return launchWideFilters(call, stream);
+      case ShuffleForm::planes: return launchPlanes(call, stream);
+    }
+  }
+
+  const Shape shape_;
+  const ShufflePlan plan_;
+  const Activation activation_;
+  const GpuWeights weights_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GpuConvolution>> prepareShuffle(const GpuRequest& request, GpuWeights weights, Device&) {
+  return std::unique_ptr<GpuConvolution>(std::make_unique<Shuffle>(request, std::move(weights)));
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,305 @@
+#include "cuda/shuffle/shuffle_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cuda/shuffle/shuffle.h"
+
+namespace warpconv::cuda {
+namespace {
+
+int ceilDivide(int a, int b) { return (a + b - 1) / b; }
+
+bool isSquareAndUndilated(const ConvProblem& x) {
+  return x.r == x.s && (x.s == 3 || x.s == 5 || x.s == 7) && x.stride.h == x.stride.w && x.stride.w <= 2 &&
+         x.dilation.h == 1 && x.dilation.w == 1;
+}
+
+bool isDepthwise(const ConvProblem& x) { return x.groups == x.c && x.k == x.c; }
+
+constexpr int kFloatBytes = 4;
+
+int64_t wideFilterBytes(const ConvProblem& x) { return x.filterSize() * kFiltersPerThread * kFloatBytes; }
+
+bool takesWide(const ConvProblem& x) {
+  return isSquareAndUndilated(x) && (x.padding.left == 0 || x.padding.left == (x.s - 1) / 2) &&
+         (x.groupInputs() == 1 || wideFilterBytes(x) <= kSharedBytes);
+}
+
+/** Floats of one map in shared memory: twice as it comes, with its filter, and as it goes. */
+int64_t planeFloats(const ConvProblem& x) {
+  return 2 * (x.h * x.w + planeFilterPitch(static_cast<int>(x.r))) + x.p * x.q;
+}
+
+/** Maps of a block: a multiple of four, so that each block starts on 16 bytes. */
+constexpr int kPlanesMultiple = 4;
+
+int64_t columnPairs(const ConvProblem& x) { return (x.q + kPlaneColumns - 1) / kPlaneColumns; }
+
+bool takesPlanes(const ConvProblem& x) {
+  return isSquareAndUndilated(x) && isDepthwise(x) && kPlanesMultiple * columnPairs(x) <= kMostPlaneThreads &&
+         kPlanesMultiple * planeFloats(x) * kFloatBytes <= kSharedBytes;
+}
+
+/** Output columns that a warp makes by column reuse; with a stride, its last lanes only lend. */
+int reusedColumns(const ConvProblem& x) {
+  const Lattice columns =
+      makeLattice(static_cast<int>(x.stride.w), static_cast<int>(x.dilation.w), 0, static_cast<int>(x.s));
+  return columns.stride == 1 ? kWarpLanes : kWarpLanes - static_cast<int>(x.s - 1) / columns.stride;
+}
+
+/** Beyond this too few lanes are left. */
+bool takesColumnReuse(const ConvProblem& x) { return reusedColumns(x) >= kWarpLanes / 2; }
+
+/** Output rows in flight of a rolling window. */
+int windowRows(const Shape& x) { return ceilDivide(x.r, x.strideH); }
+
+/** How a form walks down: in steps of one output row, some of which only fill its window, `atOnce` of them at a time.
+ */
+struct Walk {
+  int fillingSteps, atOnce, warpsResident;
+};
+
+/**
+ * Output rows of an item: the fewest steps in a row, of as many warps as the device holds at a time. That is short runs
+ * where there are few maps, and for many the longest, which read the fewest rows twice.
+ */
+void splitRows(ShufflePlan& plan, const Shape& x, int64_t warpsOfOneRun, const Walk& walk, int multiprocessors) {
+  // Seed 003.
+  constexpr int kMostRows = 56;
+  // What a warp takes to start and to end, in steps.
+  constexpr int64_t kOverhead = 6;
+  int64_t best = 0;
+  for (int steps = walk.atOnce; steps - walk.fillingSteps < std::min(x.p, kMostRows) + walk.atOnce;
+       steps += walk.atOnce) {
+    const int run = std::min({steps - walk.fillingSteps, x.p, kMostRows});
+    if (run < 1) continue;
+    const int64_t warps = warpsOfOneRun * ceilDivide(x.p, run);
+    const int64_t held = int64_t{multiprocessors} * walk.warpsResident;
+    const int64_t cost = (warps + held - 1) / held * (steps + kOverhead);
+    if (best != 0 && cost > best) continue;
+    best = cost;
+    plan.run = run;
+  }
+  plan.runs = ceilDivide(x.p, plan.run);
+}
+
+int64_t blocksOf(int64_t warps) { return (warps + kShuffleWarps - 1) / kShuffleWarps; }
+
+void planSliding(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, int multiprocessors) {
+  plan.form = ShuffleForm::sliding;
+  plan.columns = plan.columnReuse ? reusedColumns(problem) : kWarpLanes;
+  plan.segments = ceilDivide(x.q, plan.columns);
+  const int64_t strips = int64_t{x.n} * x.k * plan.segments;
+  splitRows(plan, x, strips, {plan.rowReuse ? windowRows(x) - 1 : 0, 1, slidingWarpsResident(x.r)}, multiprocessors);
+  plan.warps = strips * plan.runs;
+  plan.blocks = blocksOf(plan.warps);
+}
+
+void planBlocked(ShufflePlan& plan, const ConvProblem& problem, const Shape& x) {
+  plan.form = ShuffleForm::blocked;
+  plan.columns = plan.columnReuse ? reusedColumns(problem) : kWarpLanes;
+  plan.run = plan.rowReuse ? kBlockedRows : 1;
+  const Lattice rows = makeLattice(x.strideH, x.dilationH, x.padTop, x.r);
+  const Lattice columns = makeLattice(x.strideW, x.dilationW, x.padLeft, x.s);
+  plan.segments = ceilDivide(ceilDivide(x.q, columns.residues), plan.columns);
+  plan.runs = ceilDivide(ceilDivide(x.p, rows.residues), plan.run);
+  const int most = kSharedBytes / kFloatBytes / (x.r * x.s);
+  plan.filters = x.groupOutputs > 1 && most >= kFiltersPerThread ? kFiltersPerThread : 1;
+  plan.channels = std::min(x.groupInputs, most / plan.filters);
+  plan.sharedBytes = plan.channels * x.r * x.s * plan.filters * kFloatBytes;
+  const int64_t items = int64_t{plan.segments} * columns.residues * plan.runs * rows.residues;
+  const int64_t filterBlocks = int64_t{ceilDivide(x.groupOutputs, plan.filters)} * x.groups * x.n;
+  plan.warps = items * filterBlocks;
+  plan.blocks = blocksOf(items) * filterBlocks;
+}
+
+void planWide(ShufflePlan& plan, const Shape& x, int multiprocessors) {
+  const int chunks = std::max(ceilDivide(x.w, 4), ceilDivide(x.q, 4 / x.strideW));
+  plan.lanes = std::min(chunks, kWarpLanes);
+  plan.columns = plan.lanes * 4 / x.strideW;
+  plan.edges = chunks > kWarpLanes;
+  plan.segments = ceilDivide(x.q, plan.columns);
+  const int strips = kWarpLanes / plan.lanes;
+  if (x.groupInputs == 1) {
+    plan.form = ShuffleForm::wide;
+    const int64_t items = int64_t{x.n} * x.k * plan.segments;
+    splitRows(plan, x, (items + strips - 1) / strips,
+              {windowRows(x) - 1, kWideBatch / x.strideH, wideWarpsResident(x.r, plan.edges)}, multiprocessors);
+    plan.warps = (items * plan.runs + strips - 1) / strips;
+    plan.blocks = blocksOf(plan.warps);
+    return;
+  }
+  plan.form = ShuffleForm::wideFilters;
+  plan.filters = kFiltersPerThread;
+  plan.channels = x.groupInputs;
+  plan.sharedBytes = x.groupInputs * x.r * x.s * kFiltersPerThread * kFloatBytes;
+  plan.run = kWideFilterRows * x.strideH;
+  plan.runs = ceilDivide(x.p, plan.run);
+  const int64_t items = (int64_t{plan.segments} * plan.runs + strips - 1) / strips;
+  const int64_t filterBlocks = int64_t{ceilDivide(x.groupOutputs, kFiltersPerThread)} * x.groups * x.n;
+  plan.warps = items * filterBlocks;
+  plan.blocks = blocksOf(items) * filterBlocks;
+}
+
+/** Of every block, for the system. */
+constexpr int kSharedBytesReserved = 1024;
+constexpr int kMostBlocksHeld = 16;
+
+void planPlanes(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, const GpuTraits& traits) {
+  plan.form = ShuffleForm::planes;
+  plan.columns = kPlaneColumns;
+  plan.run = x.p;
+  constexpr int kThreads = 128;
+  // Registers of a thread beside those of its filter.
+  constexpr int kRegisters = 48;
+  const int64_t bytes = planeFloats(problem) * kFloatBytes;
+  const int64_t aBlockEach = int64_t{x.n} * x.c / traits.multiprocessors;
+  const int64_t planes = std::min({kThreads / columnPairs(problem), kSharedBytes / bytes, aBlockEach});
+  plan.planes = static_cast<int>(std::max<int64_t>(planes / kPlanesMultiple * kPlanesMultiple, kPlanesMultiple));
+  plan.sharedBytes = static_cast<int>(plan.planes * bytes);
+  const int64_t held =
+      std::clamp<int64_t>(std::min(traits.sharedBytesPerMultiprocessor / (plan.sharedBytes + kSharedBytesReserved),
+                                   traits.registersPerMultiprocessor / (kThreads * (kRegisters + x.r * x.s))),
+                          1, kMostBlocksHeld);
+  plan.blocks = std::min<int64_t>(ceilDivide(x.n * x.c, plan.planes), held * traits.multiprocessors);
+}
+
+/**
+ * Measured on an H200: maps of 7 and 14 columns are 1.2 to 3.2 times as fast in shared memory as in strips of few lanes
+ * at batch 128 (1.0 with a 7x7 filter), but 0.5 to 1.05 times at batch 1; maps of 28 columns are slower at both. The
+ * border between the batches was not looked for.
+ */
+constexpr int kWidestPlane = 20;
+constexpr int64_t kFewestPlaneFloats = int64_t{1} << 21;
+
+std::string chooseVariant(const ConvProblem& problem, int multiprocessors) {
+  if (takesPlanes(problem) && problem.w <= kWidestPlane && problem.inputSize() >= kFewestPlaneFloats) return "planes";
+  const Shape x = shapeOf(problem);
+  ShufflePlan plan;
+  if (takesWide(problem)) {
+    planWide(plan, x, multiprocessors);
+    if (plan.form == ShuffleForm::wide || plan.warps >= 2 * multiprocessors) return "wide";
+  } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
+    return "both";
+  }
+  // Measured likewise: with several maps, loads that hit the first cache are faster than shuffles, and a block for
+  // every multiprocessor comes before the reuse of rows.
+  plan.columnReuse = false;
+  planBlocked(plan, problem, x);
+  return plan.blocks >= 2 * multiprocessors ? "row" : "neither";
+}
+
+/** Shares of the device's peaks. */
+struct Rates {
+  double bandwidth, flops;
+};
+
+/**
+ * Fitted to an H200 (4.8 TB/s, 67 TFLOP/s), where moving and computing add up; within 10 % on the depthwise layers of
+ * the bench at batch 128 for `wide`, 20 % for `planes`.
+ */
+Rates ratesOf(ShuffleForm form) {
+  switch (form) {
+    case ShuffleForm::sliding: return {0.5, 0.3};
+    case ShuffleForm::wide: return {0.9, 0.9};
+    case ShuffleForm::planes: return {0.7, 0.4};
+    case ShuffleForm::wideFilters: return {0.9, 0.27};
+    case ShuffleForm::blocked: return {0.9, 0.07};
+  }
+  return {};
+}
+
+/** Seconds of the longest chain: the launch, and what a thread waits for, fitted to the layers at batch 1 likewise. */
+double latency(const ConvProblem& x, const ShufflePlan& plan) {
+  constexpr double kLaunch = 1.3e-6;
+  if (hasOneMapPerFilter(plan.form)) return kLaunch + 6e-8 * static_cast<double>(x.r * x.s);
+  constexpr double kInputRow = 3e-7;
+  const int64_t rows = (plan.run - 1) * x.stride.h + x.r;
+  const int64_t loads = plan.form == ShuffleForm::wideFilters ? 1 : (x.s + 3) / 4;
+  return kLaunch + kInputRow * static_cast<double>(x.groupInputs() * rows * loads);
+}
+
+}  // namespace
+
+Lattice makeLattice(int stride, int dilation, int pad, int taps) {
+  // One tap is never dilated.
+  const int apart = taps == 1 ? 1 : dilation;
+  const int common = std::gcd(stride, apart);
+  return {apart / common, stride / common, stride, apart, pad};
+}
+
+Divider makeDivider(int divisor) {
+  // With 2^bits >= divisor, the multiplier's error of less than 1 stays below 1 / divisor for any n below 2^31.
+  int bits = 0;
+  while (int64_t{1} << bits < divisor) ++bits;
+  const int shift = 31 + bits;
+  const auto wide = static_cast<uint64_t>(divisor);
+  return {static_cast<uint32_t>(((uint64_t{1} << shift) + wide - 1) / wide), shift};
+}
+
+std::optional<std::string> refuseShuffle(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
+  if (auto reason = refuseLarge(x)) return reason;
+  // Lanes beyond the last column compute coordinates, too.
+  constexpr int64_t kMostApart = int64_t{1} << 20;
+  constexpr int64_t kMostPadded = int64_t{1} << 30;
+  if (x.stride.h * x.dilation.h > kMostApart || x.stride.w * x.dilation.w > kMostApart ||
+      x.h + x.padding.top + x.padding.bottom > kMostPadded || x.w + x.padding.left + x.padding.right > kMostPadded) {
+    return "takes strides times dilations of up to 2^20, and up to 2^30 padded rows and columns; this problem has more";
+  }
+  constexpr int kMostTaps = kSharedBytes / kFloatBytes;
+  if (x.r * x.s > kMostTaps) {
+    return "takes filters of up to " + std::to_string(kMostTaps) +
+           " taps, which is what shared memory holds; this problem has " + std::to_string(x.r * x.s);
+  }
+  const std::string& variant = request.variant;
+  if ((variant == "column" || variant == "both") && !takesColumnReuse(x)) {
+    return "takes filters of up to " + std::to_string(kWarpLanes / 2) +
+           " strides' width for column reuse; this problem has one of " + std::to_string(x.s) + " columns";
+  }
+  if (variant == "wide" && !takesWide(x)) {
+    return "takes undilated 3x3, 5x5 and 7x7 filters of stride 1 or 2, padded on the left by nothing or by half of "
+           "their width, whose input maps' filters fit into shared memory, as variant 'wide'";
+  }
+  if (variant == "planes" && !takesPlanes(x)) {
+    return "takes depthwise convolutions of small maps, with undilated 3x3, 5x5 and 7x7 filters of stride 1 or 2, as "
+           "variant 'planes'";
+  }
+  return std::nullopt;
+}
+
+ShufflePlan planShuffle(const GpuRequest& request) {
+  const ConvProblem& problem = request.problem;
+  const Shape x = shapeOf(problem);
+  const std::string variant =
+      request.variant.empty() ? chooseVariant(problem, request.traits.multiprocessors) : request.variant;
+  const int multiprocessors = request.traits.multiprocessors;
+  ShufflePlan plan;
+  plan.columnReuse = variant != "neither" && variant != "row";
+  plan.rowReuse = variant != "neither" && variant != "column";
+  if (variant == "wide") {
+    planWide(plan, x, multiprocessors);
+  } else if (variant == "planes") {
+    planPlanes(plan, problem, x, request.traits);
+  } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
+    planSliding(plan, problem, x, multiprocessors);
+  } else {
+    planBlocked(plan, problem, x);
+  }
+  return plan;
+}
+
+Estimate estimateShuffle(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
+  const ShufflePlan plan = planShuffle(request);
+  const Rates rates = ratesOf(plan.form);
+  const double bytes = double{kFloatBytes} * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
+  const double seconds = bytes / (rates.bandwidth * request.traits.bytesPerSecond) +
+                         2 * x.multiplyAdds() / (rates.flops * request.traits.flopsPerSecond) + latency(x, plan);
+  return {seconds * 1e3,
+          0,
+          {{"columns", plan.columns}, {"rows", plan.run}, {"filters", plan.filters}, {"planes", plan.planes}}};
+}
+
+}  // namespace warpconv::cuda

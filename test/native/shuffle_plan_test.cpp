@@ -1,0 +1,160 @@
+#include "cuda/shuffle/shuffle_plan.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cuda/shuffle/shuffle.h"
+
+using namespace warpconv;
+
+namespace {
+
+cuda::GpuTraits traits() {
+  cuda::GpuTraits traits;
+  traits.computeCapability = 90;
+  traits.multiprocessors = 132;
+  traits.registersPerMultiprocessor = 65536;
+  traits.sharedBytesPerMultiprocessor = 228 * 1024;
+  traits.flopsPerSecond = 6e13;
+  traits.bytesPerSecond = 4e12;
+  return traits;
+}
+
+ConvProblem problem(std::array<int64_t, 4> input, std::array<int64_t, 4> weight, int64_t stride, int64_t pad,
+                    int64_t groups, int64_t dilation = 1) {
+  ConvRequest request;
+  request.inputDims = input;
+  request.weightDims = weight;
+  request.stride = {stride, stride};
+  request.dilation = {dilation, dilation};
+  request.padding = {pad, pad, pad, pad};
+  request.groups = groups;
+  return makeConvProblem(request).value();
+}
+
+cuda::GpuRequest asked(const ConvProblem& x, std::string variant = "") { return {x, {}, std::move(variant), traits()}; }
+
+cuda::ShufflePlan plan(const ConvProblem& x, std::string variant = "") {
+  return cuda::planShuffle(asked(x, std::move(variant)));
+}
+
+}  // namespace
+
+TEST_CASE("a lattice reads what the definition reads, and covers every output once") {
+  for (int stride = 1; stride <= 6; ++stride) {
+    for (int dilation = 1; dilation <= 6; ++dilation) {
+      const int pad = 3, taps = 4, outputs = 17;
+      const cuda::Lattice lattice = cuda::makeLattice(stride, dilation, pad, taps);
+      std::vector<int> seen(outputs, 0);
+      for (int residue = 0; residue < lattice.residues; ++residue) {
+        for (int i = 0; residue + lattice.residues * i < outputs; ++i) {
+          const int output = residue + lattice.residues * i;
+          ++seen[static_cast<size_t>(output)];
+          for (int tap = 0; tap < taps; ++tap) {
+            const int read = residue * lattice.fullStride + lattice.dilation * (lattice.stride * i + tap) - lattice.pad;
+            REQUIRE(read == output * stride + tap * dilation - pad);
+          }
+        }
+      }
+      CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+    }
+  }
+}
+
+TEST_CASE("a divider divides") {
+  std::mt19937 random(3);
+  const auto check = [](uint32_t n, int divisor) {
+    const cuda::Divider by = cuda::makeDivider(divisor);
+    INFO(n << " / " << divisor);
+    REQUIRE((uint64_t{n} * by.multiplier >> by.shift) == n / static_cast<uint32_t>(divisor));
+  };
+  for (const int divisor : {1, 2, 3, 7, 28, 31, 32, 33, 641, 65535, 65537, (1 << 30) + 1, 2147483647}) {
+    for (const uint32_t n : {0u, 1u, 2147483646u, 2147483647u}) check(n, divisor);
+    for (uint32_t n = static_cast<uint32_t>(divisor); n < 1u << 31; n += (n >> 3) + static_cast<uint32_t>(divisor)) {
+      check(n - 1, divisor);
+      check(n / static_cast<uint32_t>(divisor) * static_cast<uint32_t>(divisor), divisor);
+    }
+  }
+  for (int round = 0; round < 100000; ++round)
+    check(static_cast<uint32_t>(random() >> 1), 1 + static_cast<int>(random() >> (1 + random() % 31)));
+}
+
+TEST_CASE("one tap is not dilated") {
+  const cuda::Lattice lattice = cuda::makeLattice(1, 5, 0, 1);
+  CHECK(lattice.residues == 1);
+  CHECK(lattice.stride == 1);
+}
+
+TEST_CASE("strips of lanes: four input columns each, side by side in a warp, or a row in segments") {
+  const cuda::ShufflePlan narrow = plan(problem({1, 8, 28, 28}, {8, 1, 3, 3}, 1, 1, 8), "wide");
+  CHECK(narrow.lanes == 7);
+  CHECK(narrow.columns == 28);
+  CHECK(narrow.segments == 1);
+  const cuda::ShufflePlan row = plan(problem({1, 1, 64, 128}, {1, 1, 3, 3}, 1, 1, 1), "wide");
+  CHECK(row.lanes == 32);
+  CHECK(row.segments == 1);
+  const cuda::ShufflePlan wide = plan(problem({1, 1, 64, 129}, {1, 1, 3, 3}, 1, 1, 1), "wide");
+  CHECK(wide.segments == 2);
+  CHECK(wide.edges);
+  // One segment of outputs, whose last windows reach into a chunk beyond the strip.
+  const cuda::ShufflePlan valid = plan(problem({1, 1, 64, 130}, {1, 1, 3, 3}, 1, 0, 1), "wide");
+  CHECK(valid.lanes == 32);
+  CHECK(valid.segments == 1);
+  CHECK(valid.edges);
+  CHECK_FALSE(row.edges);
+  CHECK(plan(problem({1, 8, 56, 56}, {8, 1, 5, 5}, 2, 2, 8), "wide").columns == 28);
+}
+
+TEST_CASE("column reuse gives up lanes to a stride, and refuses when too few are left") {
+  CHECK(plan(problem({1, 1, 9, 99}, {1, 1, 5, 5}, 1, 2, 1), "both").columns == 32);
+  CHECK(plan(problem({1, 1, 9, 99}, {1, 1, 5, 5}, 2, 2, 1), "both").columns == 30);
+  CHECK(plan(problem({1, 1, 9, 99}, {1, 1, 5, 5}, 2, 2, 1), "row").columns == 32);
+  const ConvProblem broad = problem({1, 1, 50, 99}, {1, 1, 3, 40}, 2, 2, 1);
+  REQUIRE(cuda::refuseShuffle(asked(broad, "both")).has_value());
+  CHECK(cuda::refuseShuffle(asked(broad, "both"))->find("40 columns") != std::string::npos);
+  CHECK_FALSE(cuda::refuseShuffle(asked(broad)).has_value());
+}
+
+TEST_CASE("the forms and who takes them") {
+  const ConvProblem small = problem({128, 960, 7, 7}, {960, 1, 3, 3}, 1, 1, 960);
+  CHECK(plan(small).form == cuda::ShuffleForm::planes);
+  CHECK(plan(small).planes % 4 == 0);
+  CHECK(plan(problem({1, 960, 7, 7}, {960, 1, 3, 3}, 1, 1, 960)).form == cuda::ShuffleForm::wide);
+  CHECK(plan(small, "both").form == cuda::ShuffleForm::sliding);
+  CHECK(plan(problem({1, 32, 112, 112}, {32, 1, 3, 3}, 1, 1, 32)).form == cuda::ShuffleForm::wide);
+  CHECK(plan(problem({1, 3, 224, 224}, {64, 3, 7, 7}, 2, 3, 1)).form == cuda::ShuffleForm::wideFilters);
+  CHECK(plan(problem({1, 3, 227, 227}, {96, 3, 11, 11}, 4, 0, 1)).form == cuda::ShuffleForm::blocked);
+  CHECK(cuda::refuseShuffle(asked(problem({1, 3, 9, 9}, {4, 3, 3, 3}, 1, 1, 1), "planes")).has_value());
+  CHECK(cuda::refuseShuffle(asked(problem({1, 8, 9, 9}, {8, 1, 3, 3}, 1, 2, 8), "wide")).has_value());
+  CHECK(cuda::refuseShuffle(asked(problem({1, 8, 9, 9}, {8, 1, 3, 3}, 1, 1, 8, 2), "wide")).has_value());
+}
+
+TEST_CASE("filters that shared memory does not hold are taken in parts of their input maps, or refused") {
+  const cuda::ShufflePlan deep = plan(problem({1, 2048, 7, 7}, {512, 2048, 3, 3}, 1, 1, 1), "both");
+  CHECK(deep.channels < 2048);
+  CHECK(deep.sharedBytes <= cuda::kSharedBytes);
+  CHECK_FALSE(cuda::refuseShuffle(asked(problem({1, 1, 200, 200}, {1, 1, 110, 110}, 1, 0, 1))).has_value());
+  CHECK(cuda::refuseShuffle(asked(problem({1, 1, 200, 200}, {1, 1, 111, 111}, 1, 0, 1))).has_value());
+}
+
+TEST_CASE("runs cover every output row without an empty one, and more of them where the machine is not full") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 500; ++round) {
+    const int64_t height = 3 + random() % 300;
+    const int64_t channels = 1 + random() % 200;
+    const ConvProblem x = problem({1, channels, height, 40}, {channels, 1, 3, 3}, 1, 1, channels);
+    for (const char* variant : {"both", "wide"}) {
+      const cuda::ShufflePlan made = plan(x, variant);
+      INFO(describe(x) << ' ' << variant);
+      CHECK(made.run * made.runs >= x.p);
+      CHECK(made.run * (made.runs - 1) < x.p);
+      CHECK(made.run <= 56);
+    }
+  }
+  CHECK(plan(problem({1, 1, 512, 512}, {1, 1, 3, 3}, 1, 0, 1)).run <
+        plan(problem({128, 1, 512, 512}, {1, 1, 3, 3}, 1, 0, 1)).run);
+}
