@@ -1,0 +1,346 @@
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "cuda/pointwise/tile_output.cuh"
+#include "cuda/pointwise/tiles.h"
+
+namespace warpconv::cuda::pointwise {
+
+/**
+ * Copies `bytes`, 4 or 16, from device to shared memory; what does not exist is not read, and is written as zeros. Done
+ * after waitForCopies.
+ */
+template <int bytes>
+__device__ inline void copyOrZero(float* to, const float* from, bool exists) {
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int taken = exists ? bytes : 0;
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(taken) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from), "r"(taken) : "memory");
+  }
+#else
+  if constexpr (bytes == 16) {
+    *reinterpret_cast<float4*>(to) = exists ? *reinterpret_cast<const float4*>(from) : float4{};
+  } else {
+    *to = exists ? *from : 0.0f;
+  }
+#endif
+}
+
+/** Ends a stage of copies, which may be empty. */
+__device__ inline void commitCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/** Waits for this thread's copies, but for the newest `stages`. */
+template <int stages>
+__device__ inline void waitForCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(stages) : "memory");
+#endif
+}
+
+/**
+ * Programmatic dependent launch: the next kernel of the stream may take its place on the device once all blocks of
+ * this one have called this, and waits itself, before it touches a tensor, until this one is done.
+ */
+__device__ inline void letNextKernelBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/** Until all that the kernels before have written can be read; needed by kernels that are launched so. */
+__device__ inline void waitForKernelsBefore() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/** A barrier of the blocks that share a tile. */
+__device__ inline void synchroniseSplit(int split) {
+#if __CUDA_ARCH__ >= 900
+  if (split > 1) {
+    cooperative_groups::this_cluster().sync();
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/** `own`, as block `rank` of those that share a tile has it. */
+__device__ inline const float* sharedOf(float* own, [[maybe_unused]] int split, [[maybe_unused]] int rank) {
+#if __CUDA_ARCH__ >= 900
+  if (split > 1) return cooperative_groups::this_cluster().map_shared_rank(own, rank);
+#endif
+  return own;
+}
+
+/** Loads `count` floats, 2, or 4 and multiples of it that lie `stride` apart. */
+template <int count, int stride>
+__device__ inline void loadFragment(float* to, const float* from) {
+  if constexpr (count == 2) {
+    const float2 both = *reinterpret_cast<const float2*>(from);
+    to[0] = both.x, to[1] = both.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; i += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(from + i / 4 * stride);
+      to[i] = four.x, to[i + 1] = four.y, to[i + 2] = four.z, to[i + 3] = four.w;
+    }
+  }
+}
+
+/** Where a thread's outputs lie in the tile, as constants. */
+template <int filters, int pixels, int threadFilters, int threadPixels>
+struct GemmThreads {
+  static constexpr int kRows = filters / threadFilters;
+  static constexpr int kColumns = pixels / threadPixels;
+  /** Lanes are 4 x 8 where that fits: few different addresses in each load of either side. */
+  static constexpr int kLaneRows = kRows % 4 == 0 ? 4 : kRows % 2 == 0 ? 2 : 1;
+  static constexpr int kLaneColumns = kWarpSize / kLaneRows;
+  static constexpr int kWarpRows = kRows / kLaneRows;
+  static constexpr int kWarpColumns = kColumns / kLaneColumns;
+  static_assert(kWarpColumns * kLaneColumns == kColumns && kWarpRows * kLaneRows == kRows);
+  /** A thread has its filters and pixels in pieces of at most four neighbours, one piece each from all lanes in turn.
+   */
+  static constexpr int kRowPiece = threadFilters < 4 ? threadFilters : 4;
+  static constexpr int kColumnPiece = threadPixels < 4 ? threadPixels : 4;
+  static constexpr int kRowStride = kLaneRows * kRowPiece;
+  static constexpr int kColumnStride = kLaneColumns * kColumnPiece;
+
+  /** A thread's slice, and its first filter and pixel of the tile; `stagedRow` is its first among single pieces. */
+  struct Place {
+    int slice, row, column, stagedRow;
+  };
+
+  /** Found again whenever it is needed: the compiler would keep it in registers that the sums need. */
+  static __device__ Place place() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const int lane = thread % kWarpSize;
+    const int warp = thread % (kRows * kColumns) / kWarpSize;
+    const int laneRow = lane / kLaneColumns;
+    const int warpRow = warp / kWarpColumns;
+    return {thread / (kRows * kColumns), warpRow * kLaneRows * threadFilters + laneRow * kRowPiece,
+            warp % kWarpColumns * kLaneColumns * threadPixels + lane % kLaneColumns * kColumnPiece,
+            (warpRow * kLaneRows + laneRow) * kRowPiece};
+  }
+};
+
+/**
+ * Finishes and stores a thread's own sums, for activations so cheap that they may be inlined for each: `filter` and
+ * `offsets` are those of its first. A piece's lanes write 128 neighbouring bytes.
+ */
+template <class Threads, int threadFilters, int threadPixels>
+__device__ void storeFromRegisters(const Arguments& x, int group, int filter, const int* offsets,
+                                   float (&sums)[threadFilters][threadPixels]) {
+  const Clamp clamp = clampOf(x.activation);
+#pragma unroll
+  for (int j = 0; j < threadPixels; j += 4) {
+    const int offset = offsets[j / 4 * Threads::kColumnStride];
+    if (offset == kBeyond) continue;
+#pragma unroll
+    for (int i = 0; i < threadFilters; ++i) {
+      const int own = filter + i / Threads::kRowPiece * Threads::kRowStride + i % Threads::kRowPiece;
+      if (own >= x.groupOutputs) continue;
+      const float bias = x.bias == nullptr ? 0.0f : x.bias[group * x.groupOutputs + own];
+      const int index = offset + own * x.outputArea;
+      const float4 residual = x.residual == nullptr ? float4{} : *reinterpret_cast<const float4*>(x.residual + index);
+      *reinterpret_cast<float4*>(x.output + index) = {
+          clamp(sums[i][j] + bias + residual.x), clamp(sums[i][j + 1] + bias + residual.y),
+          clamp(sums[i][j + 2] + bias + residual.z), clamp(sums[i][j + 3] + bias + residual.w)};
+    }
+  }
+}
+
+/**
+ * An extension of the paper's scheme for GPUs with many multiprocessors: larger thread tiles, asynchronous copies some
+ * stages ahead, and two ways to spread an output's channels: over `slices` groups of a block's warps and over the
+ * blocks of a thread-block cluster. One block owns a tile of `filters` x `pixels`: block b has channels
+ * [r * splitChannels, …), r = b % split, of filter tile b / split % filterTiles of group b / (split * filterTiles) %
+ * groups, of pixel tile b / (split * filterTiles * groups). Shared memory holds `stages` times `channels` channels of
+ * filters, then of pixels; afterwards the sums of each slice, one piece of each thread's rows at a time, which all
+ * blocks of the cluster add in the order of ranks and slices, each for its share of the outputs.
+ * Channels, filters and pixels beyond the last are copied as zeros on both sides and not stored.
+ */
+template <int filters, int pixels, int threadFilters, int threadPixels, int slices, int channels, int stages,
+          int residentBlocks, bool aligned>
+__global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixels) * slices, residentBlocks)
+    gemmKernel(const Arguments x) {
+  using Threads = GemmThreads<filters, pixels, threadFilters, threadPixels>;
+  constexpr int sliceThreads = Threads::kRows * Threads::kColumns;
+  constexpr int threads = sliceThreads * slices;
+  constexpr int sliceChannels = channels / slices;
+  constexpr int stageFloats = channels * (filters + pixels);
+  extern __shared__ float4 memory[];
+  __shared__ int offsets[pixels];
+  float* const shared = reinterpret_cast<float*>(memory);
+
+  const int rank = blockIdx.x % x.split;
+  const int tile = blockIdx.x / x.split;
+  const int group = tile / x.filterTiles % x.groups;
+  const int firstFilter = tile % x.filterTiles * filters;
+  const int firstPixel = tile / (x.filterTiles * x.groups) * pixels;
+  const int firstChannel = rank * x.splitChannels;
+  const int endChannel = min(firstChannel + x.splitChannels, x.groupInputs);
+  const int steps = max(endChannel - firstChannel + channels - 1, 0) / channels;
+
+  // A thread copies the same piece of pixels, four or one, of every channelsApart-th channel; with more pixels than
+  // threads, ownPieces of them.
+  constexpr int piece = aligned ? 4 : 1;
+  constexpr int pieces = pixels / piece;
+  constexpr int ownPieces = pieces > threads ? pieces / threads : 1;
+  constexpr int channelsApart = pieces > threads ? 1 : threads / pieces;
+  static_assert(pieces == ownPieces * threads || pieces * channelsApart == threads);
+  int ownInput[ownPieces];
+  bool ownExists[ownPieces];
+#pragma unroll
+  for (int i = 0; i < ownPieces; ++i) {
+    const int pixel = firstPixel + (threadIdx.x % pieces + i * threads) * piece;
+    ownExists[i] = pixel < x.pixels;
+    ownInput[i] = ownExists[i] ? inputOffset(x, pixel, group) : 0;
+  }
+  const float* const weight = x.weight + group * x.groupInputs * x.weightPitch + firstFilter;
+
+  const auto copyFilters = [&](int step) {
+    float* const stage = shared + step % stages * stageFloats;
+    const int first = firstChannel + step * channels;
+    constexpr int filterPieces = filters / 4;
+#pragma unroll
+    for (int r = 0; r < (channels * filterPieces + threads - 1) / threads; ++r) {
+      const int i = threadIdx.x + r * threads;
+      if (channels * filterPieces % threads != 0 && i >= channels * filterPieces) break;
+      const int channel = first + i / filterPieces;
+      const int filter = i % filterPieces * 4;
+      const bool exists = channel < endChannel && firstFilter + filter < x.weightPitch;
+      copyOrZero<16>(stage + i * 4, weight + (channel * x.weightPitch + filter), exists);
+    }
+  };
+  const auto copyPixels = [&](int step) {
+    float* const stage = shared + step % stages * stageFloats + channels * filters;
+    const int first = firstChannel + step * channels;
+    const int ownChannel = threadIdx.x / pieces;
+#pragma unroll
+    for (int i = 0; i < ownPieces; ++i) {
+      const float* from = x.input + (ownInput[i] + (first + ownChannel) * x.inputArea);
+      float* const to = stage + ownChannel * pixels + (threadIdx.x % pieces + i * threads) * piece;
+      // Slices have many channels a stage: unrolled, their addresses would take registers that large tiles need.
+#pragma unroll(slices == 1 ? 8 : threadFilters * threadPixels < 64 ? 2 : 1)
+      for (int channel = 0; channel < channels; channel += channelsApart) {
+        if (channels % channelsApart != 0 && ownChannel + channel >= channels) break;
+        copyOrZero<4 * piece>(to + channel * pixels, from, ownExists[i] && first + ownChannel + channel < endChannel);
+        from += channelsApart * x.inputArea;
+      }
+    }
+  };
+
+  // Filters are the plan's own, which no kernel before can be writing.
+  for (int step = 0; step < min(stages - 1, steps); ++step) copyFilters(step);
+  waitForKernelsBefore();
+  for (int step = 0; step < stages - 1; ++step) {
+    if (step < steps) copyPixels(step);
+    commitCopies();
+  }
+  findOutputOffsets<pixels, threads>(x, firstPixel, group, offsets);
+
+  const auto reading = Threads::place();
+  float sums[threadFilters][threadPixels] = {};
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    waitForCopies<stages - 2>();
+    __syncthreads();
+    if (step + stages - 1 < steps) {
+      copyFilters(step + stages - 1);
+      copyPixels(step + stages - 1);
+    } else {
+      // Not earlier: blocks of the next kernel would crowd on the multiprocessors that have none of this one.
+      letNextKernelBegin();
+    }
+    commitCopies();
+    const float* const filterSide =
+        shared + step % stages * stageFloats + reading.slice * sliceChannels * filters + reading.row;
+    const float* const pixelSide = shared + step % stages * stageFloats + channels * filters +
+                                   reading.slice * sliceChannels * pixels + reading.column;
+#pragma unroll
+    for (int c = 0; c < sliceChannels; ++c) {
+      float ofFilters[threadFilters];
+      float ofPixels[threadPixels];
+      loadFragment<threadFilters, Threads::kRowStride>(ofFilters, filterSide + c * filters);
+      loadFragment<threadPixels, Threads::kColumnStride>(ofPixels, pixelSide + c * pixels);
+#pragma unroll
+      for (int i = 0; i < threadFilters; ++i) {
+#pragma unroll
+        for (int j = 0; j < threadPixels; ++j) sums[i][j] = fmaf(ofFilters[i], ofPixels[j], sums[i][j]);
+      }
+    }
+  }
+  waitForCopies<0>();
+  const auto writing = Threads::place();
+
+  if constexpr (aligned && slices == 1) {
+    if (x.split == 1 && isClamp(x.activation)) {
+      storeFromRegisters<Threads, threadFilters, threadPixels>(x, group, firstFilter + writing.row,
+                                                               offsets + writing.column, sums);
+      return;
+    }
+  }
+
+  // Row r of what is staged is piece p of the rows of thread row r / kRowPiece.
+  constexpr int rows = Threads::kRows * Threads::kRowPiece;
+#pragma unroll
+  for (int p = 0; p < threadFilters / Threads::kRowPiece; ++p) {
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Threads::kRowPiece; ++i) {
+#pragma unroll
+      for (int j = 0; j < threadPixels; j += Threads::kColumnPiece) {
+        float* const to = shared + (writing.slice * rows + writing.stagedRow + i) * pixels + writing.column +
+                          j / 4 * Threads::kColumnStride;
+        const float* const from = sums[p * Threads::kRowPiece + i] + j;
+        if constexpr (threadPixels == 2) {
+          *reinterpret_cast<float2*>(to) = {from[0], from[1]};
+        } else {
+          *reinterpret_cast<float4*>(to) = {from[0], from[1], from[2], from[3]};
+        }
+      }
+    }
+    synchroniseSplit(x.split);
+    storeTile<rows, pixels, threads>(
+        x, group, offsets, rank, x.split,
+        [&](int row) {
+          const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
+          return firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
+        },
+        [&](int row, int column) {
+          float sum = 0.0f;
+          for (int r = 0; r < x.split; ++r) {
+            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
+#pragma unroll
+            for (int s = 0; s < slices; ++s) sum += staged[s * rows * pixels];
+          }
+          return sum;
+        },
+        [&](int row, int column) {
+          float4 sum{};
+          for (int r = 0; r < x.split; ++r) {
+            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
+#pragma unroll
+            for (int s = 0; s < slices; ++s) {
+              const float4 part = *reinterpret_cast<const float4*>(staged + s * rows * pixels);
+              sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+            }
+          }
+          return sum;
+        });
+    // Nobody leaves or writes while another block still reads.
+    if (x.split > 1) synchroniseSplit(x.split);
+  }
+}
+
+}  // namespace warpconv::cuda::pointwise

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <utility>
+
+#include "cuda/pointwise/dynamic_kernel.cuh"
+#include "cuda/pointwise/kernels.h"
+
+namespace warpconv::cuda::pointwise::detail {
+
+/** The kernel of `wanted` among the tiles of the list that `belongs` picks; only those are compiled. */
+template <auto belongs, size_t... indices>
+Kernel findDynamicKernel(const DynamicTile& wanted, std::index_sequence<indices...>) {
+  Kernel found = nullptr;
+  const auto consider = [&]<size_t index>() {
+    constexpr DynamicTile tile = kDynamicTiles[index];
+    if constexpr (belongs(tile)) {
+      if (tile == wanted) found = dynamicKernel<tile.layout, tile.channels, tile.elements, tile.height>;
+    }
+  };
+  (consider.template operator()<indices>(), ...);
+  return found;
+}
+
+template <auto belongs>
+Kernel findDynamicKernel(const DynamicTile& wanted) {
+  return findDynamicKernel<belongs>(wanted, std::make_index_sequence<kDynamicTiles.size()>());
+}
+
+}  // namespace warpconv::cuda::pointwise::detail

@@ -1,0 +1,330 @@
+#include "cuda/pointwise/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace warpconv::cuda::pointwise {
+namespace {
+
+constexpr int kChannelCounts[] = {1, 2, 4, 8, 16, 32};
+constexpr int kResidentBlocks[] = {2, 4};
+constexpr int kHighestBlockTile = 32;
+/** Two M_A are close when the smaller is at least this share of the larger: less than tile edges cost. */
+constexpr double kClose = 0.9;
+/** Shared memory that each block takes besides its own, from compute capability 8.0 on. */
+constexpr int64_t kReservedBytes = 1024;
+
+int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/** The output matrix as the planner sees it: of one group, and what one multiprocessor has to do of all groups. */
+struct Matrix {
+  int64_t filters;
+  int64_t pixels;
+  int64_t channels;
+  int64_t groups;
+  int64_t outputsPerMultiprocessor;
+  /** Pixels can be copied by fours. */
+  bool aligned;
+};
+
+Matrix matrixOf(const ConvProblem& x, const GpuTraits& traits) {
+  return {x.groupOutputs(),
+          x.n * x.p * x.q,
+          x.groupInputs(),
+          x.groups,
+          ceilDivide(x.outputSize(), traits.multiprocessors),
+          x.stride.h == 1 && x.stride.w == 1 && x.p * x.q % 4 == 0};
+}
+
+/** Input, output and filters, once each. */
+double tensorBytes(const Matrix& x) {
+  return 4.0 * static_cast<double>(x.groups * (x.pixels * (x.channels + x.filters) + x.channels * x.filters));
+}
+
+/**
+ * What the extension's predictions are made of, fitted to all its tiles and splits on the 15 pointwise layers of the
+ * bench at batch 1 and 128, 948 times of an H200 by graph replay, with weight on the fastest and on choosing right. Of
+ * candidates within 30 % of their layer's best, times are 9 % off on average; the candidate of the least predicted time
+ * is within 10 % of the measured best on 28 of the 30, and 2.3 % slower on average.
+ */
+namespace model {
+
+/** Instruction slots: for each 16-byte fragment load, for each copy of a piece, and for each step of a warp */
+constexpr double kFragment = 3.42;
+constexpr double kCopy = 16.9;
+constexpr double kStep = 64;
+/** Slots that an instruction takes */
+constexpr double kIssue = 1.115;
+/** Seconds: of a step that nothing hides, of a block before its first step, and of a thread's storing of an output */
+constexpr double kStepLatency = 0.052e-6;
+constexpr double kBlockLatency = 0.173e-6;
+constexpr double kStoreOutput = 0.0234e-6;
+/** Warps of a multiprocessor whose stores do not slow each other down */
+constexpr double kStoringWarps = 9.2;
+/** Seconds: of a launch in a graph, and of launching and synchronising clusters */
+constexpr double kLaunch = 0.61e-6;
+constexpr double kCluster = 1.52e-6;
+/**
+ * The part of the tensors' transfer that arithmetic does not hide: as multiples of the device's memory rate, for
+ * tensors that lie in the L2 cache from one kernel to the next and for larger ones
+ */
+constexpr double kCached = 2.08;
+constexpr double kUncached = 8.04;
+/** Seconds of the paper's kernel: for each step of C_num channels, and for each tile besides */
+constexpr double kPaperStep = 0.4e-6;
+constexpr double kPaperTile = 2e-6;
+
+}  // namespace model
+
+/** BlockTile_W and BlockTile_H of a layout: W lies across the lanes. */
+struct BlockTile {
+  Layout layout;
+  int64_t width;
+  int64_t height;
+  int iterations;
+};
+
+/**
+ * The top of the paper's partitioning. The filters' side of a block tile is K, halved for many filters (and again while
+ * no kernel is that wide, which the paper's networks do not need); the pixels' side is what fills the multiprocessor,
+ * at most 32 at a time.
+ */
+BlockTile blockTileOf(const Matrix& x, int residentBlocks) {
+  const Layout layout = x.filters >= 48 ? Layout::filtersAcrossLanes : Layout::pixelsAcrossLanes;
+  const int64_t halvedFrom = layout == Layout::filtersAcrossLanes ? 512 : 24;
+  int64_t filters = x.filters >= halvedFrom ? ceilDivide(x.filters, 2) : x.filters;
+  while (filters > 512) filters = ceilDivide(filters, 2);
+  const int64_t pixels = std::max<int64_t>(x.outputsPerMultiprocessor / (filters * residentBlocks), 1);
+  const int iterations = static_cast<int>(std::max<int64_t>(pixels / kHighestBlockTile, 1));
+  const int64_t capped = std::min<int64_t>(pixels, kHighestBlockTile);
+  if (layout == Layout::filtersAcrossLanes) return {layout, filters, capped, iterations};
+  return {layout, capped, filters, iterations};
+}
+
+/** T_num, rounded up. */
+int64_t elementsFor(const BlockTile& block, int channels) {
+  return ceilDivide(ceilDivide(block.width, 2), kWarpSize / channels);
+}
+
+/**
+ * The kernel for a channel count: T_num and Warp_H, both rounded to what exists, T_num up and Warp_H down. Nothing
+ * where none does.
+ */
+std::optional<DynamicTile> tileFor(const BlockTile& block, int channels) {
+  const int64_t elements = elementsFor(block, channels);
+  const int64_t height = std::min(elements, std::max<int64_t>(block.height / 2, 1));
+  std::optional<DynamicTile> best;
+  for (const DynamicTile& tile : kDynamicTiles) {
+    if (tile.layout != block.layout || tile.channels != channels) continue;
+    if (tile.elements < elements || tile.height > height) continue;
+    if (best && tile.elements > best->elements) continue;
+    best = tile;
+  }
+  return best;
+}
+
+int64_t tilesOf(const Matrix& x, int filters, int pixels) {
+  return x.groups * ceilDivide(x.filters, filters) * ceilDivide(x.pixels, pixels);
+}
+
+/** Blocks of a tile that a multiprocessor can hold. */
+int64_t residentBlocks(const DynamicTile& tile, const GpuTraits& traits) {
+  const int64_t byShared = traits.sharedBytesPerMultiprocessor / (tile.sharedBytes() + kReservedBytes);
+  const int64_t byRegisters = traits.registersPerMultiprocessor / (DynamicTile::kDynamicThreads * tile.registers());
+  return std::max<int64_t>(std::min({byShared, byRegisters, int64_t{8}}), 1);
+}
+
+/**
+ * The paper's kernel, roughly: it waits for each step's loads, unless enough blocks hide that. Only its order of
+ * magnitude matters: on an H200 the extension is faster on every layer of the bench, by 1.4 to 26 times.
+ */
+double predictDynamic(const Matrix& x, const Candidate& candidate, const GpuTraits& traits) {
+  const auto& tile = std::get<DynamicTile>(candidate.tile);
+  const double chunks = static_cast<double>(ceilDivide(x.channels, tile.channels));
+  const double copies = tile.elements / 2.0 + tile.height * tile.channels / 64.0;
+  const double instructions = tile.elements * tile.height + tile.elements + tile.height + 6 * copies + 12;
+  const int64_t grid = tilesOf(x, tile.blockFilters(), tile.blockPixels() * candidate.iterations);
+  const double rounds =
+      std::ceil(static_cast<double>(grid) / static_cast<double>(traits.multiprocessors * residentBlocks(tile, traits)));
+  const double secondsPerInstruction = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
+  const double issue = static_cast<double>(candidate.blocks) / traits.multiprocessors * 4 * chunks * instructions *
+                       secondsPerInstruction;
+  const double latency = rounds * candidate.iterations * (chunks * model::kPaperStep + model::kPaperTile);
+  return 1e3 * (model::kLaunch + std::max({issue, latency, tensorBytes(x) / traits.bytesPerSecond}));
+}
+
+int64_t residentBlocks(const GemmTile& tile, const GpuTraits& traits) {
+  const int64_t bytes = tile.sharedBytes() + tile.offsetBytes() + kReservedBytes;
+  return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / bytes, 1, tile.residentBlocks());
+}
+
+/** Instructions of a warp for one step, `channels` of the tile. */
+double stepInstructions(const GemmTile& tile, bool aligned) {
+  const double fragments = std::max(tile.threadFilters / 4.0, 1.0) + std::max(tile.threadPixels / 4.0, 1.0);
+  const double copied = tile.filters / 4.0 + (aligned ? tile.pixels / 4.0 : tile.pixels);
+  return tile.channels * (tile.threadFilters * tile.threadPixels + model::kFragment * fragments) / tile.slices +
+         model::kCopy * copied * tile.channels / tile.threads() + model::kStep;
+}
+
+double predictGemm(const Matrix& x, const Candidate& candidate, const GpuTraits& traits) {
+  const auto& tile = std::get<GemmTile>(candidate.tile);
+  const double warps = tile.threads() / static_cast<double>(kWarpSize);
+  const double steps = static_cast<double>(ceilDivide(ceilDivide(x.channels, tile.channels), candidate.split));
+  const double mostBlocks = static_cast<double>(ceilDivide(candidate.blocks, traits.multiprocessors));
+  const double atOnce = std::min(mostBlocks, static_cast<double>(residentBlocks(tile, traits)));
+  const double instructionSeconds = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
+  const double issue = model::kIssue * stepInstructions(tile, x.aligned) * warps * instructionSeconds;
+  const double step = std::max(atOnce * issue, issue + model::kStepLatency);
+  const double partials = tile.slices * std::sqrt(candidate.split);
+  const double store = model::kStoreOutput * tile.filters * tile.pixels / tile.threads() * partials *
+                       std::max(1.0, atOnce * warps / model::kStoringWarps);
+  const double compute = mostBlocks / atOnce * (model::kBlockLatency + steps * step + store);
+
+  const double bytes = tensorBytes(x);
+  const bool cached = bytes < static_cast<double>(traits.l2Bytes);
+  const double moved = bytes / ((cached ? model::kCached : model::kUncached) * traits.bytesPerSecond);
+  const double launch = model::kLaunch + (candidate.split > 1 ? model::kCluster : 0);
+  return 1e3 * (launch + compute + moved);
+}
+
+std::string nameOf(Layout layout, int channels, int blocks) {
+  return (layout == Layout::filtersAcrossLanes ? "L1-c" : "L2-c") + std::to_string(channels) + "-b" +
+         std::to_string(blocks);
+}
+
+/** Why the paper's constraints rule a candidate out, or nothing. */
+std::string violation(const Candidate& candidate, int blocks, const GpuTraits& traits) {
+  const int64_t registers = traits.registersPerMultiprocessor / (blocks * DynamicTile::kDynamicThreads);
+  // Both of the paper's are shares of a multiprocessor; a block may be limited to less.
+  const int64_t bytes = std::min(traits.sharedBytesPerMultiprocessor / blocks, traits.sharedBytesPerBlock);
+  if (candidate.registers > registers) {
+    return "needs " + std::to_string(candidate.registers) + " registers a thread where " + std::to_string(registers) +
+           " are free";
+  }
+  if (candidate.sharedBytes > bytes) {
+    return "needs " + std::to_string(candidate.sharedBytes) + " bytes of shared memory a block where " +
+           std::to_string(bytes) + " are free";
+  }
+  return {};
+}
+
+Candidate candidateFor(const Matrix& x, int blocks, int channels, const GpuTraits& traits) {
+  const BlockTile block = blockTileOf(x, blocks);
+  Candidate candidate;
+  candidate.name = nameOf(block.layout, channels, blocks);
+  candidate.iterations = block.iterations;
+  if (kWarpSize / channels >= ceilDivide(block.width, 2) * 2) {
+    candidate.lost = "leaves half of the lanes without an element";
+    return candidate;
+  }
+  const std::optional<DynamicTile> found = tileFor(block, channels);
+  if (!found) {
+    candidate.lost = "no kernel holds " + std::to_string(elementsFor(block, channels)) + " elements a thread";
+    return candidate;
+  }
+  const DynamicTile& tile = *found;
+  candidate.tile = tile;
+  const double width = tile.blockWidth();
+  const double height = tile.blockHeight();
+  // The paper's Warp_H * T_num * Iter / (R_tmpf + R_tmpi), in which C_num cancels.
+  candidate.intensity = width * height * block.iterations / (width + height);
+  candidate.blocks = tilesOf(x, tile.blockFilters(), tile.blockPixels());
+  candidate.registers = tile.registers();
+  candidate.sharedBytes = tile.sharedBytes();
+  candidate.milliseconds = predictDynamic(x, candidate, traits);
+  candidate.lost = violation(candidate, blocks, traits);
+  return candidate;
+}
+
+/** Whether `a` is the better of two whose M_A are close to the highest. */
+bool isBetter(const Candidate& a, const Candidate& b) {
+  if (a.blocks != b.blocks) return a.blocks < b.blocks;
+  // Neither metric knows of C_num, which decides how many steps the channels take.
+  return a.milliseconds < b.milliseconds;
+}
+
+/** Marks the best, if any, by the paper's metrics of those that nothing rules out; says of the others why they lost. */
+void chooseOfPaper(std::vector<Candidate>& candidates) {
+  double highest = 0;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.lost.empty()) highest = std::max(highest, candidate.intensity);
+  }
+  Candidate* best = nullptr;
+  for (Candidate& candidate : candidates) {
+    if (!candidate.lost.empty()) continue;
+    if (candidate.intensity < kClose * highest) {
+      candidate.lost = "has a lower arithmetic intensity";
+    } else if (best == nullptr || isBetter(candidate, *best)) {
+      best = &candidate;
+    }
+  }
+  for (Candidate& candidate : candidates) {
+    if (&candidate == best || !candidate.lost.empty()) continue;
+    candidate.lost = candidate.blocks > best->blocks ? "needs more blocks" : "is as good by both metrics but slower";
+  }
+  if (best != nullptr) best->ofPaper = true;
+}
+
+Candidate gemmCandidate(const Matrix& x, const GemmTile& tile, int split, const GpuTraits& traits) {
+  Candidate candidate;
+  candidate.name = std::to_string(tile.filters) + "x" + std::to_string(tile.pixels) + "x" + std::to_string(tile.slices);
+  if (split > 1) candidate.name += "-s" + std::to_string(split);
+  candidate.tile = tile;
+  candidate.split = split;
+  candidate.intensity = double(tile.filters) * tile.pixels / (tile.filters + tile.pixels);
+  candidate.blocks = split * tilesOf(x, tile.filters, tile.pixels);
+  candidate.registers = tile.registers();
+  candidate.sharedBytes = tile.sharedBytes() + tile.offsetBytes();
+  candidate.milliseconds = predictGemm(x, candidate, traits);
+  return candidate;
+}
+
+/** Splits that a tile is offered with: where there are clusters, while each block has a stage of channels. */
+void addGemmCandidates(const Matrix& x, const GpuTraits& traits, std::vector<Candidate>& candidates) {
+  for (const GemmTile& tile : kGemmTiles) {
+    if (tile.sharedBytes() + tile.offsetBytes() > traits.sharedBytesPerBlock) continue;
+    candidates.push_back(gemmCandidate(x, tile, 1, traits));
+    for (const int split : {2, 4, 8}) {
+      const bool worth = tile.mayBeSplit() && x.channels > (split - 1) * tile.channels;
+      if (worth && traits.computeCapability >= 90) candidates.push_back(gemmCandidate(x, tile, split, traits));
+    }
+  }
+}
+
+/** The fastest by prediction of the paper's choice and the extension. */
+void choose(std::vector<Candidate>& candidates) {
+  const auto slower = [](const Candidate& a, const Candidate& b) {
+    if (a.lost.empty() != b.lost.empty()) return a.lost.empty();
+    return a.milliseconds < b.milliseconds;
+  };
+  const auto best = std::min_element(candidates.begin(), candidates.end(), slower);
+  for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
+    if (candidate != best && candidate->lost.empty()) candidate->lost = "is predicted slower";
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits) {
+  const Matrix matrix = matrixOf(problem, traits);
+  std::vector<Candidate> candidates;
+  for (const int blocks : kResidentBlocks) {
+    for (const int channels : kChannelCounts) candidates.push_back(candidateFor(matrix, blocks, channels, traits));
+  }
+  chooseOfPaper(candidates);
+  addGemmCandidates(matrix, traits, candidates);
+  choose(candidates);
+  return candidates;
+}
+
+std::optional<Candidate> findCandidate(const std::vector<Candidate>& candidates, std::string_view variant) {
+  for (const Candidate& candidate : candidates) {
+    const bool wanted = variant.empty()            ? candidate.lost.empty()
+                        : variant == kPaperVariant ? candidate.ofPaper
+                                                   : candidate.name == variant;
+    if (wanted && candidate.tile.index() != 0) return candidate;
+  }
+  return std::nullopt;
+}
+
+}  // namespace warpconv::cuda::pointwise

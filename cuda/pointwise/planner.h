@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cuda/pointwise/tiles.h"
+#include "cuda/traits.h"
+#include "problem/conv_problem.h"
+
+namespace warpconv::cuda::pointwise {
+
+/** One kernel that could compute a problem, and how it fares in the choice. */
+struct Candidate {
+  /**
+   * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
+   * and its split, as in 32x64-s4
+   */
+  std::string name;
+  /** Nothing where the blocking leads to no kernel */
+  std::variant<std::monostate, DynamicTile, GemmTile> tile;
+  /** Block tiles that one block computes one after the other (Iter) */
+  int iterations = 1;
+  /** Blocks that share the channels of a tile; more than one in the extension only */
+  int split = 1;
+  /** M_A, multiply-adds for each element that a thread copies */
+  double intensity = 0;
+  /** M_B, the block tiles of the whole output */
+  int64_t blocks = 0;
+  /** Of a thread, as planned; bytes of a block */
+  int registers = 0;
+  int64_t sharedBytes = 0;
+  /** Predicted, with the launch */
+  double milliseconds = 0;
+  /** Whether it is the choice of the paper's planner, which knows nothing of the extension */
+  bool ofPaper = false;
+  /** Why it was not chosen; empty for the one that was */
+  std::string lost;
+};
+
+/**
+ * Dynamic blocking (Lu, Zhang, Wang: Optimizing Depthwise Separable Convolution Operations on GPUs): every candidate,
+ * of which exactly one is chosen. The paper's candidates compete by M_A and M_B; the best of them and those of the
+ * extension, by predicted time. Only for problems with 1 x 1 filters.
+ */
+std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits);
+
+/** The variant that is the paper's choice */
+inline constexpr std::string_view kPaperVariant = "paper";
+
+/** The chosen one for the empty variant, else the one of that name; nothing where it has no kernel. */
+std::optional<Candidate> findCandidate(const std::vector<Candidate>& candidates, std::string_view variant);
+
+}  // namespace warpconv::cuda::pointwise

@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cuda/pointwise/planner.h"
+#include "cuda/pointwise/pointwise.h"
+
+using namespace warpconv;
+using namespace warpconv::cuda;
+using namespace warpconv::cuda::pointwise;
+
+namespace {
+
+/** An SM of the paper's GPU: 64 KB of registers and of shared memory; 68 of them. */
+constexpr GpuTraits kTuring{75, 68, 65536, 64 * 1024, 64 * 1024, 4 << 20, 13e12, 6e11};
+constexpr GpuTraits kHopper{90, 132, 65536, 228 * 1024, 227 * 1024, 50 << 20, 67e12, 3.3e12};
+
+ConvProblem problemOf(int64_t batch, int64_t channels, int64_t extent, int64_t filters, int64_t groups = 1) {
+  ConvRequest request;
+  request.inputDims = {batch, channels, extent, extent};
+  request.weightDims = {filters, channels / groups, 1, 1};
+  request.groups = groups;
+  return makeConvProblem(request).value();
+}
+
+Candidate candidateOf(const ConvProblem& problem, const GpuTraits& traits, std::string_view name) {
+  const std::vector<Candidate> all = planPointwise(problem, traits);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& one) { return one.name == name; });
+  REQUIRE_MESSAGE(found != all.end(), name);
+  return *found;
+}
+
+void checkTile(const Candidate& candidate, Layout layout, int channels, int elements, int height) {
+  INFO(candidate.name);
+  const auto* tile = std::get_if<DynamicTile>(&candidate.tile);
+  REQUIRE(tile != nullptr);
+  CHECK(tile->layout == layout);
+  CHECK(tile->channels == channels);
+  CHECK(tile->elements == elements);
+  CHECK(tile->height == height);
+}
+
+GpuRequest requestFor(const ConvProblem& problem, std::string variant, const GpuTraits& traits = kHopper) {
+  return {problem, {}, std::move(variant), traits};
+}
+
+}  // namespace
+
+// Worked by hand: 16 -> 96 channels at 112 x 112, batch 1, 68 multiprocessors.
+//   O_sm = ceil(96 * 12544 / 68) = 17710. K = 96 >= 48: L1, BlockTile_W = 96, WarpTile_W = 48.
+//   2 blocks: BlockTile_H = 17710 / 192 = 92, so Iter = 92 / 32 = 2 and BlockTile_H = 32, first Warp_H = 16.
+//   C_num 1: Ele_count 32, T_num = 48 / 32, rounded up: 2; Warp_H = min(2, 16) = 2. Tile 128 x 4.
+//   C_num 4: Ele_count 8, T_num 6, Warp_H 6, of which 4 exists. Tile 96 x 8.
+//   C_num 8: Ele_count 4, T_num 12, Warp_H 12, of which 8 exists. Tile 96 x 16.
+//   C_num 16: T_num 24 is more than any kernel has.
+//   M_A of C_num 8 = 96 * 16 * 2 / 112 = 27.43; M_B = 1 * 12544 / 16 = 784.
+//   Registers: R_o 96, R_i 12, R_f 8, R_tmpf 8 * 96 / 128 = 6, R_tmpi 8 * 16 / 128 = 1, const 40: 163.
+//   Limits: 65536 / 256 = 256 with 2 blocks; 128 with 4.
+//   Rows of 96 elements are padded to 100, whose remainder by 32 is Ele_count: 2 * 8 * (100 + 16) floats = 7424 bytes;
+//   the staged tile, 96 * 16 floats, is smaller. 16 offsets of pixels: 7488.
+TEST_CASE("L1: a layer of 96 filters is blocked as worked out by hand") {
+  const ConvProblem problem = problemOf(1, 16, 112, 96);
+  checkTile(candidateOf(problem, kTuring, "L1-c1-b2"), Layout::filtersAcrossLanes, 1, 2, 2);
+  checkTile(candidateOf(problem, kTuring, "L1-c4-b2"), Layout::filtersAcrossLanes, 4, 6, 4);
+  const Candidate best = candidateOf(problem, kTuring, "L1-c8-b2");
+  checkTile(best, Layout::filtersAcrossLanes, 8, 12, 8);
+  CHECK(best.iterations == 2);
+  CHECK(best.intensity == doctest::Approx(96.0 * 16 * 2 / 112));
+  CHECK(best.blocks == 784);
+  CHECK(best.registers == 163);
+  CHECK(best.sharedBytes == 7488);
+  CHECK(best.ofPaper);
+  CHECK(candidateOf(problem, kTuring, "L1-c16-b2").lost == "no kernel holds 24 elements a thread");
+  CHECK(candidateOf(problem, kTuring, "L1-c8-b4").lost == "needs 163 registers a thread where 128 are free");
+  CHECK(candidateOf(problem, kTuring, "L1-c4-b2").lost == "has a lower arithmetic intensity");
+}
+
+// 144 -> 32 channels at 28 x 28: O_sm = ceil(32 * 784 / 68) = 369. K = 32 < 48: L2; K >= 24: 16 filters a block.
+//   2 blocks: 369 / (16 * 2) = 11 pixels, WarpTile_W = 6; first Warp_H = 16 / 2 = 8.
+//   C_num 2: Ele_count 16 >= 12: half of the lanes idle. C_num 4: Ele_count 8, T_num 1, Warp_H 1: 16 pixels, 2 filters.
+//   C_num 16: Ele_count 2, T_num 3, rounded up to 4 (a power of two), Warp_H min(3, 8), of which 2 exists.
+//   C_num 32: Ele_count 1, T_num 6, rounded up to 8, Warp_H 6, of which 4 exists: 16 pixels, 8 filters.
+//   M_A: C_num 32: 16 * 8 / 24 = 5.33; C_num 16: 16 * 4 / 20 = 3.2. M_B of C_num 32: (32 / 8) * (784 / 16) = 196.
+TEST_CASE("L2: a layer of 32 filters is blocked as worked out by hand") {
+  const ConvProblem problem = problemOf(1, 144, 28, 32);
+  CHECK(candidateOf(problem, kTuring, "L2-c2-b2").lost == "leaves half of the lanes without an element");
+  checkTile(candidateOf(problem, kTuring, "L2-c4-b2"), Layout::pixelsAcrossLanes, 4, 1, 1);
+  checkTile(candidateOf(problem, kTuring, "L2-c16-b2"), Layout::pixelsAcrossLanes, 16, 4, 2);
+  const Candidate best = candidateOf(problem, kTuring, "L2-c32-b2");
+  checkTile(best, Layout::pixelsAcrossLanes, 32, 8, 4);
+  CHECK(best.intensity == doctest::Approx(16.0 * 8 / 24));
+  CHECK(best.blocks == 196);
+  CHECK(best.ofPaper);
+}
+
+TEST_CASE("the layout follows the filters, and so does halving") {
+  const auto widthAt = [](int64_t filters, std::string_view name) {
+    return std::get<DynamicTile>(candidateOf(problemOf(8, 8, 56, filters), kTuring, name).tile).blockFilters();
+  };
+  CHECK(planPointwise(problemOf(8, 8, 56, 47), kTuring).front().name == "L2-c1-b2");
+  CHECK(planPointwise(problemOf(8, 8, 56, 48), kTuring).front().name == "L1-c1-b2");
+  // 511 filters are one tile of 512, 512 two of 256; 1280 are halved until a kernel is as wide: 320; 384 exists.
+  CHECK(widthAt(511, "L1-c1-b2") == 512);
+  CHECK(widthAt(512, "L1-c1-b2") == 256);
+  CHECK(widthAt(1280, "L1-c1-b2") == 384);
+  // 23 filters are one side of 2 * 8 at most, 24 are halved into two of 12: 2 * 4 exists.
+  CHECK(widthAt(23, "L2-c16-b2") == 16);
+  CHECK(widthAt(24, "L2-c16-b2") == 8);
+}
+
+TEST_CASE("every plan chooses one candidate that exists, and says of the others why they lost") {
+  const std::set<std::string_view> names(std::begin(kPointwiseVariants), std::end(kPointwiseVariants));
+  for (const GpuTraits& traits : {kTuring, kHopper}) {
+    for (const int64_t filters : {1, 2, 23, 24, 47, 48, 96, 130, 511, 512, 2048, 5000}) {
+      for (const int64_t extent : {1, 7, 28, 112}) {
+        for (const int64_t channels : {1, 3, 64, 2048}) {
+          const std::vector<Candidate> all = planPointwise(problemOf(2, channels, extent, filters), traits);
+          CHECK(std::count_if(all.begin(), all.end(), [](const Candidate& one) { return one.lost.empty(); }) == 1);
+          CHECK(std::count_if(all.begin(), all.end(), [](const Candidate& one) { return one.ofPaper; }) <= 1);
+          const std::optional<Candidate> chosen = findCandidate(all, "");
+          REQUIRE(chosen.has_value());
+          for (const Candidate& one : all) {
+            CHECK(names.count(one.name) == 1);
+            if (std::holds_alternative<GemmTile>(one.tile)) CHECK(chosen->milliseconds <= one.milliseconds);
+            const auto* tile = std::get_if<DynamicTile>(&one.tile);
+            if (tile != nullptr) CHECK(std::count(kDynamicTiles.begin(), kDynamicTiles.end(), *tile) == 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("only GPUs with clusters are offered tiles that blocks share") {
+  const ConvProblem problem = problemOf(1, 2048, 7, 512);
+  const auto shared = [&](const GpuTraits& traits) {
+    const std::vector<Candidate> all = planPointwise(problem, traits);
+    return std::any_of(all.begin(), all.end(), [](const Candidate& one) { return one.split > 1; });
+  };
+  CHECK(shared(kHopper));
+  CHECK_FALSE(shared(kTuring));
+}
+
+TEST_CASE("pointwise refuses what it cannot take, and says why") {
+  CHECK_FALSE(refusePointwise(requestFor(problemOf(1, 8, 7, 8), "")));
+  CHECK_FALSE(refusePointwise(requestFor(problemOf(1, 8, 7, 8, 4), "")));
+  ConvRequest request;
+  request.inputDims = {1, 8, 7, 7};
+  request.weightDims = {8, 8, 1, 3};
+  CHECK(*refusePointwise(requestFor(makeConvProblem(request).value(), "")) ==
+        "takes 1 x 1 filters; this problem has 1 x 3 ones");
+  request.weightDims = {8, 8, 1, 1};
+  request.padding = {1, 0, 0, 0};
+  CHECK(*refusePointwise(requestFor(makeConvProblem(request).value(), "")) ==
+        "takes no padding; this problem has 1 rows above, 0 below, 0 columns to the left and 0 to the right");
+  CHECK(refusePointwise(requestFor(problemOf(1, 8, 7, 8), "L1-c1-b2")).has_value());
+}
+
+TEST_CASE("an estimate names the tile of the choice and asks for no workspace") {
+  const Estimate paper = estimatePointwise(requestFor(problemOf(1, 16, 112, 96), "L1-c8-b2", kTuring));
+  CHECK(paper.workspaceBytes == 0);
+  CHECK(paper.tiles == std::vector<std::pair<std::string, int64_t>>{{"layout", 1},
+                                                                    {"C_num", 8},
+                                                                    {"T_num", 12},
+                                                                    {"Warp_H", 8},
+                                                                    {"BlockTile_W", 96},
+                                                                    {"BlockTile_H", 16},
+                                                                    {"Iter", 2}});
+}
