@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/epilogue.cuh"
+#include "cuda/fast_divisor.h"
+#include "cuda/im2win/gemm_tile.h"
+#include "cuda/im2win/window_order.h"
+
+namespace warpconv::cuda::im2win {
+
+/** Everything one launch of the GEMM kernel reads; offsets in elements. */
+struct GemmArguments {
+  /** The input, or the im2win tensor */
+  const float* windows;
+  WindowLayout layout;
+  /** Of one group, past its end by one tile of steps, which is read and not used */
+  const WindowStep* order;
+  /** groups x reduction x filterPitch, in the order of `order`; zero beyond the group's filters and the reduction */
+  const float* filter;
+  int filterPitch;
+  int filterGroupStride;
+
+  /** N x K x P x Q; the sums of split i lie splitStride * i further on */
+  float* output;
+  int64_t splitStride;
+  /** A kernel follows that sums the splits */
+  bool sumFollows;
+  Epilogue epilogue;
+  /** Four outputs at a time: P * Q is a multiple of four, and every pointer is 16-byte aligned */
+  bool quadOutputs;
+
+  /** For the padding of a window */
+  int h, w, strideH, strideW, dilationH, dilationW, padTop, padLeft;
+
+  /** K, and K / groups */
+  int outputs, groupOutputs;
+  /** N * P * Q, and P * Q */
+  int windowCount, mapSize;
+  FastDivisor byMap, byRow;
+
+  /** Block b = ((group * splits + split) * tilesN + tileN) * tilesM + tileM. */
+  FastDivisor byTilesM, byTilesN, bySplits;
+  /** Tiles of the reduction: all, and of one split but the last */
+  int tiles, tilesPerSplit;
+};
+
+/** The kernel of kTiles[kIndex] over `blocks` blocks. Instances are in instances/. */
+template <int kIndex>
+void launchGemm(const GemmArguments& arguments, unsigned blocks, cudaStream_t stream);
+
+}  // namespace warpconv::cuda::im2win

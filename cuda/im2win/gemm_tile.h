@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string_view>
+
+#include "cuda/host_device.h"
+
+namespace warpconv::cuda::im2win {
+
+/**
+ * What one block computes and how: M counts output channels, N windows, K the reduction. A thread owns
+ * threadM x threadN outputs, in pieces of up to 4 x 4.
+ */
+struct GemmTile {
+  int blockM, blockN, blockK;
+  int threadM, threadN;
+  /** Tiles of shared memory; the others fill while one is computed with. One: load, wait, compute, with no prefetch */
+  int stages;
+  /** 16-byte loads of shared memory */
+  bool vectorised;
+  /** That registers are to leave room for */
+  int blocksPerMultiprocessor;
+
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return blockM / threadM * (blockN / threadN); }
+  /** Adjacent outputs of a thread, in each dimension */
+  WARPCONV_HOST_DEVICE constexpr int pieceM() const { return threadM % 4 == 0 ? 4 : 1; }
+  WARPCONV_HOST_DEVICE constexpr int pieceN() const { return threadN % 4 == 0 ? 4 : 1; }
+  WARPCONV_HOST_DEVICE constexpr int stageFloats() const { return blockK * (blockM + blockN); }
+  /** Sums leave through shared memory in slices of so many output channels */
+  WARPCONV_HOST_DEVICE constexpr int sliceM() const { return blockM / (threadM / pieceM()); }
+  WARPCONV_HOST_DEVICE constexpr int sharedFloats() const {
+    const int all = stages * stageFloats();
+    const int slice = sliceM() * blockN;
+    return all > slice ? all : slice;
+  }
+};
+
+struct NamedTile {
+  /** Of the variant that pins it */
+  std::string_view variant;
+  GemmTile tile;
+};
+
+/**
+ * The paper's tile, then itself with one technique left out (Figure 4; with one output a thread the tile has to be
+ * smaller), then those that the planner chooses from. Of twenty tiles timed on an H200 over the named layers at batch
+ * 1 and 128, these were best or within 5 % of it somewhere; 128 x 128, with 8 x 8 or 16 x 8 outputs a thread, nowhere.
+ */
+inline constexpr NamedTile kTiles[] = {
+    {"explicit", {128, 128, 8, 8, 8, 2, true, 2}},
+    {"explicit-no-prefetch", {128, 128, 8, 8, 8, 1, true, 2}},
+    {"explicit-no-vector", {128, 128, 8, 8, 8, 2, false, 2}},
+    {"explicit-no-microkernel", {16, 16, 16, 1, 1, 2, true, 4}},
+    {"implicit-128x64", {128, 64, 16, 8, 8, 3, true, 3}},
+    {"implicit-96x128", {96, 128, 8, 12, 8, 4, true, 3}},
+    {"implicit-128x32", {128, 32, 16, 8, 4, 3, true, 4}},
+    {"implicit-64x64", {64, 64, 16, 8, 8, 3, true, 6}},
+    {"implicit-64x32", {64, 32, 32, 4, 4, 3, true, 4}},
+    {"implicit-32x64", {32, 64, 16, 4, 8, 3, true, 6}},
+    {"implicit-32x32", {32, 32, 16, 4, 4, 4, true, 8}},
+    {"implicit-16x64", {16, 64, 16, 4, 4, 4, true, 8}},
+};
+inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
+inline constexpr int kFirstPlannedTile = 4;
+/** Of all tiles' blockK */
+inline constexpr int kLargestBlockK = 32;
+
+}  // namespace warpconv::cuda::im2win

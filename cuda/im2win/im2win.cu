@@ -1,0 +1,161 @@
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "cuda/cuda_status.h"
+#include "cuda/im2win/gemm.h"
+#include "cuda/im2win/im2win.h"
+#include "cuda/im2win/kernels.h"
+#include "cuda/im2win/plan.h"
+
+namespace warpconv::cuda {
+namespace im2win {
+namespace {
+
+using LaunchGemm = void (*)(const GemmArguments&, unsigned, cudaStream_t);
+
+template <size_t... kIndices>
+LaunchGemm launcherOf(int tile, std::index_sequence<kIndices...>) {
+  static constexpr LaunchGemm kLaunchers[] = {launchGemm<static_cast<int>(kIndices)>...};
+  return kLaunchers[tile];
+}
+
+bool isQuadAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+
+class Im2win final : public GpuConvolution {
+ public:
+  Im2win(const GpuRequest& request, DeviceMemory bias)
+      : shape_(shapeOf(request.problem)),
+        paddedWidth_(static_cast<int>(paddedWidth(request.problem))),
+        plan_(planIm2win(request)),
+        workspace_(workspaceOf(request.problem, plan_)),
+        activation_(request.activation),
+        startsEarly_(request.traits.computeCapability >= 90),
+        bias_(std::move(bias)),
+        filterPitch_(static_cast<int>(roundUp(shape_.groupOutputs, 4))),
+        steps_(static_cast<int>(roundUp(request.problem.filterSize(), tile().blockK))) {}
+
+  /** Returns when `weight` may go. */
+  Status prepare(const float* weight, Device& device) {
+    const int64_t filterBytes = 4 * int64_t{shape_.groups} * filterPitch_ * steps_;
+    if (Status status = take(device.allocate(filterBytes), filter_); !status.isOk()) return status;
+    // One tile more, which copies read ahead.
+    const int length = steps_ + tile().blockK;
+    const std::vector<WindowStep> order =
+        readsInput() ? inputOrder(shape_, length) : tensorOrder(shape_, paddedWidth_, length);
+    const int64_t orderBytes = static_cast<int64_t>(order.size() * sizeof(WindowStep));
+    if (Status status = take(device.allocate(orderBytes), order_); !status.isOk()) return status;
+
+    setArguments();
+
+    cudaStream_t stream = nullptr;
+    if (Status status = toStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+        !status.isOk()) {
+      return status;
+    }
+    launchFilterOrder(shape_, filterPitch_, steps_, weight, filter_.floats(), stream);
+    cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess) {
+      error = cudaMemcpyAsync(order_.data(), order.data(), order.size() * sizeof(WindowStep), cudaMemcpyHostToDevice,
+                              stream);
+    }
+    const cudaError_t waited = cudaStreamSynchronize(stream);
+    (void)cudaStreamDestroy(stream);
+    return toStatus(error != cudaSuccess ? error : waited, "ordering the filters for im2win");
+  }
+
+  Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {
+    const Epilogue epilogue{bias_.floats(), tensors.residual, activation_};
+    const float* windows = tensors.input;
+    if (!readsInput()) {
+      launchTransform(shape_, paddedWidth_, tensors.input, static_cast<float*>(workspace), stream);
+      if (Status status = launchStatus("the im2win transform"); !status.isOk()) return status;
+      windows = static_cast<const float*>(workspace);
+    }
+    if (plan_.source == Source::tensorBasic) {
+      launchBasic(shape_, paddedWidth_, filterPitch_, steps_, windows, filter_.floats(), tensors.output, epilogue,
+                  stream);
+      return launchStatus("im2win");
+    }
+    return enqueueGemm(windows, tensors, epilogue, static_cast<char*>(workspace) + workspace_.tensorBytes, stream);
+  }
+
+  int64_t bytes() const override { return filter_.bytes() + order_.bytes() + bias_.bytes(); }
+
+ private:
+  const GemmTile& tile() const { return kTiles[plan_.tile].tile; }
+  bool readsInput() const { return plan_.source == Source::input; }
+
+  static Status take(Result<DeviceMemory> allocated, DeviceMemory& memory) {
+    if (!allocated.isOk()) return allocated.status();
+    memory = std::move(allocated.value());
+    return {};
+  }
+
+  Status enqueueGemm(const float* windows, const GpuTensors& tensors, const Epilogue& epilogue, void* sums,
+                     cudaStream_t stream) const {
+    const bool splits = plan_.splits > 1;
+    GemmArguments x = arguments_;
+    x.windows = windows;
+    x.quadOutputs = x.mapSize % 4 == 0 && isQuadAligned(tensors.output) && isQuadAligned(tensors.residual);
+    x.output = splits ? static_cast<float*>(sums) : tensors.output;
+    x.epilogue = splits ? Epilogue{} : epilogue;
+    x.sumFollows = splits;
+    launcherOf(plan_.tile, std::make_index_sequence<kTileCount>())(x, blocks_, stream);
+    if (Status status = launchStatus("im2win"); !status.isOk() || !splits) return status;
+    return toStatus(
+        launchSplitSum(shape_, plan_.splits, x.output, tensors.output, epilogue, x.quadOutputs, startsEarly_, stream),
+        "the sum of im2win's splits");
+  }
+
+  /** What does not depend on the call. */
+  void setArguments() {
+    const Shape& s = shape_;
+    GemmArguments& x = arguments_;
+    x.layout = readsInput() ? inputLayout(s) : tensorLayout(s, paddedWidth_);
+    x.order = static_cast<const WindowStep*>(order_.data());
+    x.filter = filter_.floats();
+    x.filterPitch = filterPitch_;
+    x.filterGroupStride = filterPitch_ * steps_;
+    x.splitStride = int64_t{s.n} * s.k * s.p * s.q;
+    x.h = s.h, x.w = s.w;
+    x.strideH = s.strideH, x.strideW = s.strideW;
+    x.dilationH = s.dilationH, x.dilationW = s.dilationW;
+    x.padTop = s.padTop, x.padLeft = s.padLeft;
+    x.outputs = s.k, x.groupOutputs = s.groupOutputs;
+    x.windowCount = s.n * s.p * s.q, x.mapSize = s.p * s.q;
+    x.byMap = FastDivisor(x.mapSize), x.byRow = FastDivisor(s.q);
+    x.bySplits = FastDivisor(plan_.splits);
+    x.tiles = steps_ / tile().blockK;
+    x.tilesPerSplit = static_cast<int>(ceilDivide(x.tiles, plan_.splits));
+    const int64_t tilesM = ceilDivide(x.groupOutputs, tile().blockM);
+    const int64_t tilesN = ceilDivide(x.windowCount, tile().blockN);
+    x.byTilesM = FastDivisor(static_cast<int>(tilesM));
+    x.byTilesN = FastDivisor(static_cast<int>(tilesN));
+    blocks_ = static_cast<unsigned>(tilesM * tilesN * plan_.splits * s.groups);
+  }
+
+  const Shape shape_;
+  const int paddedWidth_;
+  const Plan plan_;
+  const Workspace workspace_;
+  const Activation activation_;
+  const bool startsEarly_;
+  const DeviceMemory bias_;
+  /** Output channels of a group, padded; and steps of its reduction, padded */
+  const int filterPitch_, steps_;
+  DeviceMemory filter_, order_;
+  GemmArguments arguments_{};
+  unsigned blocks_ = 0;
+};
+
+}  // namespace
+}  // namespace im2win
+
+Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, GpuWeights weights, Device& device) {
+  auto made = std::make_unique<im2win::Im2win>(request, std::move(weights.bias));
+  if (Status status = made->prepare(weights.weight.floats(), device); !status.isOk()) return status;
+  return std::unique_ptr<GpuConvolution>(std::move(made));
+}
+
+}  // namespace warpconv::cuda

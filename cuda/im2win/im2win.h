@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "cuda/algorithm.h"
+
+namespace warpconv::cuda {
+
+/**
+ * Convolution in window order (S. Lu, J. Chu, L. Guo and X. T. Liu: Im2win: An Efficient Convolution Paradigm on GPU,
+ * Euro-Par 2023): a GEMM of K x (C * R * S) by (C * R * S) x (N * P * Q) for each group, whose reduction runs over
+ * channels, filter columns and filter rows, in this order. `explicit` and its ablations read windows from the paper's
+ * tensor in the workspace, `basic` too, with one thread an output (Algorithm 2); `implicit` builds the same order in
+ * shared memory from the input itself and needs no tensor.
+ */
+std::optional<std::string> refuseIm2win(const GpuRequest& request);
+Estimate estimateIm2win(const GpuRequest& request);
+Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, GpuWeights weights, Device& device);
+
+inline constexpr std::array<std::string_view, 14> kIm2winVariants{
+    "basic",          "explicit",        "explicit-no-prefetch", "explicit-no-vector", "explicit-no-microkernel",
+    "implicit",       "implicit-128x64", "implicit-96x128",      "implicit-128x32",    "implicit-64x64",
+    "implicit-64x32", "implicit-32x64",  "implicit-32x32",       "implicit-16x64"};
+
+inline constexpr GpuAlgorithm kIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, prepareIm2win};
+
+}  // namespace warpconv::cuda

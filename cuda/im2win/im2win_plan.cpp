@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <limits>
+
+#include "cuda/im2win/im2win.h"
+#include "cuda/im2win/plan.h"
+#include "cuda/im2win/window_order.h"
+#include "cuda/shape.h"
+
+namespace warpconv::cuda {
+namespace im2win {
+namespace {
+
+// The model of a kernel's time. Its constants were fitted to 1450 times taken on an H200: eight tiles with up to ten
+// numbers of splits on the named layers with 3 x 3 filters and larger, at batch 1 and 128. It is off by 10 % (root mean
+// square), and what it chooses takes 3 % longer on average than the best tile and number of splits, 17 % at most.
+
+/** From one kernel's start to that of the next in a graph, its first loads and its last stores included */
+constexpr double kKernelMicroseconds = 5.0;
+/** What a second kernel adds, which starts while the first one ends */
+constexpr double kSplitSumMicroseconds = 1.35;
+/** Of the device memory's bandwidth */
+constexpr double kShareOfBandwidth = 0.7;
+/** Issue slots that loading operands takes: 16 bytes of shared memory for each lane */
+constexpr double kOperandSlots = 3.5;
+/** Instructions for each output of a thread, from its sum to its store */
+constexpr double kOutputSlots = 52;
+/** Cycles that a tile's barrier and first loads keep a warp waiting */
+constexpr double kTileLatency = 73;
+/** Of the shorter of latency and throughput that the longer one does not hide */
+constexpr double kShareNotHidden = 0.41;
+
+bool fitsMasks(const ConvProblem& x) { return x.r + x.s <= kMostMaskBits; }
+
+bool fitsTensor(const ConvProblem& x) { return tensorElements(x) <= kMaxExtent; }
+
+/** The variant's source; of the empty variant the better one that there is. */
+Source sourceOf(const GpuRequest& request) {
+  if (request.variant == "basic") return Source::tensorBasic;
+  if (request.variant.starts_with("explicit")) return Source::tensor;
+  if (request.variant.starts_with("implicit") || fitsMasks(request.problem)) return Source::input;
+  return Source::tensor;
+}
+
+/** The tile that a variant pins, or -1. */
+int pinnedTile(const std::string& variant) {
+  for (int i = 0; i < kTileCount; ++i) {
+    if (kTiles[i].variant == variant) return i;
+  }
+  return -1;
+}
+
+double bytesMicroseconds(const GpuTraits& traits, double bytes) {
+  return bytes / (kShareOfBandwidth * traits.bytesPerSecond) * 1e6;
+}
+
+/** Issue slots of a warp for one tile of the reduction. */
+double tileSlots(const GemmTile& tile) {
+  constexpr double kWindowCopy = 4, kFilterCopy = 3, kLoop = 25;
+  const double threads = tile.threads();
+  const double windowCopies = tile.blockK * tile.blockN / threads;
+  const double filterCopies = tile.blockK * tile.blockM / 4 / threads;
+  const double operands = tile.threadM / tile.pieceM() + tile.threadN / tile.pieceN();
+  return tile.blockK * (tile.threadM * tile.threadN + kOperandSlots * operands) + kWindowCopy * windowCopies +
+         kFilterCopy * filterCopies + kLoop;
+}
+
+/** On one multiprocessor, as far as registers (by the launch bound) and shared memory go. */
+int64_t residentBlocks(const GpuTraits& traits, const GemmTile& tile) {
+  const int64_t byShared = traits.sharedBytesPerMultiprocessor / (4 * tile.sharedFloats());
+  return std::clamp<int64_t>(byShared, 1, tile.blocksPerMultiprocessor);
+}
+
+/**
+ * Of the busiest multiprocessor, which issues one instruction a cycle in each of four parts. Cycles are those in which
+ * 128 lanes would do the device's peak; where there are 64, they are half as long and all else is counted too dear.
+ */
+double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_t blocks, int64_t tilesEach) {
+  const double slots = tileSlots(tile);
+  const auto count = static_cast<double>(tilesEach);
+  const int64_t here = ceilDivide(blocks, traits.multiprocessors);
+  const double issue = tile.threads() / 128.0 * (count * slots + kOutputSlots * tile.threadM * tile.threadN);
+  const double throughput = static_cast<double>(here) * issue;
+  const auto rounds = static_cast<double>(ceilDivide(here, residentBlocks(traits, tile)));
+  const double latency = rounds * count * (slots + kTileLatency);
+  const double cycles = std::max(throughput, latency) + kShareNotHidden * std::min(throughput, latency);
+  return cycles * 2 * 128 * traits.multiprocessors / traits.flopsPerSecond * 1e6;
+}
+
+/** The best time of a tile over numbers of splits that leave no split empty. */
+void considerSplits(const GpuRequest& request, int tile, Plan& best) {
+  const int64_t tiles = ceilDivide(request.problem.filterSize(), kTiles[tile].tile.blockK);
+  for (const int64_t wanted : {1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32}) {
+    if (wanted > tiles) break;
+    const int64_t splits = ceilDivide(tiles, ceilDivide(tiles, wanted));
+    const double milliseconds = gemmMilliseconds(request, kTiles[tile].tile, splits);
+    if (milliseconds >= best.milliseconds) continue;
+    best.tile = tile;
+    best.splits = static_cast<int>(splits);
+    best.milliseconds = milliseconds;
+  }
+}
+
+Plan planGemm(const GpuRequest& request, Source source) {
+  Plan best{source, 0, 1, std::numeric_limits<double>::infinity()};
+  const int pinned = pinnedTile(request.variant);
+  if (pinned >= 0 && pinned < kFirstPlannedTile) {
+    // The paper's kernel and its ablations do not split.
+    best.tile = pinned;
+    best.milliseconds = gemmMilliseconds(request, kTiles[pinned].tile, 1);
+    return best;
+  }
+  for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) {
+    if (pinned < 0 || tile == pinned) considerSplits(request, tile, best);
+  }
+  return best;
+}
+
+double transformMilliseconds(const GpuRequest& request) {
+  const double elements = static_cast<double>(tensorElements(request.problem) + request.problem.inputSize());
+  return 1e-3 * (kKernelMicroseconds + bytesMicroseconds(request.traits, 4 * elements));
+}
+
+}  // namespace
+
+double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits) {
+  const ConvProblem& x = request.problem;
+  const int64_t blocks =
+      ceilDivide(x.groupOutputs(), tile.blockM) * ceilDivide(x.n * x.p * x.q, tile.blockN) * splits * x.groups;
+  const int64_t tiles = ceilDivide(x.filterSize(), tile.blockK);
+  const double compute = computeMicroseconds(request.traits, tile, blocks, ceilDivide(tiles, splits));
+  const int64_t sums = splits * x.outputSize();
+  const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + sums);
+  const double gemm = kKernelMicroseconds + std::max(compute, bytesMicroseconds(request.traits, moved));
+  if (splits == 1) return 1e-3 * gemm;
+  const double summed = 4.0 * static_cast<double>(sums + x.outputSize());
+  return 1e-3 * (gemm + kSplitSumMicroseconds + bytesMicroseconds(request.traits, summed));
+}
+
+Plan planIm2win(const GpuRequest& request) {
+  const Source source = sourceOf(request);
+  if (source == Source::tensorBasic) {
+    // Two loads for each multiply-add, as in `direct`.
+    constexpr double kShareOfPeak = 0.05;
+    const double flops = 2 * request.problem.multiplyAdds();
+    return {source, 0, 1,
+            transformMilliseconds(request) + flops / (kShareOfPeak * request.traits.flopsPerSecond) * 1e3};
+  }
+  Plan plan = planGemm(request, source);
+  if (source == Source::tensor) plan.milliseconds += transformMilliseconds(request);
+  return plan;
+}
+
+Workspace workspaceOf(const ConvProblem& x, const Plan& plan) {
+  constexpr int64_t kAlignment = 256;
+  return {plan.source == Source::input ? 0 : roundUp(4 * tensorElements(x), kAlignment),
+          plan.splits == 1 ? 0 : 4 * x.outputSize() * plan.splits};
+}
+
+}  // namespace im2win
+
+std::optional<std::string> refuseIm2win(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
+  if (auto refusal = refuseLarge(x)) return refusal;
+  // The filters as they are kept: padded to four output channels and to the largest tile of the reduction.
+  const int64_t filters =
+      x.groups * im2win::roundUp(x.groupOutputs(), 4) * im2win::roundUp(x.filterSize(), im2win::kLargestBlockK);
+  if (filters > kMaxExtent) {
+    return "takes filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
+           std::to_string(filters);
+  }
+  const bool wantsInput = request.variant.starts_with("implicit");
+  if (wantsInput && !im2win::fitsMasks(x)) {
+    return "takes filters of at most " + std::to_string(im2win::kMostMaskBits) +
+           " rows and columns together without its tensor; this problem has " + std::to_string(x.r + x.s);
+  }
+  const bool needsTensor = !wantsInput && (!request.variant.empty() || !im2win::fitsMasks(x));
+  if (needsTensor && !im2win::fitsTensor(x)) {
+    return "takes problems whose im2win tensor has fewer than 2^31 elements; this problem's has " +
+           std::to_string(im2win::tensorElements(x));
+  }
+  return std::nullopt;
+}
+
+Estimate estimateIm2win(const GpuRequest& request) {
+  const im2win::Plan plan = im2win::planIm2win(request);
+  const im2win::Workspace workspace = im2win::workspaceOf(request.problem, plan);
+  Estimate estimate{plan.milliseconds, workspace.tensorBytes + workspace.sumBytes, {}};
+  if (plan.source == im2win::Source::tensorBasic) return estimate;
+  const im2win::GemmTile& tile = im2win::kTiles[plan.tile].tile;
+  estimate.tiles = {{"blockM", tile.blockM},   {"blockN", tile.blockN},   {"blockK", tile.blockK},
+                    {"threadM", tile.threadM}, {"threadN", tile.threadN}, {"stages", tile.stages},
+                    {"splits", plan.splits}};
+  return estimate;
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "cuda/algorithm.h"
+#include "cuda/im2win/gemm_tile.h"
+
+namespace warpconv::cuda::im2win {
+
+/** Where the elements of windows are read from, and by what. */
+enum class Source {
+  /** The im2win tensor, one thread an output */
+  tensorBasic,
+  /** The im2win tensor, by the tiled GEMM */
+  tensor,
+  /** The input, by the tiled GEMM */
+  input,
+};
+
+/** What a request comes down to. */
+struct Plan {
+  Source source = Source::input;
+  /** Of kTiles */
+  int tile = 0;
+  /** Parts of the reduction, each to blocks of its own; more than one are summed by a second kernel */
+  int splits = 1;
+  double milliseconds = 0;
+};
+
+/** Only for what is not refused. */
+Plan planIm2win(const GpuRequest& request);
+
+/** Width of an input row with its padding, from which the im2win tensor is made. */
+inline int64_t paddedWidth(const ConvProblem& x) { return x.w + x.padding.left + x.padding.right; }
+
+/** N x C x P x (paddedWidth * R). */
+inline int64_t tensorElements(const ConvProblem& x) { return x.n * x.c * x.p * x.r * paddedWidth(x); }
+
+inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t roundUp(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
+
+/** Workspace: the im2win tensor first, if there is one, then the splits' sums, if there are splits. */
+struct Workspace {
+  int64_t tensorBytes, sumBytes;
+};
+Workspace workspaceOf(const ConvProblem& problem, const Plan& plan);
+
+/** Predicted time in milliseconds of the GEMM over one tile and number of splits, its second step included. */
+double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits);
+
+}  // namespace warpconv::cuda::im2win
