@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "devices/gpu_probe.h"
+#include "gpu/gpu_probe.h"
 
 namespace warpconv {
 namespace {

@@ -11,6 +11,8 @@
 export interface NativeFailure {
   readonly code: string;
   readonly message: string;
+  /** CUDA's own name for it, where CUDA had a part in it */
+  readonly cudaError?: string;
 }
 
 /** `[height, width]` */
@@ -42,8 +44,12 @@ export interface ConvolutionSpec {
   readonly dilation: Pair;
   readonly groups: number;
   readonly activation: NativeActivation;
+  /** The N of `cuda:N`, or -1 for the CPU. The GPU must have been opened. */
+  readonly device: number;
   /** `'auto'` or the name of an algorithm */
   readonly algorithm: string;
+  /** A variant of the pinned algorithm, or empty */
+  readonly variant: string;
   /** Bytes; `Infinity` when there is no limit */
   readonly workspaceLimit: number;
   readonly sconv: NativeSconvSwitches;
@@ -66,6 +72,33 @@ export type Done = (failure?: NativeFailure) => void;
 /** Identifies an asynchronous call to {@link Addon.cancel}. */
 export type CallId = number;
 
+/** Elements in a GPU's memory. Native code checks that it was made by it; any other object is refused. */
+export interface NativeGpuBuffer {
+  /** Fills it from a typed array of the same number of bytes, which is free again when this is done. */
+  write(from: ArrayBufferView, done: Done): CallId;
+  read(into: ArrayBufferView, done: Done): CallId;
+  /** Lets go of the memory; running calls keep it until they end. */
+  dispose(): void;
+}
+
+/** Where a tensor's elements are, as native code takes them. */
+export type NativeElements = Float32Array | NativeGpuBuffer;
+
+/** One side of a comparison. */
+export interface NativeCompared {
+  readonly algorithm: string;
+  readonly milliseconds: number;
+  readonly workspaceBytes: number;
+  readonly maxError: number;
+  readonly maxRelativeError: number;
+}
+
+export interface NativeComparison {
+  readonly ours: NativeCompared;
+  readonly cudnn: NativeCompared;
+  readonly cudnnVersion: string;
+}
+
 /** A chosen algorithm for one problem and, once prepared, its packed weights. */
 export interface NativePlan {
   readonly outputDims: number[];
@@ -79,29 +112,33 @@ export interface NativePlan {
   prepare(weight: Float32Array, bias: Float32Array | null, done: Done): CallId;
   prepareSync(weight: Float32Array, bias: Float32Array | null): void;
 
-  run(input: Float32Array, residual: Float32Array | null, output: Float32Array, done: Done): CallId;
-  runSync(input: Float32Array, residual: Float32Array | null, output: Float32Array): void;
+  run(input: NativeElements, residual: NativeElements | null, output: NativeElements, done: Done): CallId;
+  runSync(input: NativeElements, residual: NativeElements | null, output: NativeElements): void;
 
   /** Prepare and run in one call, keeping nothing. */
-  convolve(
-    weight: Float32Array,
-    bias: Float32Array | null,
+  convolve(...operands: [...ConvolveOperands, done: Done]): CallId;
+  convolveSync(...operands: ConvolveOperands): void;
+
+  /** On a GPU: fills `report`. `libraries` are the file names that cuDNN may have. */
+  compareWithCudnn(
     input: Float32Array,
-    residual: Float32Array | null,
-    output: Float32Array,
+    weight: Float32Array,
+    libraries: readonly string[],
+    report: Partial<NativeComparison>,
     done: Done,
   ): CallId;
-  convolveSync(
-    weight: Float32Array,
-    bias: Float32Array | null,
-    input: Float32Array,
-    residual: Float32Array | null,
-    output: Float32Array,
-  ): void;
 
   /** Lets go of the packed weights; running calls keep them until they end. */
   dispose(): void;
 }
+
+export type ConvolveOperands = [
+  weight: Float32Array,
+  bias: Float32Array | null,
+  input: NativeElements,
+  residual: NativeElements | null,
+  output: NativeElements,
+];
 
 export interface NativeCpu {
   readonly name: string;
@@ -140,7 +177,19 @@ export interface Addon {
   /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */
   cancel(call: CallId): void;
   cpu(): NativeCpu;
+  /** Looks for GPUs, once in a process. */
   gpuProbe(): NativeGpuProbe;
+  /** Does that on another thread. */
+  probeGpus(done: Done): CallId;
+  gpusProbed(): boolean;
+  /** Makes a GPU ready for this thread's environment. */
+  openGpu(index: number, done: Done): CallId;
+  openGpuSync(index: number): void;
+  hasGpu(index: number): boolean;
+  /** Bytes that this process holds on a GPU */
+  gpuMemory(index: number): number;
+  /** Uninitialised memory of an opened GPU */
+  readonly GpuBuffer: new (index: number, bytes: number) => NativeGpuBuffer;
   /** Bytes of native CPU memory in use in this process, and live plans of this thread's environment */
   memory(): { cpu: number; plans: number };
   /** Asks for huge pages under an array that nothing has been written to yet; without effect where there are none. */

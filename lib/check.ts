@@ -128,10 +128,15 @@ export function checkElements(owner: string, data: TypedArray, dims: readonly nu
       `${owner}data is detached: its buffer was transferred away; pass the array that has it now`,
     );
   }
+  checkCount(owner, lengthOf(data), dims);
+}
+
+/** Checks that so many elements are what `dims` describe. */
+export function checkCount(owner: string, count: number, dims: readonly number[]): void {
   const needed = elementCount(dims);
-  if (lengthOf(data) === needed) return;
+  if (count === needed) return;
   throw invalid(
-    `${owner}data has ${plural(lengthOf(data), 'element')}; ${owner}dims ${describe(dims)} needs ${needed}`,
+    `${owner}data has ${plural(count, 'element')}; ${owner}dims ${describe(dims)} needs ${needed}`,
   );
 }
 

@@ -4,13 +4,20 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 // Not through ./index, which throws where the binary does not load: that is what the doctor is for.
+import { formatComparison, readArguments, type CompareArguments } from './compare_command';
 import { examine, format, isHealthy } from './doctor';
+import { WarpconvError } from './errors';
 import { PACKAGE_ROOT } from './load';
 
 const USAGE = `usage: warpconv doctor [--json]
+       warpconv compare --input NxCxHxW --weight KxCxRxS [--stride N] [--padding N] [--dilation N]
+                        [--groups N] [--algorithm NAME] [--variant NAME] [--device cuda:N] [--json]
 
   doctor       print what was found on this machine, and the remedy for what was not;
                exits with 0 when convolutions run
+  compare      run one convolution of random numbers on a GPU beside cuDNN's fastest algorithm,
+               judge both against double precision and time them; --padding 1x1x0x0 and the like
+               take [height, width] or [top, left, bottom, right]
   --json       print the findings as JSON
   --help       print this
   --version    print the version of the package
@@ -38,24 +45,43 @@ function doctor(json: boolean): number {
   return healthy ? 0 : 1;
 }
 
+async function compare(args: CompareArguments, json: boolean): Promise<number> {
+  const request = readArguments(args);
+  if (typeof request === 'string') return misuse(request);
+  const { compareWithCudnn } = await import('./compare.js');
+  const result = await compareWithCudnn(request.input, request.weight, request.options);
+  print(`${json ? JSON.stringify(result, null, 2) : formatComparison(result)}\n`);
+  return result.withinTolerance ? 0 : 1;
+}
+
 function misuse(complaint: string): number {
   process.stderr.write(`warpconv: ${complaint}\n${USAGE}`);
   return 2;
 }
 
-function main(args: string[]): number {
+const text = { type: 'string' } as const;
+const flag = { type: 'boolean' } as const;
+
+async function main(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
-    options: { json: { type: 'boolean' }, help: { type: 'boolean' }, version: { type: 'boolean' } },
+    options: {
+      ...{ json: flag, help: flag, version: flag },
+      ...{ input: text, weight: text, stride: text, padding: text, dilation: text, groups: text },
+      ...{ algorithm: text, variant: text, device: text },
+    },
   });
-  if (values.help) return print(USAGE);
-  if (values.version) return print(`${version()}\n`);
+  const { json = false, help, version: wantsVersion, ...problem } = values;
+  if (help) return print(USAGE);
+  if (wantsVersion) return print(`${version()}\n`);
   const [command, ...rest] = positionals;
   if (command === undefined) return misuse('which command?');
-  if (command !== 'doctor') return misuse(`there is no command '${command}'`);
-  if (rest.length > 0) return misuse(`doctor takes no argument, got '${rest[0]}'`);
-  return doctor(values.json ?? false);
+  if (command !== 'doctor' && command !== 'compare') return misuse(`there is no command '${command}'`);
+  if (rest.length > 0) return misuse(`${command} takes no argument, got '${rest[0]}'`);
+  if (command === 'compare') return compare(problem, json);
+  const [given] = Object.keys(problem);
+  return given === undefined ? doctor(json) : misuse(`doctor takes no --${given}`);
 }
 
 function print(text: string): number {
@@ -63,10 +89,15 @@ function print(text: string): number {
   return 0;
 }
 
-try {
-  process.exitCode = main(process.argv.slice(2));
-} catch (error) {
-  // parseArgs' complaints about options; anything else is a defect and keeps its stack.
-  if (!String((error as { code?: unknown }).code).startsWith('ERR_PARSE_ARGS')) throw error;
-  process.exitCode = misuse((error as Error).message);
+function report(error: unknown): number {
+  const { code, message } = error as { code?: unknown; message: string };
+  if (String(code).startsWith('ERR_PARSE_ARGS')) return misuse(message);
+  // Anything else is a defect and keeps its stack.
+  if (!(error instanceof WarpconvError)) throw error;
+  process.stderr.write(`warpconv: ${error.code}: ${message}\n`);
+  return 1;
 }
+
+void main(process.argv.slice(2))
+  .catch(report)
+  .then((code) => (process.exitCode = code));

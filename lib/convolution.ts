@@ -1,22 +1,40 @@
 import { constants } from 'node:buffer';
 
-import type { ConvolutionSpec, NativePlan } from './addon';
+import type { ConvolutionSpec, ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { describe, elementCount, invalid } from './check';
 import { callNative, WarpconvError } from './errors';
 import { addon } from './load';
 import { packMilliseconds, runMilliseconds } from './loop_budget';
 import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dRequest } from './options';
-import { locateForWork } from './placement';
-import { Tensor } from './tensor';
-import { readTensor, stableData, type TensorArgument, type TensorLike } from './tensor_like';
+import {
+  indexOf,
+  isOpen,
+  isProbed,
+  locateForWork,
+  openPlace,
+  openPlaceSync,
+  probeElsewhere,
+  type Place,
+} from './placement';
+import { emptyOnGpu, Tensor } from './tensor';
+import {
+  placeOf,
+  readableElements,
+  readTensor,
+  stableData,
+  toCpu,
+  type TensorArgument,
+  type TensorLike,
+} from './tensor_like';
 
 /**
  * Convolves `input` with `weight` (cross-correlation, as networks use it) without holding up the event loop: on other
  * threads, or, where that is expected to take a fraction of a millisecond and nothing else is in flight, at once.
  *
- * The tensors are read in place while the call runs: do not write to them or transfer their buffers before it settles.
- * Data over a `SharedArrayBuffer` or a resizable `ArrayBuffer` is copied first.
+ * On a GPU, tensors in CPU memory are copied there and back; the result is where the input is. The tensors are read in
+ * place while the call runs: do not write to them or transfer their buffers before it settles. Data over a
+ * `SharedArrayBuffer` or a resizable `ArrayBuffer` is copied first.
  *
  * @param input - float32, dims `[N, C, H, W]`
  * @param weight - float32, dims `[K, C / groups, R, S]`
@@ -30,17 +48,17 @@ export async function conv2d(
   weight: TensorLike,
   options?: Conv2dOptions,
 ): Promise<Tensor<'float32'>> {
-  const request = readRequest(input, weight, options);
+  const asked = readRequest(input, weight, options);
+  if (!isProbed(asked.device)) await probeElsewhere(asked.device);
+  const placed = placeRequest(asked);
+  const request = isReady(placed) ? placed : await makeReady(placed);
   const plan = choosePlan(request);
   try {
-    const { outputDims } = plan;
-    const buffers = buffersOf(request, outputDims);
-    if (runsAtOnce(expectMilliseconds(plan, request, outputDims), request.signal)) {
-      callNative(() => plan.convolveSync(...buffers));
-    } else {
-      await callNativeAsync((done) => plan.convolve(...buffers, done), request.signal);
-    }
-    return new Tensor('float32', buffers[OUTPUT], outputDims);
+    const output = newOutput(request.input, plan.outputDims);
+    const operands = operandsOf(request, plan.outputDims, output);
+    if (atOnce(plan, request)) callNative(() => plan.convolveSync(...operands));
+    else await callNativeAsync((done) => plan.convolve(...operands, done), request.signal);
+    return output;
   } finally {
     plan.dispose();
   }
@@ -48,7 +66,7 @@ export async function conv2d(
 
 /**
  * As {@link conv2d}, on the calling thread: for scripts and workers. A signal that is already aborted throws; later it
- * cannot be noticed.
+ * cannot be noticed. Weight and bias must be in CPU memory.
  *
  * @throws {@link WarpconvError} with the codes of {@link conv2d}
  */
@@ -57,13 +75,14 @@ export function conv2dSync(
   weight: TensorLike,
   options?: Conv2dOptions,
 ): Tensor<'float32'> {
-  const request = readRequest(input, weight, options);
+  const request = placeRequest(readRequest(input, weight, options));
+  openPlaceSync(request.place);
   const plan = choosePlan(request);
   try {
-    const { outputDims } = plan;
-    const buffers = buffersOf(request, outputDims);
-    callNative(() => plan.convolveSync(...buffers));
-    return new Tensor('float32', buffers[OUTPUT], outputDims);
+    const output = newOutput(request.input, plan.outputDims);
+    const operands = operandsOf(request, plan.outputDims, output);
+    callNative(() => plan.convolveSync(...operands));
+    return output;
   } finally {
     plan.dispose();
   }
@@ -74,6 +93,11 @@ interface Request extends Conv2dRequest {
   readonly weight: TensorArgument;
 }
 
+interface PlacedRequest extends Request {
+  /** Where it runs */
+  readonly place: Place;
+}
+
 function readRequest(input: unknown, weight: unknown, options: unknown): Request {
   return {
     input: readTensor('input', input, 4),
@@ -82,37 +106,63 @@ function readRequest(input: unknown, weight: unknown, options: unknown): Request
   };
 }
 
-function choosePlan({ input, weight, method, device, precision }: Request): NativePlan {
-  requirePrecision(precision, locateForWork(device));
-  return openPlan({ inputDims: input.dims, weightDims: weight.dims, ...method });
+function placeRequest(request: Request): PlacedRequest {
+  const place = locateForWork(request.device, placeOf(request.input));
+  requirePrecision(request.precision, place);
+  return { ...request, place };
 }
 
-function expectMilliseconds(
-  plan: NativePlan,
-  { input, weight }: Request,
+function choosePlan({ input, weight, method, place }: PlacedRequest): NativePlan {
+  return openPlan({ inputDims: input.dims, weightDims: weight.dims, device: indexOf(place), ...method });
+}
+
+/** Whether the event loop's thread computes it: only ever on the CPU. */
+function atOnce(plan: NativePlan, { input, weight, place, signal }: PlacedRequest): boolean {
+  if (place !== 'cpu') return false;
+  const run = runMilliseconds(plan.predictedMilliseconds, input.dims, weight.dims, plan.outputDims);
+  return runsAtOnce(run + packMilliseconds(weight.dims), signal);
+}
+
+function operandsOf(
+  { weight, bias, input, residual, place }: PlacedRequest,
   outputDims: readonly number[],
-): number {
-  const run = runMilliseconds(plan.predictedMilliseconds, input.dims, weight.dims, outputDims);
-  return run + packMilliseconds(weight.dims);
-}
-
-type Buffers = [
-  weight: Float32Array,
-  bias: Float32Array | null,
-  input: Float32Array,
-  residual: Float32Array | null,
-  output: Float32Array,
-];
-const OUTPUT = 4;
-
-function buffersOf({ weight, bias, input, residual }: Request, outputDims: readonly number[]): Buffers {
+  output: Tensor<'float32'>,
+): ConvolveOperands {
   return [
     stableData(weight),
     biasData(bias, weight.dims),
-    stableData(input),
-    residualData(residual, outputDims),
-    allocateOutput(outputDims),
+    readableElements(input, place),
+    residualElements(residual, outputDims, place),
+    elementsOf(output),
   ];
+}
+
+/** A tensor for a result: where the input is. Whatever is read of it before the call has succeeded is noise. */
+export function newOutput(input: TensorArgument, dims: readonly number[]): Tensor<'float32'> {
+  const place = placeOf(input);
+  return place === 'cpu' ? new Tensor('float32', allocateOutput(dims), dims) : emptyOnGpu(place, dims);
+}
+
+export function elementsOf(tensor: Tensor<'float32'>): NativeElements {
+  return tensor.location === 'gpu-buffer' ? (tensor.gpuBuffer as NativeGpuBuffer) : tensor.data;
+}
+
+/** What packing weights needs before it can begin. */
+export interface Ingredients {
+  readonly weight: TensorArgument;
+  readonly bias: TensorArgument | null;
+  readonly place: Place;
+}
+
+/** Whether the device is open and the weights are in CPU memory. */
+export function isReady({ weight, bias, place }: Ingredients): boolean {
+  return isOpen(place) && placeOf(weight) === 'cpu' && (bias === null || placeOf(bias) === 'cpu');
+}
+
+export async function makeReady<T extends Ingredients>(ingredients: T): Promise<T> {
+  const { weight, bias, place } = ingredients;
+  await openPlace(place);
+  return { ...ingredients, weight: await toCpu(weight), bias: bias && (await toCpu(bias)) };
 }
 
 /** Lets native code choose an algorithm for the problem, or refuse it. */
@@ -127,13 +177,14 @@ export function biasData(bias: TensorArgument | null, weightDims: readonly numbe
   return stableData(bias);
 }
 
-export function residualData(
+export function residualElements(
   residual: TensorArgument | null,
   outputDims: readonly number[],
-): Float32Array | null {
+  place: Place,
+): NativeElements | null {
   if (residual === null) return null;
   requireDims(residual, outputDims, 'the dims of the output');
-  return stableData(residual);
+  return readableElements(residual, place);
 }
 
 export function requireDims(
@@ -152,7 +203,7 @@ function sameExtents(a: readonly number[], b: readonly number[]): boolean {
 }
 
 /** Memory for an output of which a call that succeeds writes every element, and which nobody sees if it fails. */
-export function allocateOutput(dims: readonly number[]): Float32Array {
+function allocateOutput(dims: readonly number[]): Float32Array {
   const bytes = elementCount(dims) * Float32Array.BYTES_PER_ELEMENT;
   try {
     const output = new Float32Array(allocateBytes(bytes));

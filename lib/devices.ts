@@ -4,7 +4,7 @@ import { checkInteger } from './check';
 import { callNative } from './errors';
 import { addon } from './load';
 import { readProblem, type AlgorithmName, type ConvolutionProblem } from './options';
-import { checkDeviceOrAuto, locate, whyNoGpu, type Device } from './placement';
+import { checkDeviceOrAuto, indexOf, locate, openPlaceSync, whyNoGpu, type Device } from './placement';
 import { liveTensors } from './tensor';
 
 /** The processor: always there, always usable. */
@@ -76,14 +76,16 @@ function cpuInfo({ name, isa, features, cores, caches }: NativeCpu): CpuInfo {
 }
 
 function gpuInfos(): GpuInfo[] {
-  const { missing, driver, gpus } = addon().gpuProbe();
-  if (missing !== null) return [{ device: 'cuda', type: 'cuda', available: false, reason: whyNoGpu('cuda') }];
+  const { missing, reason, driver, gpus } = addon().gpuProbe();
+  if (missing !== null) return [{ device: 'cuda', type: 'cuda', available: false, reason }];
   return gpus.map((gpu) => gpuInfo(gpu, driver));
 }
 
 function gpuInfo({ index, ...facts }: NativeGpu, driver: string): GpuInfo {
   const device = `cuda:${index}` as const;
-  return { device, type: 'cuda', available: false, reason: whyNoGpu(device), ...facts, driver };
+  const reason = whyNoGpu(device);
+  const availability = reason === undefined ? { available: true } : { available: false, reason };
+  return { device, type: 'cuda', ...availability, ...facts, driver };
 }
 
 /**
@@ -95,8 +97,9 @@ function gpuInfo({ index, ...facts }: NativeGpu, driver: string): GpuInfo {
  */
 export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' = 'auto'): AlgorithmInfo[] {
   const spec = readProblem(problem);
-  locate(checkDeviceOrAuto('device', device));
-  const plan = openPlan(spec);
+  const place = locate(checkDeviceOrAuto('device', device));
+  openPlaceSync(place);
+  const plan = openPlan({ ...spec, device: indexOf(place) });
   try {
     return describeAlgorithms(plan);
   } finally {
@@ -116,7 +119,13 @@ export function describeAlgorithms(plan: NativePlan): AlgorithmInfo[] {
 
 /** What the package holds now, for finding leaks. */
 export function memory(): MemoryInfo {
-  return { ...addon().memory(), gpu: {}, tensors: liveTensors() };
+  return { ...addon().memory(), gpu: gpuMemory(), tensors: liveTensors() };
+}
+
+function gpuMemory(): Record<string, number> {
+  // Before anybody has looked for GPUs nothing can be on one.
+  const gpus = addon().gpusProbed() ? addon().gpuProbe().gpus : [];
+  return Object.fromEntries(gpus.map(({ index }) => [`cuda:${index}`, addon().gpuMemory(index)]));
 }
 
 /** How many threads convolutions run on; by default one less than the machine has, and at least one. */

@@ -1,11 +1,11 @@
 /** What `npx warpconv doctor` finds: each thing the package uses, whether it is there, and what to do if not. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 import type { NativeGpu } from './addon';
 import { conv2dSync } from './convolution';
+import { findCudnn } from './cudnn';
 import { addon, loadedBinary, PACKAGE_ROOT } from './load';
+import { whyNoGpu } from './placement';
 import { Tensor } from './tensor';
 
 /** `missing` is something the package works without; `failed` is not. */
@@ -122,50 +122,17 @@ const GPU_REMEDIES = {
 
 function describeGpu({ index, name, computeCapability, memoryBytes, multiprocessors }: NativeGpu): string {
   const gibibytes = (memoryBytes / 2 ** 30).toFixed(0);
-  return (
-    `cuda:${index} ${name}, compute capability ${computeCapability}, ${gibibytes} GiB, ` +
-    `${multiprocessors} multiprocessors; this version runs convolutions on the CPU only`
-  );
+  const facts = `${name}, compute capability ${computeCapability}, ${gibibytes} GiB, ${multiprocessors} multiprocessors`;
+  const trouble = whyNoGpu(`cuda:${index}`);
+  return `cuda:${index} ${facts}${trouble === undefined ? '' : `; unusable: ${trouble}`}`;
 }
 
 function lookForCudnn(): Look {
-  const file = findCudnn();
+  const [file] = findCudnn();
   if (file !== undefined) return { status: 'ok', detail: file };
   return {
     status: 'missing',
     detail: 'not found; it serves comparisons only, convolutions do without',
     remedy: 'Install cuDNN, or set WARPCONV_CUDNN to libcudnn.so or its directory.',
   };
-}
-
-/** The cuDNN library in the usual places, a place named by the user first. */
-function findCudnn(): string | undefined {
-  const { WARPCONV_CUDNN, LD_LIBRARY_PATH = '' } = process.env;
-  const places = [
-    ...(WARPCONV_CUDNN ? [WARPCONV_CUDNN] : []),
-    ...LD_LIBRARY_PATH.split(':').filter(Boolean),
-    ...librariesOfCache(),
-    `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`,
-    '/usr/local/cuda/lib64',
-  ];
-  return places.map(cudnnAt).find((file) => file !== undefined);
-}
-
-function cudnnAt(place: string): string | undefined {
-  if (!existsSync(place)) return undefined;
-  if (!statSync(place).isDirectory()) return place;
-  const name = readdirSync(place).find((entry) => /^libcudnn\.so(\.\d+)*$/.test(entry));
-  return name && path.join(place, name);
-}
-
-function librariesOfCache(): string[] {
-  try {
-    const listing = execFileSync('ldconfig', ['-p'], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    return [...listing.matchAll(/^\s*libcudnn\.so\S* .* => (.+)$/gm)].map((match) => match[1]!);
-  } catch {
-    return []; // no ldconfig on this system, or not on the PATH
-  }
 }

@@ -53,7 +53,12 @@ export function abortedBy(signal: AbortSignal): WarpconvError {
 /** The public error for what native code reported; anything else that was thrown is returned as it is. */
 export function fromNative(thrown: unknown): unknown {
   if (!isNativeFailure(thrown)) return thrown;
-  return new WarpconvError(`ERR_WARPCONV_${thrown.code}` as WarpconvErrorCode, thrown.message);
+  const { code, message, cudaError } = thrown;
+  return new WarpconvError(
+    `ERR_WARPCONV_${code}` as WarpconvErrorCode,
+    message,
+    cudaError === undefined ? {} : { cudaError },
+  );
 }
 
 /** Runs a synchronous native call, throwing its failures as {@link WarpconvError}. */

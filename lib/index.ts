@@ -8,9 +8,11 @@ import { addon } from './load';
 export { conv2d, conv2dSync } from './convolution';
 export { Conv2d } from './plan';
 export { Tensor } from './tensor';
+export { compareWithCudnn } from './compare';
 export { algorithms, devices, memory, setThreads, threads } from './devices';
 export { WarpconvError } from './errors';
 
+export type { CudnnComparison } from './compare';
 export type { PlanExplanation } from './plan';
 export type { DataType, DataTypeMap, Location } from './tensor';
 export type { TensorLike } from './tensor_like';
@@ -19,6 +21,7 @@ export type { AlgorithmInfo, CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './
 export type {
   Activation,
   AlgorithmName,
+  CompareOptions,
   Conv2dCreateOptions,
   Conv2dOptions,
   Conv2dRunOptions,
@@ -27,7 +30,7 @@ export type {
   Precision,
   SconvSwitches,
 } from './options';
-export type { Device } from './placement';
+export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';
 
 // A binary that does not load is reported by the import, not by whichever call comes first.

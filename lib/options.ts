@@ -9,12 +9,13 @@ import {
   checkNumber,
   checkOneOf,
   checkPair,
+  invalid,
   isObject,
   MAX_INT32,
   mismatch,
   readProperties,
 } from './check';
-import { checkDeviceOrAuto, type Device } from './placement';
+import { checkDevice, checkDeviceOrAuto, type Device, type Place } from './placement';
 import type { Tensor } from './tensor';
 import { readDims, readTensor, type TensorArgument, type TensorLike } from './tensor_like';
 
@@ -53,7 +54,7 @@ export interface SconvSwitches {
   readonly packing?: 'onDemand' | 'ahead';
 }
 
-/** The numbers the arithmetic runs in. The CPU computes in `'fp32'`. */
+/** The numbers the arithmetic runs in. Today every device computes in `'fp32'`. */
 export type Precision = 'fp32' | 'tf32' | 'fp16' | 'bf16';
 
 /** The options that say which convolution is meant. Lengths are in elements. */
@@ -79,6 +80,11 @@ export interface ConvolutionOptions {
   readonly activation?: Activation;
   /** `'auto'` (the default) chooses; a name insists, and refuses with the reason where it cannot. */
   readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
+  /**
+   * For experiments: one of the named variants of a pinned GPU algorithm, such as `'implicit'` of `im2win`. Default `''`,
+   * the algorithm's own choice.
+   */
+  readonly variant?: string;
   /** Most bytes of scratch memory a call may take. Default `Infinity`. */
   readonly workspaceLimit?: number;
   /** Experiments with `sconv`. Default: none. */
@@ -110,6 +116,14 @@ export interface Conv2dCreateOptions extends Conv2dOptions {
   readonly inputDims: readonly number[];
 }
 
+/** The options of {@link compareWithCudnn}: the convolution itself, without bias, residual and activation. */
+export interface CompareOptions extends Omit<ConvolutionOptions, 'activation'> {
+  /** Default `'cuda'`. */
+  readonly device?: Exclude<Device, 'cpu'>;
+  /** Default `'fp32'`. */
+  readonly precision?: Precision;
+}
+
 /** The options of {@link Conv2d.run} and {@link Conv2d.runSync}. */
 export interface Conv2dRunOptions {
   /** Written and returned instead of a new tensor: float32, of the plan's `outputDims`, apart from every input. */
@@ -127,8 +141,8 @@ export interface ConvolutionProblem extends ConvolutionOptions {
   readonly weightDims: readonly number[];
 }
 
-/** Everything of a native specification but the dimensions. */
-export type Method = Omit<ConvolutionSpec, 'inputDims' | 'weightDims'>;
+/** Everything of a native specification but the dimensions and the device. */
+export type Method = Omit<ConvolutionSpec, 'inputDims' | 'weightDims' | 'device'>;
 
 /** Options, read once and checked as far as they can be without the tensors. */
 export interface Conv2dRequest {
@@ -147,6 +161,7 @@ const METHOD_DEFAULTS = {
   groups: 1,
   activation: 'none',
   algorithm: 'auto',
+  variant: '',
   workspaceLimit: Infinity,
   sconv: {},
 } as const satisfies Record<keyof ConvolutionOptions, unknown>;
@@ -165,6 +180,14 @@ const CREATE_DEFAULTS = {
   ...CONV2D_DEFAULTS,
   inputDims: undefined,
 } as const satisfies Record<keyof Conv2dCreateOptions, unknown>;
+
+const { activation: _, ...GEOMETRY_DEFAULTS } = METHOD_DEFAULTS;
+
+const COMPARE_DEFAULTS = {
+  ...GEOMETRY_DEFAULTS,
+  device: 'cuda',
+  precision: 'fp32',
+} as const satisfies Record<keyof CompareOptions, unknown>;
 
 const RUN_DEFAULTS = {
   output: undefined,
@@ -199,6 +222,23 @@ export function readCreateOptions(
   return { inputDims: readInputDims('options', given.inputDims), ...requestOf(given) };
 }
 
+export interface CompareRequest {
+  readonly method: Method;
+  readonly device: Exclude<Device, 'cpu'>;
+  readonly precision: Precision;
+}
+
+export function readCompareOptions(options: unknown = {}): CompareRequest {
+  const given = readProperties('options', options, COMPARE_DEFAULTS);
+  const device = checkDevice('options.device', given.device);
+  if (device === 'cpu') throw invalid(`options.device must be 'cuda' or 'cuda:N': cuDNN runs on GPUs`);
+  return {
+    method: methodOf('options', { ...given, activation: 'none' }),
+    device,
+    precision: readPrecision(given.precision),
+  };
+}
+
 /** The tensors and the signal of one run; `undefined` where the caller left the choice to the plan. */
 export interface RunRequest {
   readonly output: { readonly argument: TensorArgument; readonly tensor: Tensor<'float32'> } | undefined;
@@ -216,7 +256,7 @@ export function readRunOptions(options: unknown = {}): RunRequest {
   };
 }
 
-export function readProblem(problem: unknown): ConvolutionSpec {
+export function readProblem(problem: unknown): Omit<ConvolutionSpec, 'device'> {
   const given = readProperties('problem', problem, PROBLEM_DEFAULTS);
   return {
     inputDims: readInputDims('problem', given.inputDims),
@@ -226,7 +266,7 @@ export function readProblem(problem: unknown): ConvolutionSpec {
 }
 
 /** Refuses a precision that the device does not compute in. */
-export function requirePrecision(precision: Precision, device: 'cpu'): void {
+export function requirePrecision(precision: Precision, device: Place): void {
   if (precision === 'fp32') return;
   throw new WarpconvError(
     'ERR_WARPCONV_UNSUPPORTED',
@@ -245,7 +285,7 @@ function requestOf(given: Record<keyof typeof CONV2D_DEFAULTS, unknown>): Conv2d
     bias: readOptionalTensor('options.bias', given.bias, 1),
     residual: readOptionalTensor('options.residual', given.residual, 4),
     device: checkDeviceOrAuto('options.device', given.device),
-    precision: checkOneOf('options.precision', given.precision, ['fp32', 'tf32', 'fp16', 'bf16']),
+    precision: readPrecision(given.precision),
     signal: readSignal('options.signal', given.signal),
   };
 }
@@ -259,9 +299,14 @@ function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unk
     groups: checkInteger(`${owner}.groups`, given.groups, positive),
     activation: readActivation(`${owner}.activation`, given.activation),
     algorithm: readAlgorithm(`${owner}.algorithm`, given.algorithm),
+    variant: readVariant(owner, given.variant, given.algorithm),
     workspaceLimit: readWorkspaceLimit(`${owner}.workspaceLimit`, given.workspaceLimit),
     sconv: readSwitches(`${owner}.sconv`, given.sconv),
   };
+}
+
+function readPrecision(value: unknown): Precision {
+  return checkOneOf('options.precision', value, ['fp32', 'tf32', 'fp16', 'bf16']);
 }
 
 function readOutput(name: string, value: unknown): RunRequest['output'] {
@@ -318,6 +363,12 @@ function readAlgorithm(name: string, value: unknown): string {
     'ERR_WARPCONV_UNSUPPORTED',
     `${name} 'tune' is not available yet; use 'auto' or the name of an algorithm`,
   );
+}
+
+function readVariant(owner: string, variant: unknown, algorithm: unknown): string {
+  if (typeof variant !== 'string') throw mismatch(`${owner}.variant`, 'the name of a variant', variant);
+  if (variant === '' || algorithm !== 'auto') return variant;
+  throw invalid(`${owner}.variant '${variant}' needs ${owner}.algorithm to name the algorithm it belongs to`);
 }
 
 function readWorkspaceLimit(name: string, value: unknown): number {

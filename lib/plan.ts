@@ -1,7 +1,16 @@
-import type { NativePlan } from './addon';
+import type { NativeElements, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { invalid } from './check';
-import { allocateOutput, biasData, openPlan, requireDims, residualData } from './convolution';
+import {
+  biasData,
+  elementsOf,
+  isReady,
+  makeReady,
+  newOutput,
+  openPlan,
+  requireDims,
+  residualElements,
+} from './convolution';
 import { describeAlgorithms, type AlgorithmInfo } from './devices';
 import { callNative, WarpconvError } from './errors';
 import { runMilliseconds } from './loop_budget';
@@ -13,9 +22,18 @@ import {
   type Conv2dCreateOptions,
   type Conv2dRunOptions,
 } from './options';
-import { locateForWork } from './placement';
-import { Tensor } from './tensor';
-import { readTensor, stableData, writableData, type TensorArgument, type TensorLike } from './tensor_like';
+import { indexOf, isProbed, locateForWork, probeElsewhere, type Place } from './placement';
+import type { Tensor } from './tensor';
+import {
+  placeOf,
+  readableElements,
+  readTensor,
+  stableData,
+  toCpu,
+  writableElements,
+  type TensorArgument,
+  type TensorLike,
+} from './tensor_like';
 import { overlap } from './typed_array';
 
 /** What a plan decided, and against what. */
@@ -34,9 +52,10 @@ interface Prepared {
   readonly native: NativePlan;
   /** What one run may be expected to take. */
   readonly milliseconds: number;
-  readonly device: string;
+  readonly place: Place;
   readonly inputDims: readonly number[];
   readonly weightDims: readonly number[];
+  /** A copy of the plan's own */
   readonly residual: Float32Array | null;
 }
 
@@ -61,7 +80,7 @@ export class Conv2d {
   private constructor(prepared: Prepared) {
     if (prepared === undefined) throw invalid('a Conv2d is made by await Conv2d.create(weight, options)');
     this.#prepared = prepared;
-    this.device = prepared.device;
+    this.device = prepared.place;
     this.algorithm = prepared.native.algorithm as AlgorithmName;
     this.outputDims = Object.freeze(prepared.native.outputDims);
     this.workspaceBytes = prepared.native.workspaceBytes;
@@ -78,25 +97,24 @@ export class Conv2d {
   static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d> {
     const weights = readTensor('weight', weight, 4);
     const { inputDims, method, bias, residual, device, precision, signal } = readCreateOptions(options);
-    const place = locateForWork(device);
+    if (!isProbed(device)) await probeElsewhere(device);
+    const place = locateForWork(device, placeOf(weights));
     requirePrecision(precision, place);
-    const native = openPlan({ inputDims, weightDims: weights.dims, ...method });
+    const asked = { weight: weights, bias, place, residual: residual && (await toCpu(residual)) };
+    const ready = isReady(asked) ? asked : await makeReady(asked);
+    const native = openPlan({ inputDims, weightDims: weights.dims, device: indexOf(place), ...method });
+    const { outputDims } = native;
     try {
-      const constant = residualData(residual, native.outputDims);
+      const constant = residualElements(ready.residual, outputDims, 'cpu') as Float32Array | null;
       const prepared = {
         native,
-        milliseconds: runMilliseconds(
-          native.predictedMilliseconds,
-          inputDims,
-          weights.dims,
-          native.outputDims,
-        ),
-        device: place,
+        milliseconds: runMilliseconds(native.predictedMilliseconds, inputDims, weights.dims, outputDims),
+        place,
         inputDims,
         weightDims: weights.dims,
         residual: constant && new Float32Array(constant),
       };
-      const packed = [stableData(weights), biasData(bias, weights.dims)] as const;
+      const packed = [stableData(ready.weight), biasData(ready.bias, weights.dims)] as const;
       await callNativeAsync((done) => native.prepare(...packed, done), signal);
       return new Conv2d(prepared);
     } catch (error) {
@@ -108,31 +126,33 @@ export class Conv2d {
   /**
    * Convolves one input without holding up the event loop: on other threads, or, where the prediction is a fraction of a
    * millisecond and nothing else is in flight, at once. Input, residual and output are used in place: do not touch them
-   * before the promise settles.
+   * before the promise settles. On a GPU, tensors in CPU memory are copied there and back; with all of them on the
+   * GPU, a run copies and allocates nothing.
    *
    * @param input - float32, of the `inputDims` the plan was created for
-   * @returns `options.output` where given, otherwise a new tensor of `outputDims`
+   * @returns `options.output` where given, otherwise a new tensor of `outputDims`, where the input is
    * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
    */
   async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
     const binding = this.#bind(input, options);
-    if (runsAtOnce(this.#prepared.milliseconds, binding.signal)) this.#runHere(binding);
+    const { place, milliseconds } = this.#prepared;
+    if (place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
     else await this.#runElsewhere(binding);
-    return this.#result(binding);
+    return binding.tensor;
   }
 
   /** As {@link run}, on the calling thread. */
   runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<'float32'> {
     const binding = this.#bind(input, options);
     this.#runHere(binding);
-    return this.#result(binding);
+    return binding.tensor;
   }
 
   /** Why this algorithm, and why not the others. */
   explain(): PlanExplanation {
     this.#requireLive();
-    const { device, native, inputDims, weightDims } = this.#prepared;
-    const { algorithm, outputDims } = this;
+    const { native, inputDims, weightDims } = this.#prepared;
+    const { algorithm, device, outputDims } = this;
     const candidates = describeAlgorithms(native);
     return { device, algorithm, inputDims, weightDims, outputDims, candidates };
   }
@@ -157,11 +177,11 @@ export class Conv2d {
     await Promise.allSettled(this.#running);
   }
 
-  #runHere({ buffers: { input, residual, output } }: Binding): void {
+  #runHere({ operands: { input, residual, output } }: Binding): void {
     callNative(() => this.#prepared.native.runSync(input, residual, output));
   }
 
-  #runElsewhere({ buffers: { input, residual, output }, signal }: Binding): Promise<void> {
+  #runElsewhere({ operands: { input, residual, output }, signal }: Binding): Promise<void> {
     const call = callNativeAsync((done) => this.#prepared.native.run(input, residual, output, done), signal);
     const forget = () => this.#running.delete(call);
     this.#running.add(call);
@@ -176,26 +196,23 @@ export class Conv2d {
     this.#requireLive();
     requireDims(image, this.#prepared.inputDims, 'what the plan was created for');
     const { output, signal } = request;
-    const buffers: Buffers = {
-      input: stableData(image),
+    const { place } = this.#prepared;
+    const tensor = output?.tensor ?? newOutput(image, this.outputDims);
+    const operands: Operands = {
+      input: readableElements(image, place),
       residual:
         request.residual === undefined
           ? this.#prepared.residual
-          : residualData(request.residual, this.outputDims),
-      output: this.#outputData(output?.argument),
+          : residualElements(request.residual, this.outputDims, place),
+      output: output === undefined ? elementsOf(tensor) : this.#givenOutput(output.argument),
     };
-    if (output !== undefined) requireApart(buffers);
-    return { buffers, tensor: output?.tensor, signal };
+    if (output !== undefined) requireApart(operands);
+    return { operands, tensor, signal };
   }
 
-  #outputData(output: TensorArgument | undefined): Float32Array {
-    if (output === undefined) return allocateOutput(this.outputDims);
+  #givenOutput(output: TensorArgument): NativeElements {
     requireDims(output, this.outputDims, 'the dims of the output');
-    return writableData(output);
-  }
-
-  #result({ tensor, buffers }: Binding): Tensor<'float32'> {
-    return tensor ?? new Tensor('float32', buffers.output, this.outputDims);
+    return writableElements(output, this.#prepared.place);
   }
 
   #requireLive(): void {
@@ -203,26 +220,30 @@ export class Conv2d {
   }
 }
 
-interface Buffers {
-  readonly input: Float32Array;
-  readonly residual: Float32Array | null;
-  readonly output: Float32Array;
+interface Operands {
+  readonly input: NativeElements;
+  readonly residual: NativeElements | null;
+  readonly output: NativeElements;
 }
 
 /** One run, everything it needs read and checked. */
 interface Binding {
-  readonly buffers: Buffers;
-  /** The caller's own output tensor, to be returned as it is. */
-  readonly tensor: Tensor<'float32'> | undefined;
+  readonly operands: Operands;
+  /** The output: the caller's own tensor or a new one */
+  readonly tensor: Tensor<'float32'>;
   readonly signal: AbortSignal | undefined;
 }
 
-function requireApart({ input, residual, output }: Buffers): void {
-  const shared = overlap(output, input)
+function requireApart({ input, residual, output }: Operands): void {
+  const shared = shareMemory(output, input)
     ? 'input'
-    : residual && overlap(output, residual)
+    : residual && shareMemory(output, residual)
       ? 'the residual'
       : null;
   if (shared === null) return;
   throw invalid(`options.output shares memory with ${shared}; give it memory of its own`);
+}
+
+function shareMemory(a: NativeElements, b: NativeElements): boolean {
+  return a === b || (ArrayBuffer.isView(a) && ArrayBuffer.isView(b) && overlap(a, b));
 }

@@ -1,7 +1,27 @@
-import { WarpconvError } from './errors';
-import { checkElements, checkIntegers, checkOneOf, mismatch } from './check';
-import { checkDevice, locate, type Device } from './placement';
-import { kindOf, lengthOf, type TypedArray } from './typed_array';
+import type { NativeGpuBuffer } from './addon';
+import { callNativeAsync } from './calls';
+import {
+  checkCount,
+  checkElements,
+  checkIntegers,
+  checkOneOf,
+  elementCount,
+  invalid,
+  mismatch,
+} from './check';
+import { callNative, WarpconvError } from './errors';
+import { addon } from './load';
+import {
+  checkDevice,
+  indexOf,
+  isProbed,
+  locate,
+  openPlace,
+  probeElsewhere,
+  type Device,
+  type Place,
+} from './placement';
+import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
 /** The array that holds the elements of each type. 16-bit floats travel as their bits. */
 export interface DataTypeMap {
@@ -45,6 +65,64 @@ const ARRAYS: Record<DataType, readonly string[]> = {
 };
 const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
 
+/** What elements that come from a GPU are put into. */
+const CONSTRUCTORS: Record<DataType, new (length: number) => TypedArray> = {
+  float32: Float32Array,
+  float64: Float64Array,
+  float16: Uint16Array,
+  bfloat16: Uint16Array,
+  int8: Int8Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  uint64: BigUint64Array,
+  bool: Uint8Array,
+};
+
+/** Elements on a GPU, shared by the tensors that are reshapes of each other: freed when the last lets go. */
+class GpuElements {
+  #holders = 0;
+
+  constructor(
+    readonly place: Exclude<Place, 'cpu'>,
+    readonly buffer: NativeGpuBuffer,
+    readonly length: number,
+  ) {}
+
+  hold(): this {
+    this.#holders++;
+    return this;
+  }
+
+  letGo(): void {
+    if (--this.#holders === 0) this.buffer.dispose();
+  }
+}
+
+/** Memory on a GPU that has been opened, for that many elements: uninitialised. */
+function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number): GpuElements {
+  const { GpuBuffer } = addon();
+  const bytes = length * bytesOf(type);
+  return new GpuElements(
+    place,
+    callNative(() => new GpuBuffer(indexOf(place), bytes)),
+    length,
+  );
+}
+
+function bytesOf(type: DataType): number {
+  return (CONSTRUCTORS[type] as unknown as { BYTES_PER_ELEMENT: number }).BYTES_PER_ELEMENT;
+}
+
+/** A float32 tensor on a GPU that has been opened, its elements still to be written. */
+export function emptyOnGpu(place: Exclude<Place, 'cpu'>, dims: readonly number[]): Tensor<'float32'> {
+  const elements = allocateOn(place, 'float32', elementCount(dims));
+  return new Tensor('float32', elements as unknown as Float32Array, dims);
+}
+
 let live = 0;
 /** Whether a tensor still counts, outside the tensor, so that it can be asked about a collected one. */
 interface Life {
@@ -78,7 +156,7 @@ export class Tensor<T extends DataType = DataType> {
   readonly dims: readonly number[];
   /** Number of elements: the product of `dims`. */
   readonly size: number;
-  #data: DataTypeMap[T] | undefined;
+  #data: DataTypeMap[T] | GpuElements | undefined;
   readonly #life: Life = { ended: false };
 
   /**
@@ -94,56 +172,105 @@ export class Tensor<T extends DataType = DataType> {
     const typeFirst = typeof args[0] === 'string';
     const [data, dims] = typeFirst ? [args[1], args[2]] : args;
     this.type = (typeFirst ? checkOneOf('type', args[0], DATA_TYPES) : inferType(data)) as T;
-    const array = checkArray(this.type, data);
-    this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
-    checkElements('', array, this.dims);
-    this.size = lengthOf(array);
-    this.#data = array as DataTypeMap[T];
+    if (data instanceof GpuElements) {
+      this.dims = Object.freeze(checkDims(dims));
+      checkCount('', data.length, this.dims);
+      this.size = data.length;
+      this.#data = data.hold();
+    } else {
+      const array = checkArray(this.type, data);
+      this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
+      checkElements('', array, this.dims);
+      this.size = lengthOf(array);
+      this.#data = array as DataTypeMap[T];
+    }
     live++;
     forgotten.register(this, this.#life);
   }
 
   get location(): Location {
-    return this.#data === undefined ? 'none' : 'cpu';
+    if (this.#data === undefined) return 'none';
+    return this.#data instanceof GpuElements ? 'gpu-buffer' : 'cpu';
+  }
+
+  /** The device whose memory holds the elements: `'cpu'`, or for example `'cuda:0'`. */
+  get device(): Place {
+    const elements = this.#requireLive();
+    return elements instanceof GpuElements ? elements.place : 'cpu';
   }
 
   /**
    * The elements, without a copy.
    *
-   * @throws {@link WarpconvError} `ERR_WARPCONV_DISPOSED`
+   * @throws {@link WarpconvError} `ERR_WARPCONV_DISPOSED`; `ERR_WARPCONV_INVALID_ARGUMENT` for a tensor on a GPU
    */
   get data(): DataTypeMap[T] {
-    return this.#requireLive();
+    const elements = this.#requireLive();
+    if (!(elements instanceof GpuElements)) return elements;
+    throw invalid(`the tensor's data is on '${elements.place}'; await getData() to bring it to CPU memory`);
+  }
+
+  /**
+   * The memory that holds the elements: nothing that can be read from JavaScript.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_DISPOSED`; `ERR_WARPCONV_INVALID_ARGUMENT` for a tensor in CPU memory
+   */
+  get gpuBuffer(): object {
+    const elements = this.#requireLive();
+    if (elements instanceof GpuElements) return elements.buffer;
+    throw invalid(`the tensor is in CPU memory; await to('cuda') for one on a GPU`);
   }
 
   /**
    * The elements, brought to CPU memory where they are elsewhere.
    *
-   * @param release - whether to free the memory elsewhere; a tensor in CPU memory has none
+   * @param release - whether to free the memory elsewhere and keep the elements here; default false
    */
   async getData(release?: boolean): Promise<DataTypeMap[T]> {
-    void release;
-    return this.data;
+    const elements = this.#requireLive();
+    if (!(elements instanceof GpuElements)) return elements;
+    const array = new CONSTRUCTORS[this.type](elements.length) as DataTypeMap[T];
+    await callNativeAsync((done) => elements.buffer.read(array, done));
+    if (release && this.#data === elements) {
+      this.#data = array;
+      elements.letGo();
+    }
+    return array;
   }
 
   /**
-   * The tensor on a device; a tensor that is there already is returned itself.
+   * The tensor on a device: a new one, or this one where it is there already. Both are the caller's to dispose.
    *
-   * @throws {@link WarpconvError} `ERR_WARPCONV_NO_DEVICE` with what is missing
+   * @throws {@link WarpconvError} `ERR_WARPCONV_NO_DEVICE` with what is missing, `ERR_WARPCONV_OUT_OF_MEMORY`
    */
   async to(device: Device): Promise<Tensor<T>> {
-    this.#requireLive();
-    locate(checkDevice('device', device));
-    return this;
+    const from = this.device;
+    const wanted = checkDevice('device', device);
+    if (!isProbed(wanted)) await probeElsewhere(wanted);
+    const place = locate(wanted);
+    if (place === from) return this;
+    const array = stable(await this.getData(), CONSTRUCTORS[this.type]);
+    if (place === 'cpu') return new Tensor(this.type, array as DataTypeMap[T], this.dims);
+    await openPlace(place);
+    const elements = allocateOn(place, this.type, this.size);
+    const moved = new Tensor<T>(this.type, elements as unknown as DataTypeMap[T], this.dims);
+    try {
+      await callNativeAsync((done) => elements.buffer.write(array, done));
+    } catch (error) {
+      moved.dispose();
+      throw error;
+    }
+    return moved;
   }
 
   /** The same elements under other dimensions of the same product. */
   reshape(dims: readonly number[]): Tensor<T> {
-    return new Tensor(this.type, this.data, dims);
+    return new Tensor<T>(this.type, this.#requireLive() as DataTypeMap[T], dims);
   }
 
   /** Lets go of the elements; `location` is `'none'` from now on. Again is harmless. */
   dispose(): void {
+    if (this.#data instanceof GpuElements) this.#data.letGo();
     this.#data = undefined;
     end(this.#life);
   }
@@ -158,11 +285,16 @@ export class Tensor<T extends DataType = DataType> {
     this.dispose();
   }
 
-  #requireLive(): DataTypeMap[T] {
+  #requireLive(): DataTypeMap[T] | GpuElements {
     if (this.#data === undefined)
       throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the tensor has been disposed');
     return this.#data;
   }
+}
+
+/** The elements, or a copy of elements whose memory may change hands or shrink during a call. */
+function stable(array: TypedArray, Copy: new (from: never) => TypedArray): TypedArray {
+  return instability(array) === undefined ? array : new Copy(array as never);
 }
 
 function inferType(data: unknown): DataType {

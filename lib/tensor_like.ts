@@ -1,11 +1,14 @@
 /** Tensors as arguments: anything of the right shape is one, whoever made it. */
+import type { NativeElements, NativeGpuBuffer } from './addon';
+import { callNativeAsync } from './calls';
 import { WarpconvError } from './errors';
-import { checkElements, checkIntegers, describe, invalid, isObject, mismatch } from './check';
+import { checkElements, checkIntegers, elementCount, invalid, isObject, mismatch } from './check';
+import type { Place } from './placement';
 import { instability, kindOf } from './typed_array';
 
 /**
  * What the package accepts as a tensor: its own {@link Tensor}, onnxruntime's, or any object of this shape.
- * Elements lie in row-major order; a missing `location` means `'cpu'`.
+ * Elements lie in row-major order; a missing `location` means `'cpu'`. Only the package's own tensors may be on a GPU.
  */
 export interface TensorLike {
   readonly type: string;
@@ -18,22 +21,42 @@ export interface TensorLike {
 export interface TensorArgument {
   readonly name: string;
   readonly dims: readonly number[];
-  readonly data: Float32Array;
+  readonly elements: Float32Array | OnGpu;
+}
+
+/** Elements on a GPU. */
+export interface OnGpu {
+  readonly place: Exclude<Place, 'cpu'>;
+  readonly buffer: NativeGpuBuffer;
+}
+
+function isOnGpu(elements: Float32Array | OnGpu): elements is OnGpu {
+  return 'buffer' in elements && 'place' in elements;
 }
 
 const SHAPES = { 1: '[K], one value per output channel', 4: 'a list of 4 positive integers' } as const;
 
-/** Reads a float32 tensor in CPU memory. This runs the caller's getters; {@link stableData} then runs none. */
+/** Reads a float32 tensor. This runs the caller's getters; what follows runs none. */
 export function readTensor(name: string, value: unknown, rank: keyof typeof SHAPES): TensorArgument {
   if (!isObject(value)) throw mismatch(name, 'a tensor ({ type, dims, data })', value);
   const tensor = value as Partial<Record<keyof TensorLike, unknown>>;
-  checkLocation(name, tensor.location);
+  const onGpu = checkLocation(name, tensor.location) === 'gpu-buffer';
   const type = tensor.type;
   if (type !== 'float32') throw mismatch(`${name}.type`, `'float32'`, type);
   const dims = readDims(`${name}.dims`, tensor.dims, SHAPES[rank], rank);
+  if (onGpu) return { name, dims, elements: readOnGpu(name, value) };
   const data = tensor.data;
   if (kindOf(data) !== 'Float32Array') throw mismatch(`${name}.data`, 'a Float32Array', data);
-  return { name, dims, data: data as Float32Array };
+  return { name, dims, elements: data as Float32Array };
+}
+
+/** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */
+function readOnGpu(name: string, tensor: { device?: unknown; gpuBuffer?: unknown }): OnGpu {
+  const { device, gpuBuffer } = tensor;
+  if (isObject(gpuBuffer) && typeof device === 'string') {
+    return { place: device as OnGpu['place'], buffer: gpuBuffer as NativeGpuBuffer };
+  }
+  throw invalid(`${name} is in GPU memory that is not warpconv's own; get its data into CPU memory first`);
 }
 
 /** Reads dimensions of which none may be zero. */
@@ -41,30 +64,63 @@ export function readDims(name: string, value: unknown, shape: string, rank: numb
   return checkIntegers(name, value, [rank], { min: 1, max: Number.MAX_SAFE_INTEGER }, shape);
 }
 
-function checkLocation(name: string, location: unknown): void {
-  if (location === undefined || location === 'cpu' || location === 'cpu-pinned') return;
+function checkLocation(name: string, location: unknown): 'cpu' | 'gpu-buffer' {
+  if (location === undefined || location === 'cpu' || location === 'cpu-pinned') return 'cpu';
+  if (location === 'gpu-buffer') return location;
   if (location === 'none') throw new WarpconvError('ERR_WARPCONV_DISPOSED', `${name} has been disposed`);
+  throw mismatch(`${name}.location`, `'cpu' or 'gpu-buffer'`, location);
+}
+
+/** Where the elements are. */
+export function placeOf({ elements }: TensorArgument): Place {
+  return isOnGpu(elements) ? elements.place : 'cpu';
+}
+
+/** The elements for a call on that device to read: resident there, or in CPU memory. */
+export function readableElements(argument: TensorArgument, place: Place): NativeElements {
+  const { name, elements } = argument;
+  if (!isOnGpu(elements)) return stableData(argument);
+  if (elements.place === place) return elements.buffer;
   throw invalid(
-    `${name}.location must be 'cpu', got ${describe(location)}; get the data into CPU memory first`,
+    `${name} is on '${elements.place}' and the call runs on '${place}'; await ${name}.to('${place}') first`,
   );
 }
 
-function checkData({ name, data, dims }: TensorArgument): void {
-  checkElements(`${name}.`, data, dims);
+/** The elements for a call on that device to write. */
+export function writableElements(argument: TensorArgument, place: Place): NativeElements {
+  return isOnGpu(argument.elements) ? readableElements(argument, place) : writableData(argument);
+}
+
+/** An argument whose elements are in CPU memory, brought there where they are not. */
+export async function toCpu(argument: TensorArgument): Promise<TensorArgument> {
+  const { name, dims, elements } = argument;
+  if (!isOnGpu(elements)) return argument;
+  const array = new Float32Array(elementCount(dims));
+  await callNativeAsync((done) => elements.buffer.read(array, done));
+  return { name, dims, elements: array };
 }
 
 /** The data for native code to read during a call: a view, or a copy where the memory may change hands or shrink. */
 export function stableData(argument: TensorArgument): Float32Array {
-  checkData(argument);
-  return instability(argument.data) === undefined ? argument.data : new Float32Array(argument.data);
+  const data = dataInCpuMemory(argument);
+  return instability(data) === undefined ? data : new Float32Array(data);
 }
 
-/** The data for native code to write during a call. */
-export function writableData(argument: TensorArgument): Float32Array {
-  checkData(argument);
-  const reason = instability(argument.data);
-  if (reason === undefined) return argument.data;
+function writableData(argument: TensorArgument): Float32Array {
+  const data = dataInCpuMemory(argument);
+  const reason = instability(data);
+  if (reason === undefined) return data;
   throw invalid(
     `${argument.name}.data must be over an ordinary ArrayBuffer, got one over a ${reason} buffer`,
   );
+}
+
+function dataInCpuMemory({ name, elements, dims }: TensorArgument): Float32Array {
+  if (isOnGpu(elements)) {
+    throw invalid(
+      `${name} must be in CPU memory, and is on '${elements.place}'; await ${name}.to('cpu') first`,
+    );
+  }
+  checkElements(`${name}.`, elements, dims);
+  return elements;
 }

@@ -7,7 +7,7 @@
 namespace warpconv {
 
 /** The package's error codes, less those that only TypeScript raises. */
-enum class StatusCode { ok, invalidArgument, unsupported, outOfMemory, aborted, disposed, internal };
+enum class StatusCode { ok, invalidArgument, unsupported, outOfMemory, aborted, disposed, cuda, cudnnNotFound, internal };
 
 /** The code's name in the public `ERR_WARPCONV_…` form, without that prefix. */
 constexpr const char* codeName(StatusCode code) {
@@ -18,6 +18,8 @@ constexpr const char* codeName(StatusCode code) {
     case StatusCode::outOfMemory: return "OUT_OF_MEMORY";
     case StatusCode::aborted: return "ABORTED";
     case StatusCode::disposed: return "DISPOSED";
+    case StatusCode::cuda: return "CUDA";
+    case StatusCode::cudnnNotFound: return "CUDNN_NOT_FOUND";
     case StatusCode::internal: return "INTERNAL";
   }
   return "INTERNAL";
@@ -27,15 +29,19 @@ constexpr const char* codeName(StatusCode code) {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(StatusCode code, std::string message, std::string cudaError = {})
+      : code_(code), message_(std::move(message)), cudaError_(std::move(cudaError)) {}
 
   bool isOk() const { return code_ == StatusCode::ok; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
+  /** CUDA's own name of the error, for example `cudaErrorIllegalAddress`; empty where CUDA had no part in it */
+  const std::string& cudaError() const { return cudaError_; }
 
  private:
   StatusCode code_ = StatusCode::ok;
   std::string message_;
+  std::string cudaError_;
 };
 
 inline Status invalidArgument(std::string message) { return {StatusCode::invalidArgument, std::move(message)}; }

@@ -4,6 +4,7 @@
  *
  * With `--package` it makes what a tarball holds: a prebuilt binary for this platform in place of the local build.
  */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -26,6 +27,7 @@ const { '': root, ...locked } = json('package-lock.json').packages;
  * @property {boolean} needsCompiler
  * @property {() => boolean} isDone
  * @property {string[]} command - program and arguments
+ * @property {NodeJS.ProcessEnv} [environment] - of the command, beside this one's
  * @property {() => void} before - runs before the command
  * @property {() => void} after - runs once the command has succeeded
  * @property {string} remedy - what to do when the command fails
@@ -75,13 +77,34 @@ const dependencies = {
   remedy: 'see what npm says above; check the network and the registry that `npm config get registry` names',
 };
 
+/**
+ * A local build has code for the GPUs of this machine, or for one generation where there is none, which is built several
+ * times as fast as code for all; a package's build has them all. CUDAARCHS is CMake's own variable for this.
+ */
+function localCudaArchitectures() {
+  if (process.env.CUDAARCHS) return process.env.CUDAARCHS;
+  const query = ['--query-gpu=compute_cap', '--format=csv,noheader'];
+  const { status, stdout } = spawnSync('nvidia-smi', query, { encoding: 'utf8' });
+  const capabilities = status === 0 ? (stdout.match(/\d+\.\d+/g) ?? []) : [];
+  return (
+    [
+      ...new Set(
+        capabilities.map((capability) => capability.replace('.', '')).filter((one) => Number(one) >= 75),
+      ),
+    ].join(';') || '90'
+  );
+}
+
+const localArchitectures = localCudaArchitectures();
+
 const nativeBuild = stampedStep({
   title: 'native build (cmake-js)',
   needsCompiler: true,
   folder: 'build',
   output: 'build/Release/warpconv.node',
-  inputs: nativeInputs,
+  inputs: () => nativeInputs(localArchitectures),
   command: [process.execPath, inRoot('node_modules/cmake-js/bin/cmake-js'), 'compile', '--config', 'Release'],
+  environment: { CUDAARCHS: localArchitectures },
   remedy:
     'see the first error above; if it comes from nvcc, take nvcc off the PATH to build for the CPU only',
 });
@@ -95,7 +118,7 @@ const prebuild = stampedStep({
   // Away from build/, which may be in use; and prebuilds/ may hold what was built on other platforms.
   folder: 'build-prebuild',
   output: `prebuilds/${process.platform}-${process.arch}/warpconv.${libc}.node`,
-  inputs: nativeInputs,
+  inputs: () => nativeInputs(process.env.CUDAARCHS ?? 'all'),
   command: [
     ...[process.execPath, inRoot('node_modules/prebuildify/bin.js'), '--napi', '--strip', '--tag-libc'],
     ...['--name', 'warpconv', '--cwd', inRoot('build-prebuild'), '--out', ROOT],
@@ -119,9 +142,11 @@ const typescript = stampedStep({
   remedy: 'correct the types that the compiler names',
 });
 
-function nativeInputs() {
+/** @param {string} cudaArchitectures - that there is code for, where there is nvcc */
+function nativeInputs(cudaArchitectures) {
   return {
     configuration: {
+      cudaArchitectures,
       target: [process.platform, process.arch, libc],
       headers: lockedVersions('node-addon-api', 'node-api-headers'),
       binary: json('package.json').binary,
@@ -165,11 +190,18 @@ function filesUnder(root) {
 
 class SetupFailure extends Error {}
 
-async function perform({ title, command: [program, ...args], before, after, remedy }, onStart) {
+async function perform(
+  { title, command: [program, ...args], environment = {}, before, after, remedy },
+  onStart,
+) {
   process.stderr.write(`setup: ${title} …`);
   const start = performance.now();
   before();
-  const env = { ...process.env, CMAKE_BUILD_PARALLEL_LEVEL: String(os.availableParallelism()) };
+  const env = {
+    ...process.env,
+    ...environment,
+    CMAKE_BUILD_PARALLEL_LEVEL: String(os.availableParallelism()),
+  };
   const { ok, output } = await run(program, args, { cwd: ROOT, env, onStart });
   if (!ok) throw new SetupFailure(`${title} failed\n${excerpt(output)}\nTo do: ${remedy}`);
   after();

@@ -47,7 +47,14 @@ const unlessCrashed = (ok, counts) => (ok || counts.failed > 0 ? counts : { ...c
  */
 async function nativeTests(title, folder, options, launcher) {
   const build = path.join(BUILDS, folder);
-  const configure = ['-S', '.', '-B', build, '-DWARPCONV_ADDON=OFF', '-DWARPCONV_TESTS=ON', ...options];
+  if (!(await buildNative(title, build, ['-DWARPCONV_TESTS=ON', ...options]))) return FAILED;
+  const command = [...launcher, path.join(build, 'warpconv_native_tests')];
+  return runNative(`native tests, ${title}`, command, { UBSAN_OPTIONS: 'print_stacktrace=1' });
+}
+
+/** Whether the native code of the tests could be built. */
+async function buildNative(title, build, options) {
+  const configure = ['-S', '.', '-B', build, '-DWARPCONV_ADDON=OFF', ...options];
   const compile = ['--build', build, '--parallel', String(os.availableParallelism())];
   for (const [stage, args] of Object.entries({ configure, compile })) {
     const { ok, output } = await show(`native tests, ${title}: ${stage}`, ['cmake', ...args]);
@@ -55,12 +62,46 @@ async function nativeTests(title, folder, options, launcher) {
     if (/(cannot find|library not found|no such file).*([atu]|ub)san/i.test(output)) {
       console.log(`The compiler's sanitizers are missing. To do: ${installCommand(['sanitizers'])}`);
     }
-    return FAILED;
+    return false;
   }
-  const command = [...launcher, path.join(build, 'warpconv_native_tests')];
-  const env = { ...process.env, UBSAN_OPTIONS: 'print_stacktrace=1' };
-  const { ok, output } = await show(`native tests, ${title}`, command, { env });
+  return true;
+}
+
+async function runNative(title, command, env) {
+  const { ok, output } = await show(title, command, { env: { ...process.env, ...env } });
   return unlessCrashed(ok, doctestCounts(output));
+}
+
+/**
+ * What needs a GPU: the native tests of the CUDA engine, the device-neutral suites of Jest on the GPU instead of the CPU,
+ * and, with `sanitize`, a few of the native ones under each tool of compute-sanitizer.
+ */
+async function gpuTests(sanitize) {
+  const build = path.join(BUILDS, 'gpu');
+  const options = ['-DWARPCONV_GPU_TESTS=ON', '-DCMAKE_BUILD_TYPE=Release'];
+  if (!(await buildNative('GPU', build, options))) return [FAILED];
+  const program = path.join(build, 'warpconv_gpu_tests');
+  const suites = [
+    'test/gpu',
+    ...['fuzz', 'fixtures', 'numerics'].map((name) => `test/addon/${name}.test.ts`),
+  ];
+  const counts = [
+    await runNative('native tests, GPU', [program], {}),
+    await jest(suites, { WARPCONV_TEST_DEVICE: 'cuda' }),
+  ];
+  for (const tool of sanitize ? ['memcheck', 'racecheck', 'initcheck', 'synccheck'] : []) {
+    const command = [
+      'compute-sanitizer',
+      '--tool',
+      tool,
+      '--error-exitcode',
+      '1',
+      program,
+      '--test-case=*fuzzed*,*resident*',
+    ];
+    counts.push(await runNative(`native tests, GPU, ${tool}`, command, { WARPCONV_GPU_FUZZ: '10' }));
+  }
+  return counts;
 }
 
 /** @param {'address' | 'thread'} sanitizer - address includes undefined behaviour */
@@ -97,12 +138,12 @@ function doctestCounts(output) {
   return { passed, failed, skipped };
 }
 
-async function jest(args) {
+async function jest(args, env = {}) {
   mkdirSync(BUILDS, { recursive: true });
   const report = path.join(BUILDS, 'jest.json');
   rmSync(report, { force: true });
   const command = [...bin('jest/bin/jest.js'), '--ci', '--json', `--outputFile=${report}`, ...args];
-  const { ok } = await show('Jest', command);
+  const { ok } = await show('Jest', command, { env: { ...process.env, ...env } });
   return unlessCrashed(ok, jestCounts(report));
 }
 
@@ -133,7 +174,13 @@ async function everything() {
 }
 
 const args = process.argv.slice(2);
-const counts = args.length > 0 ? [await jest(args)] : await everything();
+
+function chosenTests() {
+  if (args[0] === '--gpu') return gpuTests(args[1] === '--sanitize');
+  return args.length > 0 ? jest(args).then((counts) => [counts]) : everything();
+}
+
+const counts = await chosenTests();
 const total = (key) => counts.reduce((sum, count) => sum + count[key], 0);
 console.log(`\n${total('passed')} passed, ${total('failed')} failed, ${total('skipped')} skipped`);
 process.exitCode = total('failed') === 0 && total('passed') > 0 ? 0 : 1;

@@ -21,7 +21,7 @@ async function main(): Promise<void> {
       `Some of ${digits.network.images} held-out images; below each what was recognised / what it is\n`,
     );
     console.log(showImages(digits, predictions));
-    console.log(`\n${describeDevice()}`);
+    console.log(`\n${describeDevice(batched)}`);
     console.log(describeLayers(digits, batched));
     console.log(await describeSpeed(digits, batched, single));
     report(digits, predictions, logits);
@@ -48,9 +48,10 @@ function showImages(digits: Digits, predictions: readonly number[]): string {
   );
 }
 
-function describeDevice(): string {
-  const cpu = devices().find((device) => device.type === 'cpu')!;
-  return `device     ${cpu.device}: ${cpu.name}, ${cpu.isa}`;
+function describeDevice({ device }: Classifier): string {
+  const found = devices().find((one) => one.device === device)!;
+  const kind = found.type === 'cpu' ? found.isa : `compute capability ${found.computeCapability}`;
+  return `device     ${device}: ${found.name}, ${kind}`;
 }
 
 function describeLayers({ network }: Digits, { plans }: Classifier): string {

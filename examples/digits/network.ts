@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
-import { Conv2d, Tensor } from 'warpconv';
+import { Conv2d, devices, Tensor, type Device } from 'warpconv';
 
 interface Layer {
   readonly name: string;
@@ -63,24 +63,37 @@ export function someImages({ images, network }: Digits, first: number, count: nu
 
 /** The network, ready for batches of one size: one plan per layer. */
 export class Classifier {
-  private constructor(readonly plans: readonly Conv2d[]) {}
+  private constructor(
+    readonly plans: readonly Conv2d[],
+    readonly device: Device,
+  ) {}
 
-  static async create({ network, weights }: Digits, batch: number): Promise<Classifier> {
+  static async create(
+    { network, weights }: Digits,
+    batch: number,
+    device: Device = bestDevice(),
+  ): Promise<Classifier> {
     const plans: Conv2d[] = [];
     let inputDims: readonly number[] = [batch, ...network.inputDims];
     for (const layer of network.layers) {
-      const plan = await createPlan(layer, weights, inputDims);
+      const plan = await createPlan(layer, weights, inputDims, device);
       plans.push(plan);
       inputDims = plan.outputDims;
     }
-    return new Classifier(plans);
+    return new Classifier(plans, device);
   }
 
-  /** The logits of each image: batch x classes x 1 x 1. */
+  /** The logits of each image: batch x classes x 1 x 1. What is between the layers stays on the device. */
   async run(images: Tensor<'float32'>): Promise<Tensor<'float32'>> {
-    let activations = images;
-    for (const plan of this.plans) activations = await plan.run(activations);
-    return activations;
+    let activations = await images.to(this.device);
+    for (const plan of this.plans) {
+      const outputs = await plan.run(activations);
+      if (activations !== images) activations.dispose();
+      activations = outputs;
+    }
+    const logits = await activations.to('cpu');
+    if (logits !== activations) activations.dispose();
+    return logits;
   }
 
   dispose(): void {
@@ -88,12 +101,22 @@ export class Classifier {
   }
 }
 
-function createPlan(layer: Layer, weights: Float32Array, inputDims: readonly number[]): Promise<Conv2d> {
+/** The first GPU that can be used, or the CPU. */
+export function bestDevice(): Device {
+  return devices().find(({ type, available }) => type === 'cuda' && available)?.device ?? 'cpu';
+}
+
+function createPlan(
+  layer: Layer,
+  weights: Float32Array,
+  inputDims: readonly number[],
+  device: Device,
+): Promise<Conv2d> {
   const { weightDims, weightOffset, biasOffset, stride, padding, groups, activation } = layer;
   const filters = weightDims[0]!;
   const weight = new Tensor(weights.subarray(weightOffset, biasOffset), weightDims);
   const bias = new Tensor(weights.subarray(biasOffset, biasOffset + filters), [filters]);
-  return Conv2d.create(weight, { inputDims, bias, stride, padding, groups, activation, device: 'cpu' });
+  return Conv2d.create(weight, { inputDims, bias, stride, padding, groups, activation, device });
 }
 
 /** The most likely class of each row of logits. */

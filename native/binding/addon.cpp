@@ -2,10 +2,14 @@
 
 #include <atomic>
 
+#include "binding/arguments.h"
 #include "binding/environment.h"
+#include "binding/failure.h"
+#include "binding/gpu_buffer.h"
 #include "binding/plan_object.h"
 #include "devices/cpu_info.h"
-#include "devices/gpu_probe.h"
+#include "gpu/gpu.h"
+#include "gpu/gpu_probe.h"
 #include "memory/aligned_buffer.h"
 #include "memory/huge_pages.h"
 
@@ -55,7 +59,7 @@ Napi::Object toGpu(Napi::Env env, const GpuInfo& gpu) {
 
 Napi::Value gpuProbe(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  const GpuProbe probe = probeGpus();
+  const GpuProbe& probe = probedGpus();
   Napi::Array gpus = Napi::Array::New(env);
   for (uint32_t i = 0; i < probe.gpus.size(); ++i) gpus.Set(i, toGpu(env, probe.gpus[i]));
   Napi::Object object = Napi::Object::New(env);
@@ -64,6 +68,43 @@ Napi::Value gpuProbe(const Napi::CallbackInfo& info) {
   object.Set("driver", probe.driver);
   object.Set("gpus", gpus);
   return object;
+}
+
+Napi::Value probe(const Napi::CallbackInfo& info) {
+  const uint32_t id = Environment::of(info.Env()).start(toFunction(info[0], "done"), {}, [](const Cancellation&) {
+    (void)probedGpus();
+    return Status{};
+  });
+  return Napi::Number::New(info.Env(), id);
+}
+
+Napi::Value gpusProbed(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), areGpusProbed()); }
+
+/** Arguments: index, done. A GPU's first use takes a good part of a second, so it happens on another thread. */
+Napi::Value openGpu(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  auto slot = std::make_shared<std::shared_ptr<Gpu>>();
+  const uint32_t id = Environment::of(env).start(
+      toFunction(info[1], "done"), {},
+      [index = info[0].ToNumber().Int32Value(), slot](const Cancellation&) {
+        Result<std::shared_ptr<Gpu>> gpu = warpconv::openGpu(index);
+        if (gpu.isOk()) *slot = std::move(gpu.value());
+        return gpu.isOk() ? Status{} : gpu.status();
+      },
+      [env, slot] { Environment::of(env).keepGpu(std::move(*slot)); });
+  return Napi::Number::New(env, id);
+}
+
+void openGpuSync(const Napi::CallbackInfo& info) {
+  Environment::of(info.Env()).keepGpu(valueOrThrow(info.Env(), warpconv::openGpu(info[0].ToNumber().Int32Value())));
+}
+
+Napi::Value hasGpu(const Napi::CallbackInfo& info) {
+  return Napi::Boolean::New(info.Env(), Environment::of(info.Env()).hasGpu(info[0].ToNumber().Int32Value()));
+}
+
+Napi::Value gpuMemory(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(gpuBytesInUse(info[0].ToNumber().Int32Value())));
 }
 
 Napi::Value memory(const Napi::CallbackInfo& info) {
@@ -97,6 +138,13 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
   exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
   exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));
+  exports.Set("GpuBuffer", GpuBuffer::define(env));
+  exports.Set("probeGpus", Napi::Function::New<probe>(env, "probeGpus"));
+  exports.Set("gpusProbed", Napi::Function::New<gpusProbed>(env, "gpusProbed"));
+  exports.Set("openGpu", Napi::Function::New<openGpu>(env, "openGpu"));
+  exports.Set("openGpuSync", Napi::Function::New<openGpuSync>(env, "openGpuSync"));
+  exports.Set("hasGpu", Napi::Function::New<hasGpu>(env, "hasGpu"));
+  exports.Set("gpuMemory", Napi::Function::New<gpuMemory>(env, "gpuMemory"));
   exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
   exports.Set("adviseHugePages", Napi::Function::New<adviseHugePages>(env, "adviseHugePages"));
   exports.Set("threads", Napi::Function::New<threads>(env, "threads"));

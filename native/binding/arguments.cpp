@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "binding/failure.h"
+#include "binding/gpu_buffer.h"
 
 namespace warpconv::binding {
 namespace {
@@ -98,6 +99,7 @@ sconv::Switches toSwitches(const Napi::Value& value) {
 PlanRequest toRequest(const Napi::Object& spec) {
   PlanRequest request;
   request.algorithm = spec.Get("algorithm").ToString();
+  request.variant = spec.Get("variant").ToString();
   const Napi::Value limit = spec.Get("workspaceLimit");
   const bool unlimited = limit.IsNumber() && limit.As<Napi::Number>().DoubleValue() == INFINITY;
   if (!unlimited) request.workspaceLimit = toInteger(limit, "options.workspaceLimit");
@@ -109,7 +111,10 @@ PlanRequest toRequest(const Napi::Object& spec) {
 
 Specification toSpecification(const Napi::Value& value) {
   const Napi::Object spec = toObject(value, "spec");
-  return {.problem = toProblem(spec), .activation = toActivation(spec.Get("activation")), .request = toRequest(spec)};
+  return {.asked = {.problem = toProblem(spec),
+                    .activation = toActivation(spec.Get("activation")),
+                    .request = toRequest(spec)},
+          .device = static_cast<int>(toInteger(spec.Get("device"), "options.device"))};
 }
 
 float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
@@ -130,6 +135,20 @@ float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
 
 float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elements) {
   return value.IsNull() ? nullptr : toFloats(value, name, elements);
+}
+
+Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, int device) {
+  if (value.IsNull()) return {};
+  const std::shared_ptr<const GpuMemory> memory = GpuBuffer::memoryOf(value);
+  if (memory == nullptr) return {toFloats(value, name, elements), nullptr};
+  const int64_t needed = elements * static_cast<int64_t>(sizeof(float));
+  if (memory->device() != device || memory->bytes() != needed) {
+    throwFailure(value.Env(),
+                 invalidArgument(std::string(name) + " has " + std::to_string(memory->bytes()) +
+                                 " bytes on 'cuda:" + std::to_string(memory->device()) + "'; the problem needs " +
+                                 std::to_string(needed) + " on the plan's device"));
+  }
+  return {nullptr, memory};
 }
 
 Napi::Function toFunction(const Napi::Value& value, const char* name) {

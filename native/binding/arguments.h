@@ -2,16 +2,15 @@
 
 #include <napi.h>
 
-#include "planner/planner.h"
-#include "problem/conv_problem.h"
+#include "planner/backend.h"
 
 namespace warpconv::binding {
 
 /** A ConvolutionSpec of lib/addon.ts as the core's types. */
 struct Specification {
-  ConvProblem problem;
-  Activation activation;
-  PlanRequest request;
+  PlanProblem asked;
+  /** The N of `cuda:N`, or -1 for the CPU */
+  int device;
 };
 
 /** Throws into JavaScript where the problem is illegal. */
@@ -23,6 +22,9 @@ float* toFloats(const Napi::Value& value, const char* name, int64_t elements);
 
 /** The same, with null for a JavaScript null. */
 float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elements);
+
+/** `elements` floats in a Float32Array or in a GpuBuffer of that device; neither for a JavaScript null. */
+Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, int device);
 
 Napi::Function toFunction(const Napi::Value& value, const char* name);
 

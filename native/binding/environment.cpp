@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "binding/failure.h"
+#include "cpu/cpu_backend.h"
 
 namespace warpconv::binding {
 namespace {
@@ -33,32 +34,62 @@ Environment::Environment(Napi::Env env) : executor_(Executor::shared()) {
 
 uint32_t Environment::start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
                             std::function<void()> settled) {
+  const uint32_t id = pend(done, pinned, std::move(settled));
+  pending_[id].call = executor_->submit(
+      std::move(work), [mailbox = mailbox_, id](Status status) { finish(mailbox, id, std::move(status)); });
+  return id;
+}
+
+uint32_t Environment::startElsewhere(Napi::Function done, std::initializer_list<Napi::Value> pinned,
+                                     const std::function<Status(std::function<void(Status)>)>& begin,
+                                     std::function<void()> settled) {
+  const uint32_t id = pend(done, pinned, std::move(settled));
+  Status begun = begin([mailbox = mailbox_, id](Status status) { finish(mailbox, id, std::move(status)); });
+  if (!begun.isOk()) finish(mailbox_, id, std::move(begun));
+  return id;
+}
+
+uint32_t Environment::pend(Napi::Function done, std::initializer_list<Napi::Value> pinned,
+                           std::function<void()> settled) {
   const Napi::Env env = done.Env();
   Napi::Array pins = Napi::Array::New(env, pinned.size() + 1);
   uint32_t slot = 0;
   pins.Set(slot++, done);
   for (const Napi::Value& value : pinned) pins.Set(slot++, value);
 
-  const uint32_t id = nextId_++;
   // The event loop stays alive as long as a call is in flight.
   if (pending_.empty()) check(env, napi_ref_threadsafe_function(env, mailbox_->wake));
+  const uint32_t id = nextId_++;
   Pending& pending = pending_[id];
   pending.pins = Napi::Persistent(pins);
   pending.settled = std::move(settled);
-  {
-    const std::lock_guard lock(mailbox_->mutex);
-    ++mailbox_->running;
-  }
-  pending.call = executor_->submit(std::move(work),
-                                   [mailbox = mailbox_, id](Status status) { finish(mailbox, id, std::move(status)); });
+  const std::lock_guard lock(mailbox_->mutex);
+  ++mailbox_->running;
   return id;
+}
+
+void Environment::keepGpu(std::shared_ptr<Gpu> gpu) { gpus_.emplace(gpu->index(), std::move(gpu)); }
+
+std::shared_ptr<Gpu> Environment::openedGpu(Napi::Env env, int index) const {
+  const auto place = gpus_.find(index);
+  if (place == gpus_.end()) {
+    throwFailure(env, {StatusCode::internal, "device 'cuda:" + std::to_string(index) + "' has not been opened"});
+  }
+  return place->second;
+}
+
+Gpu& Environment::gpu(Napi::Env env, int index) { return *openedGpu(env, index); }
+
+std::shared_ptr<Backend> Environment::backend(Napi::Env env, int device) {
+  if (device >= 0) return openedGpu(env, device);
+  return std::make_shared<CpuBackend>(*executor_, valueOrThrow(env, usableCpu()));
 }
 
 void Environment::cancel(uint32_t id) {
   const auto place = pending_.find(id);
   if (place == pending_.end()) return;
   const std::shared_ptr<Executor::Call> call = place->second.call;
-  executor_->cancel(call);
+  if (call != nullptr) executor_->cancel(call);
 }
 
 void Environment::finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, Status status) {
@@ -117,7 +148,9 @@ void Environment::settle(Napi::Env env, Finished finished) {
 void Environment::drain() {
   // Copied first: cancelling a queued call ends it on this thread.
   std::vector<std::shared_ptr<Executor::Call>> calls;
-  for (const auto& [id, pending] : pending_) calls.push_back(pending.call);
+  for (const auto& [id, pending] : pending_) {
+    if (pending.call != nullptr) calls.push_back(pending.call);
+  }
   napi_threadsafe_function wake = nullptr;
   {
     const std::lock_guard lock(mailbox_->mutex);
@@ -129,6 +162,7 @@ void Environment::drain() {
     mailbox_->changed.wait(lock, [this] { return mailbox_->running == 0; });
   }
   pending_.clear();
+  gpus_.clear();
   executor_.reset();
   napi_release_threadsafe_function(wake, napi_tsfn_abort);
 }

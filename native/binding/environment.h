@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "executor/executor.h"
+#include "gpu/gpu.h"
 
 namespace warpconv::binding {
 
@@ -39,9 +40,24 @@ class Environment {
    */
   uint32_t start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
                  std::function<void()> settled = {});
+  /**
+   * The same for work that somebody else does: `begin` gets what is to be called once, on any thread, when it has
+   * ended. Where `begin` fails itself, the call ends with that failure. Such a call cannot be cancelled.
+   */
+  uint32_t startElsewhere(Napi::Function done, std::initializer_list<Napi::Value> pinned,
+                          const std::function<Status(std::function<void(Status)>)>& begin,
+                          std::function<void()> settled);
   void cancel(uint32_t id);
 
   Executor& executor() { return *executor_; }
+
+  /** Makes `gpu(index)` work from now on. */
+  void keepGpu(std::shared_ptr<Gpu> gpu);
+  bool hasGpu(int index) const { return gpus_.contains(index); }
+  /** Throws into JavaScript where the device has not been opened here. */
+  Gpu& gpu(Napi::Env env, int index);
+  /** The GPU of that number, or the CPU for -1, as WARPCONV_ISA lets it be used now. */
+  std::shared_ptr<Backend> backend(Napi::Env env, int device);
 
   int64_t livePlans() const { return livePlans_; }
   void countPlan(int64_t change) { livePlans_ += change; }
@@ -50,6 +66,7 @@ class Environment {
   struct Pending {
     Napi::Reference<Napi::Array> pins;  // [done, pinned…]
     std::function<void()> settled;
+    /** Null for work elsewhere */
     std::shared_ptr<Executor::Call> call;
   };
   struct Finished {
@@ -67,6 +84,8 @@ class Environment {
     napi_threadsafe_function wake = nullptr;
   };
 
+  std::shared_ptr<Gpu> openedGpu(Napi::Env env, int index) const;
+  uint32_t pend(Napi::Function done, std::initializer_list<Napi::Value> pinned, std::function<void()> settled);
   static void finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, Status status);
   static void wake(napi_env env, napi_value, void* context, void*);
   static void cleanUp(void* self);
@@ -77,6 +96,7 @@ class Environment {
 
   std::shared_ptr<Executor> executor_;
   std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  std::map<int, std::shared_ptr<Gpu>> gpus_;
   Napi::FunctionReference setImmediate_;
   Napi::FunctionReference deliver_;
   std::map<uint32_t, Pending> pending_;

@@ -9,13 +9,9 @@
 namespace warpconv::binding {
 namespace {
 
-std::shared_ptr<const PreparedConvolution> prepareWeights(const Plan& plan, const ConvWeights& weights) {
-  return plan.choice().algorithm->prepare(plan.problem, plan.activation, weights, plan.cpu, plan.switches);
-}
-
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   Napi::Object object = Napi::Object::New(env);
-  object.Set("algorithm", candidate.algorithm->name);
+  object.Set("algorithm", candidate.algorithm);
   if (!candidate.accepts()) {
     object.Set("refusal", candidate.refusal);
     return object;
@@ -44,61 +40,82 @@ Napi::Function PlanObject::define(Napi::Env env) {
                          InstanceMethod<&PlanObject::runSync>("runSync"),
                          InstanceMethod<&PlanObject::convolve>("convolve"),
                          InstanceMethod<&PlanObject::convolveSync>("convolveSync"),
+                         InstanceMethod<&PlanObject::compareWithCudnn>("compareWithCudnn"),
                          InstanceMethod<&PlanObject::dispose>("dispose"),
                      });
 }
 
+struct PlanObject::Decision {
+  PlanProblem asked;
+  int device;
+  std::shared_ptr<Backend> backend;
+  std::vector<Candidate> candidates;
+  size_t chosen;
+
+  const ConvProblem& problem() const { return asked.problem; }
+  const Candidate& choice() const { return candidates[chosen]; }
+  Result<std::shared_ptr<const Prepared>> prepare(const Weights& weights) const {
+    return backend->prepare(choice().algorithm, asked, weights.weight, weights.bias);
+  }
+};
+
 PlanObject::PlanObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<PlanObject>(info) {
   const Napi::Env env = info.Env();
   const Specification spec = toSpecification(info[0]);
-  const CpuInfo cpu = valueOrThrow(env, usableCpu());
-  plan_ = std::make_shared<const Plan>(valueOrThrow(env, makePlan(spec.problem, spec.activation, spec.request, cpu)));
+  auto backend = Environment::of(env).backend(env, spec.device);
+  std::vector<Candidate> candidates = backend->candidates(spec.asked);
+  const size_t chosen = valueOrThrow(env, choose(candidates, spec.asked.request, backend->device()));
+  decision_ = std::make_shared<const Decision>(
+      Decision{spec.asked, spec.device, std::move(backend), std::move(candidates), chosen});
 }
 
 PlanObject::~PlanObject() { release(Env()); }
 
 Napi::Value PlanObject::outputDims(const Napi::CallbackInfo& info) {
-  return toArray(info.Env(), plan_->problem.outputDims());
+  return toArray(info.Env(), decision_->problem().outputDims());
 }
 
 Napi::Value PlanObject::algorithm(const Napi::CallbackInfo& info) {
-  return Napi::String::New(info.Env(), plan_->choice().algorithm->name);
+  return Napi::String::New(info.Env(), decision_->choice().algorithm);
 }
 
 Napi::Value PlanObject::workspaceBytes(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(plan_->choice().estimate.workspaceBytes));
+  return Napi::Number::New(info.Env(), static_cast<double>(decision_->choice().estimate.workspaceBytes));
 }
 
 Napi::Value PlanObject::predictedMilliseconds(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), plan_->choice().estimate.milliseconds);
+  return Napi::Number::New(info.Env(), decision_->choice().estimate.milliseconds);
 }
 
 Napi::Value PlanObject::candidates(const Napi::CallbackInfo& info) {
+  const std::vector<Candidate>& all = decision_->candidates;
   Napi::Array list = Napi::Array::New(info.Env());
-  for (uint32_t i = 0; i < plan_->candidates.size(); ++i) list.Set(i, toCandidate(info.Env(), plan_->candidates[i]));
+  for (uint32_t i = 0; i < all.size(); ++i) list.Set(i, toCandidate(info.Env(), all[i]));
   return list;
 }
 
 /** Arguments 0 and 1: weight, bias. */
-ConvWeights PlanObject::weightsFrom(const Napi::CallbackInfo& info) const {
-  return {.weight = toFloats(info[0], "weight", plan_->problem.weightSize()),
-          .bias = toOptionalFloats(info[1], "options.bias", plan_->problem.k)};
+PlanObject::Weights PlanObject::weightsFrom(const Napi::CallbackInfo& info) const {
+  return {.weight = toFloats(info[0], "weight", decision_->problem().weightSize()),
+          .bias = toOptionalFloats(info[1], "options.bias", decision_->problem().k)};
 }
 
 /** Three arguments from `first` on: input, residual, output. */
-ConvTensors PlanObject::tensorsFrom(const Napi::CallbackInfo& info, size_t first) const {
-  return {.input = toFloats(info[first], "input", plan_->problem.inputSize()),
-          .residual = toOptionalFloats(info[first + 1], "options.residual", plan_->problem.outputSize()),
-          .output = toFloats(info[first + 2], "options.output", plan_->problem.outputSize())};
+Operands PlanObject::operandsFrom(const Napi::CallbackInfo& info, size_t first) const {
+  const ConvProblem& x = decision_->problem();
+  const int device = decision_->device;
+  return {.input = toOperand(info[first], "input", x.inputSize(), device),
+          .residual = toOperand(info[first + 1], "options.residual", x.outputSize(), device),
+          .output = toOperand(info[first + 2], "options.output", x.outputSize(), device)};
 }
 
-PlanObject::Prepared PlanObject::preparedOrThrow(Napi::Env env) const {
+std::shared_ptr<const Prepared> PlanObject::preparedOrThrow(Napi::Env env) const {
   if (!prepared_)
     throwFailure(env, {StatusCode::disposed, "the plan holds no weights: it was disposed or never prepared"});
   return prepared_;
 }
 
-void PlanObject::keep(Napi::Env env, Prepared prepared) {
+void PlanObject::keep(Napi::Env env, std::shared_ptr<const Prepared> prepared) {
   release(env);
   prepared_ = std::move(prepared);
   Environment::of(env).countPlan(+1);
@@ -114,67 +131,121 @@ void PlanObject::release(Napi::Env env) {
 
 Napi::Value PlanObject::prepare(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  const ConvWeights weights = weightsFrom(info);
-  auto slot = std::make_shared<Prepared>();
+  const Weights weights = weightsFrom(info);
+  auto slot = std::make_shared<std::shared_ptr<const Prepared>>();
   const uint32_t id = Environment::of(env).start(
       toFunction(info[2], "done"), {info.This(), info[0], info[1]},
-      [plan = plan_, weights, slot](const Cancellation&) {
-        *slot = prepareWeights(*plan, weights);
-        return Status{};
+      [decision = decision_, weights, slot](const Cancellation&) {
+        auto prepared = decision->prepare(weights);
+        if (prepared.isOk()) *slot = std::move(prepared.value());
+        return prepared.isOk() ? Status{} : prepared.status();
       },
       [this, env, slot] { keep(env, std::move(*slot)); });
   return Napi::Number::New(env, id);
 }
 
 void PlanObject::prepareSync(const Napi::CallbackInfo& info) {
-  const ConvWeights weights = weightsFrom(info);
-  Prepared prepared;
+  const Weights weights = weightsFrom(info);
+  std::shared_ptr<const Prepared> made;
   throwUnlessOk(info.Env(), callToStatus([&] {
-                  prepared = prepareWeights(*plan_, weights);
-                  return Status{};
+                  auto prepared = decision_->prepare(weights);
+                  if (prepared.isOk()) made = std::move(prepared.value());
+                  return prepared.isOk() ? Status{} : prepared.status();
                 }));
-  keep(info.Env(), std::move(prepared));
+  keep(info.Env(), std::move(made));
 }
 
 Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  const ConvTensors tensors = tensorsFrom(info, 0);
-  Executor* executor = &Environment::of(env).executor();
-  const uint32_t id = Environment::of(env).start(
-      toFunction(info[3], "done"), {info[0], info[1], info[2]},
-      [prepared = preparedOrThrow(env), tensors, executor](const Cancellation& cancellation) {
-        return prepared->run(tensors, {executor, &cancellation});
-      });
+  const Operands operands = operandsFrom(info, 0);
+  const Napi::Function done = toFunction(info[3], "done");
+  const std::initializer_list<Napi::Value> pinned = {info[0], info[1], info[2]};
+  const std::shared_ptr<const Prepared> prepared = preparedOrThrow(env);
+  Environment& environment = Environment::of(env);
+  const uint32_t id = prepared->canEnqueue(operands)
+                          // The operands are let go on this thread, when the call has settled.
+                          ? environment.startElsewhere(
+                                done, pinned, [&](auto ended) { return prepared->enqueue(operands, std::move(ended)); },
+                                [prepared, operands] {})
+                          : environment.start(done, pinned, [prepared, operands](const Cancellation& cancellation) {
+                              return prepared->run(operands, &cancellation);
+                            });
   return Napi::Number::New(env, id);
 }
 
 void PlanObject::runSync(const Napi::CallbackInfo& info) {
-  const ConvTensors tensors = tensorsFrom(info, 0);
-  const Prepared prepared = preparedOrThrow(info.Env());
-  Executor& executor = Environment::of(info.Env()).executor();
-  throwUnlessOk(info.Env(), callToStatus([&] { return prepared->run(tensors, {&executor, nullptr}); }));
+  const Operands operands = operandsFrom(info, 0);
+  const std::shared_ptr<const Prepared> prepared = preparedOrThrow(info.Env());
+  throwUnlessOk(info.Env(), callToStatus([&] { return prepared->run(operands, nullptr); }));
 }
 
 Napi::Value PlanObject::convolve(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  const ConvWeights weights = weightsFrom(info);
-  const ConvTensors tensors = tensorsFrom(info, 2);
-  Executor* executor = &Environment::of(env).executor();
+  const Weights weights = weightsFrom(info);
+  const Operands operands = operandsFrom(info, 2);
   const uint32_t id =
       Environment::of(env).start(toFunction(info[5], "done"), {info[0], info[1], info[2], info[3], info[4]},
-                                 [plan = plan_, weights, tensors, executor](const Cancellation& cancellation) {
-                                   return prepareWeights(*plan, weights)->run(tensors, {executor, &cancellation});
+                                 [decision = decision_, weights, operands](const Cancellation& cancellation) {
+                                   const auto prepared = decision->prepare(weights);
+                                   if (!prepared.isOk()) return prepared.status();
+                                   return prepared.value()->run(operands, &cancellation);
                                  });
   return Napi::Number::New(env, id);
 }
 
 void PlanObject::convolveSync(const Napi::CallbackInfo& info) {
-  const ConvWeights weights = weightsFrom(info);
-  const ConvTensors tensors = tensorsFrom(info, 2);
-  Executor& executor = Environment::of(info.Env()).executor();
+  const Weights weights = weightsFrom(info);
+  const Operands operands = operandsFrom(info, 2);
   throwUnlessOk(info.Env(), callToStatus([&] {
-                  return prepareWeights(*plan_, weights)->run(tensors, {&executor, nullptr});
+                  const auto prepared = decision_->prepare(weights);
+                  if (!prepared.isOk()) return prepared.status();
+                  return prepared.value()->run(operands, nullptr);
                 }));
+}
+
+namespace {
+
+Napi::Object toContestant(Napi::Env env, const Compared& side) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("algorithm", side.algorithm);
+  object.Set("milliseconds", side.milliseconds);
+  object.Set("workspaceBytes", static_cast<double>(side.workspaceBytes));
+  object.Set("maxError", side.maxError);
+  object.Set("maxRelativeError", side.maxRelativeError);
+  return object;
+}
+
+std::vector<std::string> toStrings(const Napi::Value& value) {
+  const Napi::Array list = value.As<Napi::Array>();
+  std::vector<std::string> strings;
+  for (uint32_t i = 0; i < list.Length(); ++i) strings.push_back(list.Get(i).ToString());
+  return strings;
+}
+
+}  // namespace
+
+/** Arguments: input, weight, library names, an object that gets the report, done. */
+Napi::Value PlanObject::compareWithCudnn(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const float* input = toFloats(info[0], "input", decision_->problem().inputSize());
+  const float* weight = toFloats(info[1], "weight", decision_->problem().weightSize());
+  Gpu* gpu = &Environment::of(env).gpu(env, decision_->device);
+  auto slot = std::make_shared<CudnnComparison>();
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[3].As<Napi::Object>()));
+  const uint32_t id = Environment::of(env).start(
+      toFunction(info[4], "done"), {info.This(), info[0], info[1]},
+      [decision = decision_, gpu, input, weight, libraries = toStrings(info[2]), slot](const Cancellation&) {
+        auto compared = gpu->compareWithCudnn(decision->choice().algorithm, decision->asked, input, weight, libraries);
+        if (compared.isOk()) *slot = std::move(compared.value());
+        return compared.isOk() ? Status{} : compared.status();
+      },
+      [env, slot, report] {
+        const Napi::Object into = report->Value();
+        into.Set("ours", toContestant(env, slot->ours));
+        into.Set("cudnn", toContestant(env, slot->cudnn));
+        into.Set("cudnnVersion", slot->cudnnVersion);
+      });
+  return Napi::Number::New(env, id);
 }
 
 void PlanObject::dispose(const Napi::CallbackInfo& info) { release(info.Env()); }

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "planner/planner.h"
+#include "planner/backend.h"
 
 namespace warpconv::binding {
 
@@ -17,7 +17,13 @@ class PlanObject : public Napi::ObjectWrap<PlanObject> {
   ~PlanObject() override;
 
  private:
-  using Prepared = std::shared_ptr<const PreparedConvolution>;
+  /** In CPU memory: filters and, unless null, biases */
+  struct Weights {
+    const float* weight;
+    const float* bias;
+  };
+  /** What the constructor settles: nothing of it changes. */
+  struct Decision;
 
   Napi::Value outputDims(const Napi::CallbackInfo& info);
   Napi::Value algorithm(const Napi::CallbackInfo& info);
@@ -30,17 +36,18 @@ class PlanObject : public Napi::ObjectWrap<PlanObject> {
   void runSync(const Napi::CallbackInfo& info);
   Napi::Value convolve(const Napi::CallbackInfo& info);
   void convolveSync(const Napi::CallbackInfo& info);
+  Napi::Value compareWithCudnn(const Napi::CallbackInfo& info);
   void dispose(const Napi::CallbackInfo& info);
 
-  ConvWeights weightsFrom(const Napi::CallbackInfo& info) const;
-  ConvTensors tensorsFrom(const Napi::CallbackInfo& info, size_t first) const;
-  Prepared preparedOrThrow(Napi::Env env) const;
-  void keep(Napi::Env env, Prepared prepared);
+  Weights weightsFrom(const Napi::CallbackInfo& info) const;
+  Operands operandsFrom(const Napi::CallbackInfo& info, size_t first) const;
+  std::shared_ptr<const Prepared> preparedOrThrow(Napi::Env env) const;
+  void keep(Napi::Env env, std::shared_ptr<const Prepared> prepared);
   void release(Napi::Env env);
 
   /** Shared with calls in flight, which outlive a disposed or collected plan. */
-  std::shared_ptr<const Plan> plan_;
-  Prepared prepared_;
+  std::shared_ptr<const Decision> decision_;
+  std::shared_ptr<const Prepared> prepared_;
 };
 
 }  // namespace warpconv::binding

@@ -32,4 +32,9 @@ std::span<const CpuAlgorithm> cpuAlgorithms() {
   return kAlgorithms;
 }
 
+const CpuAlgorithm& cpuAlgorithm(std::string_view name) {
+  const auto all = cpuAlgorithms();
+  return *std::find_if(all.begin(), all.end(), [&](const CpuAlgorithm& one) { return one.name == name; });
+}
+
 }  // namespace warpconv

@@ -6,12 +6,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include "devices/cpu_info.h"
 #include "executor/cancellation.h"
 #include "executor/executor.h"
+#include "planner/estimate.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 #include "status.h"
@@ -58,15 +58,6 @@ class PreparedConvolution {
   virtual int64_t bytes() const = 0;
 };
 
-/** What an algorithm says of a problem before anything is prepared. */
-struct Estimate {
-  double milliseconds = 0;
-  /** Scratch memory of one running call, in bytes */
-  int64_t workspaceBytes = 0;
-  /** Tile extents by the names of the algorithm's source */
-  std::vector<std::pair<std::string, int64_t>> tiles;
-};
-
 /** One way to compute a convolution on the CPU. The switches are for experiments; only sconv has any. */
 struct CpuAlgorithm {
   const char* name;
@@ -84,5 +75,8 @@ bool allFinite(const float* values, int64_t count);
 
 /** All of them in order of preference; the last takes every problem. */
 std::span<const CpuAlgorithm> cpuAlgorithms();
+
+/** The one of that name, which must be in the list. */
+const CpuAlgorithm& cpuAlgorithm(std::string_view name);
 
 }  // namespace warpconv

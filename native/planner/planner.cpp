@@ -6,44 +6,27 @@
 namespace warpconv {
 namespace {
 
-/** Names of the public contract that only other devices have. */
-constexpr std::array<std::string_view, 3> kGpuAlgorithms{"shuffle", "pointwise", "im2win"};
+/** The algorithms of all devices (lib/options.ts has the same for callers). */
+constexpr std::array<std::string_view, 7> kAlgorithms{"direct", "shuffle", "pointwise", "im2win",
+                                                      "im2col", "sconv",   "depthwise"};
 
-std::string cpuAlgorithmNames() {
-  std::string names;
-  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) names += ", '" + std::string(algorithm.name) + "'";
-  return "'auto'" + names;
+Status unknownAlgorithm(const std::vector<Candidate>& candidates, const std::string& name, const std::string& device) {
+  std::string names = "'auto'";
+  for (const Candidate& candidate : candidates) names += ", '" + candidate.algorithm + "'";
+  if (std::find(kAlgorithms.begin(), kAlgorithms.end(), name) != kAlgorithms.end()) {
+    return unsupported("options.algorithm '" + name + "' does not run on device '" + device + "'; it has " + names);
+  }
+  return invalidArgument("options.algorithm '" + name + "' does not exist; device '" + device + "' has " + names);
 }
 
-Status unknownAlgorithm(const std::string& name) {
-  if (std::find(kGpuAlgorithms.begin(), kGpuAlgorithms.end(), name) != kGpuAlgorithms.end()) {
-    return unsupported("options.algorithm '" + name + "' does not run on the CPU; it has " + cpuAlgorithmNames());
-  }
-  return invalidArgument("options.algorithm '" + name + "' does not exist; the CPU has " + cpuAlgorithmNames());
-}
-
-Candidate ask(const CpuAlgorithm& algorithm, const ConvProblem& problem, const PlanRequest& request,
-              const CpuInfo& cpu) {
-  Candidate candidate{.algorithm = &algorithm, .refusal = "", .estimate = {}};
-  if (std::optional<std::string> refusal = algorithm.refusal(problem, request.switches)) {
-    candidate.refusal = std::move(*refusal);
-    return candidate;
-  }
-  candidate.estimate = algorithm.estimate(problem, cpu, request.switches);
-  if (request.workspaceLimit && candidate.estimate.workspaceBytes > *request.workspaceLimit) {
-    candidate.refusal = "needs " + std::to_string(candidate.estimate.workspaceBytes) +
-                        " bytes of workspace; options.workspaceLimit is " + std::to_string(*request.workspaceLimit);
-  }
-  return candidate;
-}
-
-Result<size_t> choosePinned(const std::vector<Candidate>& candidates, const std::string& name) {
+Result<size_t> choosePinned(const std::vector<Candidate>& candidates, const std::string& name,
+                            const std::string& device) {
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (candidates[i].algorithm->name != name) continue;
+    if (candidates[i].algorithm != name) continue;
     if (candidates[i].accepts()) return i;
     return unsupported("options.algorithm '" + name + "' refuses this problem: " + candidates[i].refusal);
   }
-  return unknownAlgorithm(name);
+  return unknownAlgorithm(candidates, name, device);
 }
 
 Result<size_t> chooseFastest(const std::vector<Candidate>& candidates) {
@@ -58,25 +41,44 @@ Result<size_t> chooseFastest(const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
+Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanRequest& request, const std::string& device) {
+  if (request.algorithm != "sconv" && request.switches != sconv::Switches{}) {
+    return invalidArgument("options.sconv is for options.algorithm 'sconv', which is '" + request.algorithm +
+                           "'; set it to 'sconv', or leave options.sconv out");
+  }
+  return request.algorithm == "auto" ? chooseFastest(candidates) : choosePinned(candidates, request.algorithm, device);
+}
+
+Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,
+                 const std::function<Estimate()>& estimate) {
+  if (refusal) return {algorithm, std::move(*refusal), {}};
+  Candidate candidate{algorithm, "", estimate()};
+  if (request.workspaceLimit && candidate.estimate.workspaceBytes > *request.workspaceLimit) {
+    candidate.refusal = "needs " + std::to_string(candidate.estimate.workspaceBytes) +
+                        " bytes of workspace; options.workspaceLimit is " + std::to_string(*request.workspaceLimit);
+  }
+  return candidate;
+}
+
 std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequest& request, const CpuInfo& cpu) {
   std::vector<Candidate> candidates;
-  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) candidates.push_back(ask(algorithm, problem, request, cpu));
+  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+    std::optional<std::string> refusal = algorithm.refusal(problem, request.switches);
+    if (!request.variant.empty()) refusal = "has no variants; options.variant is '" + request.variant + "'";
+    candidates.push_back(answer(algorithm.name, std::move(refusal), request,
+                                [&] { return algorithm.estimate(problem, cpu, request.switches); }));
+  }
   return candidates;
 }
 
 Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
                       const CpuInfo& cpu) {
-  if (request.algorithm != "sconv" && request.switches != sconv::Switches{}) {
-    return invalidArgument("options.sconv is for options.algorithm 'sconv', which is '" + request.algorithm +
-                           "'; set it to 'sconv', or leave options.sconv out");
-  }
   Plan plan{.problem = problem,
             .activation = activation,
             .cpu = cpu,
             .switches = request.switches,
             .candidates = listCandidates(problem, request, cpu)};
-  const Result<size_t> chosen =
-      request.algorithm == "auto" ? chooseFastest(plan.candidates) : choosePinned(plan.candidates, request.algorithm);
+  const Result<size_t> chosen = choose(plan.candidates, request, "cpu");
   if (!chosen.isOk()) return chosen.status();
   plan.chosen = chosen.value();
   return plan;

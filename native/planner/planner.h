@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ namespace warpconv {
 struct PlanRequest {
   /** `auto` or the name of an algorithm */
   std::string algorithm = "auto";
+  /** On a GPU: a variant of the pinned algorithm, for ablations; empty for its own choice */
+  std::string variant = {};
   /** Bytes of scratch memory a running call may take; no limit when absent */
   std::optional<int64_t> workspaceLimit = std::nullopt;
   /** For experiments with `sconv`, which must then be pinned */
@@ -23,7 +26,7 @@ struct PlanRequest {
 
 /** One algorithm's answer to a problem: an estimate, or the sentence that refuses it. */
 struct Candidate {
-  const CpuAlgorithm* algorithm = nullptr;
+  std::string algorithm;
   std::string refusal;
   Estimate estimate;
 
@@ -43,14 +46,22 @@ struct Plan {
   const Candidate& choice() const { return candidates[chosen]; }
 };
 
-/** Every algorithm's answer, in the order of the list. */
+/**
+ * Which of a device's candidates: the accepting one with the lowest predicted time, the earlier one on a tie, or the
+ * pinned one. Fails with `unsupported` when the pinned algorithm refuses or is not among them but exists for other
+ * devices, and with `invalidArgument` when there is none of that name, or when there are switches of `sconv` for
+ * another. `device` is for the sentences.
+ */
+Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanRequest& request, const std::string& device);
+
+/** An algorithm's answer: what `estimate()` says, unless it is refused or would need too much scratch memory. */
+Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,
+                 const std::function<Estimate()>& estimate);
+
+/** Every CPU algorithm's answer, in the order of the list. */
 std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequest& request, const CpuInfo& cpu);
 
-/**
- * Chooses: the accepting candidate with the lowest predicted time, the earlier one on a tie, or the pinned one. A pure
- * function of its arguments. Fails with `unsupported` when the pinned algorithm refuses or belongs to another device,
- * and with `invalidArgument` when there is none of that name, or when there are switches of `sconv` for another.
- */
+/** A plan for the CPU: lists and chooses, with the failures of `choose`. A pure function of its arguments. */
 Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
                       const CpuInfo& cpu);
 

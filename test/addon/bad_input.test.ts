@@ -185,7 +185,7 @@ const TENSORS: Row[] = [
     'an input elsewhere',
     { input: like({ location: 'gpu-buffer' }) },
     INVALID,
-    `input.location must be 'cpu', got 'gpu-buffer'`,
+    `input is in GPU memory that is not warpconv's own`,
   ],
 ];
 

@@ -1,5 +1,6 @@
 /** The example's network must make the very mistakes that PyTorch makes, and no other. */
 import { classify, Classifier, loadDigits, someImages } from '../../examples/digits/network';
+import { TEST_DEVICE } from '../support/gpu';
 
 const digits = loadDigits();
 const { images, classes, pytorch } = digits.network;
@@ -15,7 +16,7 @@ test("the shipped logits give PyTorch's accuracy", () => {
 });
 
 test.each([images, 8, 1])('in batches of %i every image is recognised as PyTorch does', async (batch) => {
-  const classifier = await Classifier.create(digits, batch);
+  const classifier = await Classifier.create(digits, batch, TEST_DEVICE);
   const predictions: number[] = [];
   for (let first = 0; first < images; first += batch) {
     const logits = await classifier.run(someImages(digits, first, batch));

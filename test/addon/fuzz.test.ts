@@ -5,7 +5,7 @@
  */
 import { Conv2d, conv2d, conv2dSync, devices, Tensor, type AlgorithmName } from '../../lib';
 import { expectExact, expectWithinBudget } from '../support/compare';
-import { conv2dArguments, cpuAlgorithms, KERNEL_FILTERS, withIsa } from '../support/library';
+import { algorithmsUnderTest, conv2dArguments, KERNEL_FILTERS, withIsa } from '../support/library';
 import {
   fuzzProblem,
   integerOperands,
@@ -80,7 +80,7 @@ async function checkProblems(problems: number): Promise<void> {
   const runs = new Map<AlgorithmName, number>();
   for (let index = 0; index < problems; index++) {
     for (const fuzzCase of casesOf((firstSeed + index) >>> 0)) {
-      for (const { algorithm, refusal } of cpuAlgorithms(fuzzCase.problem)) {
+      for (const { algorithm, refusal } of algorithmsUnderTest(fuzzCase.problem)) {
         const count = runs.get(algorithm) ?? 0;
         if (refusal === undefined) await check(fuzzCase, algorithm);
         else expect(refusal).toMatch(/\w+ \w+/);

@@ -1,7 +1,7 @@
 /** What the algorithms owe beyond agreement on ordinary data: small error, honest NaN, equal bits. */
 import { Conv2d, conv2dSync } from '../../lib';
 import { expectWithinBudget } from '../support/compare';
-import { acceptingAlgorithms, conv2dArguments, cpuAlgorithms } from '../support/library';
+import { acceptingAlgorithms, conv2dArguments, algorithmsUnderTest } from '../support/library';
 import { fuzzProblem, Random, realOperands } from '../support/random';
 import {
   elements,
@@ -20,6 +20,7 @@ const PLAIN = {
   activation: 'none',
 } as const;
 const LAYER: Problem = { ...PLAIN, inputDims: [1, 256, 8, 9], weightDims: [24, 256, 3, 3], padding: 'same' };
+const POINTWISE: Problem = { ...PLAIN, inputDims: [1, 320, 7, 9], weightDims: [24, 320, 1, 1] };
 const DEPTHWISE: Problem = { ...PLAIN, inputDims: [2, 24, 17, 19], weightDims: [24, 1, 5, 5], groups: 24 };
 
 /** Each problem with each algorithm that accepts it, as rows of a test table. */
@@ -29,9 +30,9 @@ function byAlgorithm(problems: Record<string, Problem>) {
   );
 }
 
-test('no algorithm of the CPU refuses every problem of this file', () => {
-  const known = cpuAlgorithms(LAYER).map(({ algorithm }) => algorithm);
-  const run = byAlgorithm({ LAYER, DEPTHWISE }).map(({ algorithm }) => algorithm);
+test('no algorithm of the device refuses every problem of this file', () => {
+  const known = algorithmsUnderTest(LAYER).map(({ algorithm }) => algorithm);
+  const run = byAlgorithm({ LAYER, POINTWISE, DEPTHWISE }).map(({ algorithm }) => algorithm);
   expect([...new Set(run)].sort()).toEqual([...known].sort());
 });
 
@@ -44,7 +45,7 @@ describe('on positive data, where roundings do not cancel, the error is at most 
   const random = new Random(1);
   const data = { random: () => random.uniform(), constant: () => 0.1 };
 
-  test.each(byAlgorithm({ full: LAYER, depthwise: DEPTHWISE }))(
+  test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, depthwise: DEPTHWISE }))(
     '$name, $algorithm',
     ({ problem, algorithm }) => {
       for (const [kind, value] of Object.entries(data)) {
@@ -88,7 +89,7 @@ describe('NaN and infinity reach the outputs whose windows hold them, and no oth
         run.add(algorithm);
       }
     }
-    expect(run.size).toBe(cpuAlgorithms(LAYER).length);
+    expect(run.size).toBe(algorithmsUnderTest(LAYER).length);
   });
 
   // Every weight that padding meets is special, every other is ordinary: a padded element counts for nothing.
@@ -155,7 +156,7 @@ describe('activations of special values', () => {
   });
 });
 
-test.each(byAlgorithm({ full: LAYER, depthwise: DEPTHWISE }))(
+test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, depthwise: DEPTHWISE }))(
   '$name, $algorithm: every run of a plan, and of its twin, has the same bits',
   async ({ problem, algorithm }) => {
     const random = new Random(2);

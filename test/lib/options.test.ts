@@ -18,6 +18,7 @@ describe('defaults', () => {
         groups: 1,
         activation: { name: 'none', parameters: [] },
         algorithm: 'auto',
+        variant: '',
         workspaceLimit: Infinity,
         sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
       },
@@ -110,7 +111,7 @@ describe('normalisation', () => {
       },
     });
     readCreateOptions(options);
-    expect(Object.keys(reads)).toHaveLength(15);
+    expect(Object.keys(reads)).toHaveLength(16);
     expect(new Set(Object.values(reads))).toEqual(new Set([1]));
   });
 });

@@ -13,6 +13,8 @@ const TWO: NativeGpuProbe = {
   gpus: [0, 1].map((index) => ({ ...GPU, index })),
 };
 
+const OLD: NativeGpuProbe = { ...TWO, gpus: [{ ...GPU, index: 0, computeCapability: '7.0' }] };
+
 let warnings: jest.SpyInstance;
 beforeEach(() => {
   warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
@@ -37,13 +39,33 @@ it('does not warn about a CPU that was asked for, nor where nothing runs', () =>
   expect(warnings).not.toHaveBeenCalled();
 });
 
+it('places work on the GPU that is asked for, where the input lives, or on the first', () => {
+  mockAddon.gpuProbe.mockReturnValue(TWO);
+  expect(locate('cuda')).toBe('cuda:0');
+  expect(locate('cuda:1')).toBe('cuda:1');
+  expect(locate('auto')).toBe('cuda:0');
+  expect(locate('auto', 'cuda:1')).toBe('cuda:1');
+  expect(locate('cpu', 'cuda:1')).toBe('cpu');
+  expect(locateForWork('auto')).toBe('cuda:0');
+  expect(warnings).not.toHaveBeenCalled();
+});
+
 it.each<[NativeGpuProbe, 'cuda' | 'cuda:1' | 'cuda:2', string]>([
   [NOTHING, 'cuda', `cannot use device 'cuda': no GPU is here`],
   [TWO, 'cuda:2', `cannot use device 'cuda:2': there is no such GPU; this machine has cuda:0, cuda:1`],
-  [TWO, 'cuda:1', `cannot use device 'cuda:1': this version of warpconv runs convolutions on the CPU only`],
+  [
+    OLD,
+    'cuda',
+    `cannot use device 'cuda': the G has compute capability 7.0, and the kernels are built for 7.5`,
+  ],
 ])('refuses a GPU with the reason (%#)', (probe, device, message) => {
   mockAddon.gpuProbe.mockReturnValue(probe);
   for (const find of [locate, locateForWork]) {
-    expect(() => find(device)).toThrow(expect.objectContaining({ code: 'ERR_WARPCONV_NO_DEVICE', message }));
+    expect(() => find(device)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_WARPCONV_NO_DEVICE',
+        message: expect.stringContaining(message) as string,
+      }),
+    );
   }
 });

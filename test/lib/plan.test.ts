@@ -22,7 +22,14 @@ class MockPlan {
 }
 
 let mockMilliseconds = 0;
-jest.mock('../../lib/load', () => ({ addon: () => ({ Plan: MockPlan, firstFallback: () => false }) }));
+jest.mock('../../lib/load', () => ({
+  addon: () => ({
+    Plan: MockPlan,
+    firstFallback: () => false,
+    gpusProbed: () => true,
+    gpuProbe: () => ({ missing: 'driver', reason: 'no driver here', driver: '', gpus: [] }),
+  }),
+}));
 
 const one = new Tensor(Float32Array.of(2), [1, 1, 1, 1]);
 const failure = { code: 'OUT_OF_MEMORY', message: 'no room' };

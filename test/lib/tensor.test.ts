@@ -2,13 +2,14 @@ import { runInNewContext } from 'node:vm';
 
 import type { Addon } from '../../lib/addon';
 import { liveTensors, Tensor, type DataType } from '../../lib/tensor';
-import { readTensor, stableData, writableData } from '../../lib/tensor_like';
+import { readTensor, stableData, writableElements } from '../../lib/tensor_like';
 import type { TypedArray } from '../../lib/typed_array';
 
 jest.mock('../../lib/load', () => ({
   addon: () =>
     ({
       gpuProbe: () => ({ missing: 'driver', reason: 'no driver here', driver: '', gpus: [] }),
+      gpusProbed: () => true,
     }) as Partial<Addon>,
 }));
 
@@ -228,7 +229,9 @@ describe('tensor arguments', () => {
       const stable = stableData(argument);
       expect(stable.buffer).not.toBe(buffer);
       expect([...stable]).toEqual([...data]);
-      expect(() => writableData(argument)).toThrow(invalid(expect.stringContaining('ordinary ArrayBuffer')));
+      expect(() => writableElements(argument, 'cpu')).toThrow(
+        invalid(expect.stringContaining('ordinary ArrayBuffer')),
+      );
     }
   });
 
@@ -254,7 +257,11 @@ describe('tensor arguments', () => {
       'input.data has 5 elements; input.dims [1, 1, 2, 3] needs 6',
     ],
     ['detached data', like({ data: detachedArray(6) }), 'input.data is detached'],
-    ['GPU memory', like({ location: 'gpu-buffer' }), `input.location must be 'cpu', got 'gpu-buffer'`],
+    [
+      'GPU memory of another',
+      like({ location: 'gpu-buffer' }),
+      "input is in GPU memory that is not warpconv's own",
+    ],
   ])('refuses %s', (_, value, message) => {
     expect(() => stableData(readTensor('input', value, 4))).toThrow(
       invalid(expect.stringContaining(message)),

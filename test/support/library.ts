@@ -2,9 +2,10 @@
 import vm from 'node:vm';
 
 import { algorithms, Tensor, type AlgorithmInfo, type AlgorithmName, type Conv2dOptions } from '../../lib';
+import { TEST_DEVICE } from './gpu';
 import { outputDims, type Operands, type Problem } from './reference';
 
-/** The arguments of `conv2d` and `conv2dSync` that run the problem on the CPU. */
+/** The arguments of `conv2d` and `conv2dSync` that run the problem on the device under test. */
 export function conv2dArguments(
   problem: Problem,
   operands: Operands,
@@ -24,19 +25,19 @@ export function conv2dArguments(
       algorithm,
       bias: bias && new Tensor(bias, [bias.length]),
       residual: residual && new Tensor(residual, outputDims(problem)),
-      device: 'cpu',
+      device: TEST_DEVICE,
     },
   ];
 }
 
-/** What every algorithm of the CPU makes of the problem. */
-export function cpuAlgorithms(problem: Problem): AlgorithmInfo[] {
+/** What every algorithm of the device under test makes of the problem. */
+export function algorithmsUnderTest(problem: Problem): AlgorithmInfo[] {
   const { inputDims, weightDims, stride, padding, dilation, groups, activation } = problem;
-  return algorithms({ inputDims, weightDims, stride, padding, dilation, groups, activation }, 'cpu');
+  return algorithms({ inputDims, weightDims, stride, padding, dilation, groups, activation }, TEST_DEVICE);
 }
 
 export function acceptingAlgorithms(problem: Problem): AlgorithmName[] {
-  return cpuAlgorithms(problem)
+  return algorithmsUnderTest(problem)
     .filter(({ refusal }) => refusal === undefined)
     .map(({ algorithm }) => algorithm);
 }

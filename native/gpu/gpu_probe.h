@@ -30,4 +30,9 @@ struct GpuProbe {
 /** Looks for GPUs. Never throws, and works where there is no driver. */
 GpuProbe probeGpus();
 
+/** What the first look of this process found: GPUs neither come nor go as long as it runs. */
+const GpuProbe& probedGpus();
+/** Whether there has been a look, which takes long where there is a driver to start. */
+bool areGpusProbed();
+
 }  // namespace warpconv

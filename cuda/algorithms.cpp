@@ -1,0 +1,15 @@
+#include "cuda/algorithm.h"
+#include "cuda/direct/direct.h"
+#include "cuda/im2col/im2col.h"
+#include "cuda/im2win/im2win.h"
+#include "cuda/pointwise/pointwise.h"
+#include "cuda/shuffle/shuffle.h"
+
+namespace warpconv::cuda {
+
+std::span<const GpuAlgorithm> gpuAlgorithms() {
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kIm2col, kDirect};
+  return kAlgorithms;
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,85 @@
+#include "cuda/compare/oracle.h"
+#include "cuda/cuda_status.h"
+
+namespace warpconv::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+unsigned blocksFor(int64_t outputs) { return static_cast<unsigned>((outputs + kThreads - 1) / kThreads); }
+
+/** One thread an output: the sum of products and of their magnitudes. */
+__global__ void __launch_bounds__(kThreads)
+    oracleKernel(ConvProblem x, const float* input, const float* weight, double* exact, double* magnitude) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i >= x.n * x.k * x.p * x.q) return;
+  const int64_t q = i % x.q, p = i / x.q % x.p, k = i / (x.q * x.p) % x.k, n = i / (x.q * x.p * x.k);
+  const int64_t channels = x.c / x.groups;
+  const float* maps = input + (n * x.c + k / (x.k / x.groups) * channels) * x.h * x.w;
+  const float* filter = weight + k * channels * x.r * x.s;
+  double sum = 0, total = 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t r = 0; r < x.r; ++r) {
+      for (int64_t s = 0; s < x.s; ++s) {
+        const int64_t h = p * x.stride.h + r * x.dilation.h - x.padding.top;
+        const int64_t w = q * x.stride.w + s * x.dilation.w - x.padding.left;
+        if (h < 0 || h >= x.h || w < 0 || w >= x.w) continue;
+        const double product = double{maps[(c * x.h + h) * x.w + w]} * double{filter[(c * x.r + r) * x.s + s]};
+        sum += product;
+        total += fabs(product);
+      }
+    }
+  }
+  exact[i] = sum;
+  magnitude[i] = total;
+}
+
+/** Keeps the larger. As integers non-negative doubles compare like their values, and NaN is larger than all of them. */
+__device__ void keepLargest(double* largest, double value) {
+  const double positive = isnan(value) ? __longlong_as_double(0x7ff8000000000000ll) : value;
+  atomicMax(reinterpret_cast<unsigned long long*>(largest),
+            static_cast<unsigned long long>(__double_as_longlong(positive)));
+}
+
+__global__ void __launch_bounds__(kThreads)
+    judgeKernel(int64_t outputs, const float* output, const double* exact, const double* magnitude, Errors* errors) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i >= outputs) return;
+  const double error = fabs(double{output[i]} - exact[i]);
+  keepLargest(&errors->absolute, error);
+  keepLargest(&errors->relative, error == 0 ? 0 : error / magnitude[i]);
+}
+
+}  // namespace
+
+Result<Oracle> Oracle::create(const ConvProblem& problem, const float* input, const float* weight, Device& device,
+                              cudaStream_t stream) {
+  const int64_t outputs = problem.outputSize();
+  Result<DeviceMemory> exact = device.allocate(outputs * static_cast<int64_t>(sizeof(double)));
+  if (!exact.isOk()) return exact.status();
+  Result<DeviceMemory> magnitude = device.allocate(outputs * static_cast<int64_t>(sizeof(double)));
+  if (!magnitude.isOk()) return magnitude.status();
+  oracleKernel<<<blocksFor(outputs), kThreads, 0, stream>>>(problem, input, weight,
+                                                            static_cast<double*>(exact.value().data()),
+                                                            static_cast<double*>(magnitude.value().data()));
+  if (Status status = launchStatus("the oracle"); !status.isOk()) return status;
+  return Oracle(outputs, std::move(exact.value()), std::move(magnitude.value()));
+}
+
+Result<Errors> Oracle::judge(const float* output, Device& device, cudaStream_t stream) const {
+  Result<DeviceMemory> found = device.allocate(sizeof(Errors));
+  if (!found.isOk()) return found.status();
+  auto* errors = static_cast<Errors*>(found.value().data());
+  Errors result;
+  cudaError_t failed = cudaMemsetAsync(errors, 0, sizeof(Errors), stream);
+  if (failed != cudaSuccess) return toStatus(failed, "clearing memory");
+  judgeKernel<<<blocksFor(outputs_), kThreads, 0, stream>>>(outputs_, output, static_cast<const double*>(exact_.data()),
+                                                            static_cast<const double*>(magnitude_.data()), errors);
+  if (Status status = launchStatus("the judge"); !status.isOk()) return status;
+  failed = cudaMemcpyAsync(&result, errors, sizeof(Errors), cudaMemcpyDeviceToHost, stream);
+  if (failed == cudaSuccess) failed = cudaStreamSynchronize(stream);
+  if (failed != cudaSuccess) return toStatus(failed, "comparing outputs");
+  return result;
+}
+
+}  // namespace warpconv::cuda

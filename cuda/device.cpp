@@ -1,0 +1,140 @@
+#include "cuda/device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "cuda/cuda_status.h"
+
+namespace warpconv::cuda {
+namespace {
+
+constexpr int kMostDevices = 64;
+
+/** Devices are kept for good, so a registry without an order of destruction is enough. */
+struct Registry {
+  std::mutex mutex;
+  std::array<Device*, kMostDevices> devices{};
+};
+
+Registry& registry() {
+  static auto* const only = new Registry;
+  return *only;
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  // An attribute that an old driver does not know stays zero, which planners take for "none".
+  if (cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) (void)cudaGetLastError();
+  return value;
+}
+
+/** FP32 lanes of one multiprocessor: 64 on Turing and GA100, 128 on the others from 8.6 on. */
+int lanesPerMultiprocessor(int computeCapability) { return computeCapability <= 80 ? 64 : 128; }
+
+GpuTraits traitsOf(int device) {
+  GpuTraits traits;
+  traits.computeCapability =
+      10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
+  traits.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  traits.registersPerMultiprocessor = attribute(cudaDevAttrMaxRegistersPerMultiprocessor, device);
+  traits.sharedBytesPerMultiprocessor = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+  traits.sharedBytesPerBlock = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  traits.l2Bytes = attribute(cudaDevAttrL2CacheSize, device);
+  const double kilohertz = attribute(cudaDevAttrClockRate, device);
+  const int lanes = lanesPerMultiprocessor(traits.computeCapability);
+  traits.flopsPerSecond = 2.0 * lanes * traits.multiprocessors * kilohertz * 1e3;
+  // Two transfers a clock, over a bus counted in bits.
+  traits.bytesPerSecond = 2.0 * attribute(cudaDevAttrMemoryClockRate, device) * 1e3 *
+                          attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8;
+  return traits;
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : device_(other.device_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) device_->free(data_, bytes_);
+}
+
+Result<Device*> Device::open(int index) {
+  if (index < 0 || index >= kMostDevices) {
+    return invalidArgument("device 'cuda:" + std::to_string(index) + "' is beyond the " + std::to_string(kMostDevices) +
+                           " devices that a process may use");
+  }
+  const std::lock_guard lock(registry().mutex);
+  Device*& slot = registry().devices[static_cast<size_t>(index)];
+  if (slot != nullptr) return slot;
+  auto device = std::unique_ptr<Device>(new Device(index));
+  if (Status status = device->initialise(); !status.isOk()) return status;
+  slot = device.release();
+  return slot;
+}
+
+int64_t Device::bytesInUse(int index) {
+  const std::lock_guard lock(registry().mutex);
+  const Device* device = registry().devices[static_cast<size_t>(index)];
+  return device == nullptr ? 0 : device->bytes_.load();
+}
+
+Status Device::initialise() {
+  if (Status status = makeCurrent(); !status.isOk()) return status;
+  traits_ = traitsOf(index_);
+  if (Status status = toStatus(cudaDeviceGetDefaultMemPool(&pool_, index_), "finding the memory pool");
+      !status.isOk()) {
+    return status;
+  }
+  // Freed memory stays with the process for the next tensor, since asking the driver takes milliseconds, but not so
+  // much of it that another process finds none.
+  constexpr uint64_t kKeptShare = 16;
+  size_t free = 0;
+  size_t total = 0;
+  if (Status status = toStatus(cudaMemGetInfo(&free, &total), "asking for the size of the memory"); !status.isOk()) {
+    return status;
+  }
+  uint64_t keep = total / kKeptShare;
+  if (Status status = toStatus(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+                               "setting up the memory pool");
+      !status.isOk()) {
+    return status;
+  }
+  return toStatus(cudaStreamCreateWithFlags(&memoryStream_, cudaStreamNonBlocking), "creating a stream");
+}
+
+Status Device::makeCurrent() const { return toStatus(cudaSetDevice(index_), "choosing the device"); }
+
+Result<DeviceMemory> Device::allocate(int64_t bytes) {
+  if (bytes == 0) return DeviceMemory();
+  if (Status status = makeCurrent(); !status.isOk()) return status;
+  void* data = nullptr;
+  const std::string what = "allocating " + std::to_string(bytes) + " bytes on the GPU";
+  cudaError_t error = cudaMallocFromPoolAsync(&data, static_cast<size_t>(bytes), pool_, memoryStream_);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(memoryStream_);
+  if (error != cudaSuccess) {
+    // The pool keeps what it had gathered before it gave up. Where that fails too, the first failure says more.
+    (void)cudaMemPoolTrimTo(pool_, 0);
+    return toStatus(error, what.c_str());
+  }
+  bytes_ += bytes;
+  return DeviceMemory(this, data, bytes);
+}
+
+void Device::free(void* data, int64_t bytes) {
+  bytes_ -= bytes;
+  // Fails only when the context is lost, and the memory with it.
+  (void)cudaSetDevice(index_);
+  (void)cudaFreeAsync(data, memoryStream_);
+}
+
+}  // namespace warpconv::cuda

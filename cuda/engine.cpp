@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <utility>
+
+#include "cuda/algorithm.h"
+#include "cuda/compare/compare.h"
+#include "cuda/queue.h"
+#include "cuda/resident.h"
+#include "gpu/gpu.h"
+
+namespace warpconv {
+namespace {
+
+using namespace cuda;
+
+/** A device through a queue of its own. */
+class Engine final : public Gpu {
+ public:
+  explicit Engine(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+
+  int index() const override { return queue_->device().index(); }
+
+  Result<std::shared_ptr<const GpuMemory>> allocate(int64_t bytes) override {
+    Result<DeviceMemory> memory = queue_->device().allocate(bytes);
+    if (!memory.isOk()) return memory.status();
+    return std::shared_ptr<const GpuMemory>(std::make_shared<ResidentMemory>(std::move(memory.value()), index()));
+  }
+
+  Status upload(const void* from, const GpuMemory& to) override { return queue_->upload(from, memoryOf(to)); }
+
+  Status download(const GpuMemory& from, void* to) override { return queue_->download(memoryOf(from), to); }
+
+  std::string device() const override { return "cuda:" + std::to_string(index()); }
+
+  std::vector<Candidate> candidates(const PlanProblem& asked) const override {
+    std::vector<Candidate> candidates;
+    const GpuRequest request = toRequest(asked);
+    for (const GpuAlgorithm& algorithm : gpuAlgorithms()) {
+      candidates.push_back(answer(algorithm.name, algorithm.refusal(request), asked.request,
+                                  [&] { return algorithm.estimate(request); }));
+    }
+    return candidates;
+  }
+
+  Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                  const float* weight, const float* bias) override {
+    auto prepared = ResidentConvolution::prepare(queue_, named(algorithm), toRequest(asked), weight, bias);
+    if (!prepared.isOk()) return prepared.status();
+    return std::shared_ptr<const Prepared>(std::move(prepared.value()));
+  }
+
+  Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked,
+                                           const float* input, const float* weight,
+                                           const std::vector<std::string>& libraries) override {
+    return cuda::compareWithCudnn(*queue_, named(algorithm), toRequest(asked), input, weight, libraries);
+  }
+
+ private:
+  /** The one of that name, which must be among the candidates. */
+  static const GpuAlgorithm& named(const std::string& name) {
+    const auto all = gpuAlgorithms();
+    return *std::find_if(all.begin(), all.end(), [&](const GpuAlgorithm& one) { return one.name == name; });
+  }
+
+  static const DeviceMemory& memoryOf(const GpuMemory& memory) {
+    return static_cast<const ResidentMemory&>(memory).memory();
+  }
+
+  GpuRequest toRequest(const PlanProblem& asked) const {
+    return {asked.problem, asked.activation, asked.request.variant, queue_->device().traits()};
+  }
+
+  const std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Gpu>> openGpu(int index) {
+  Result<Device*> device = Device::open(index);
+  if (!device.isOk()) return device.status();
+  auto queue = Queue::create(*device.value());
+  if (!queue.isOk()) return queue.status();
+  return std::shared_ptr<Gpu>(std::make_shared<Engine>(std::move(queue.value())));
+}
+
+int64_t gpuBytesInUse(int index) { return Device::bytesInUse(index); }
+
+}  // namespace warpconv

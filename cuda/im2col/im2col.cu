@@ -1,0 +1,68 @@
+#include <algorithm>
+
+#include "cuda/cuda_status.h"
+#include "cuda/im2col/im2col.h"
+#include "cuda/pointwise/pointwise.h"
+#include "cuda/shape.h"
+
+namespace warpconv::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/**
+ * columns[n][(c * R + r) * S + s][p * Q + q] = input[n][c][p * strideH + r * dilationH - padTop][…], zero in the
+ * padding. Block x covers kThreads pixels, block y one row of the matrix and goes on to the rows after gridDim.y.
+ */
+__global__ void __launch_bounds__(kThreads) im2colKernel(Shape x, const float* input, float* columns) {
+  const int pixel = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (pixel >= x.p * x.q) return;
+  const int p = pixel / x.q;
+  const int q = pixel - p * x.q;
+  for (int row = static_cast<int>(blockIdx.y); row < x.n * x.c * x.r * x.s; row += static_cast<int>(gridDim.y)) {
+    const int s = row % x.s;
+    const int r = row / x.s % x.r;
+    const int map = row / (x.s * x.r);
+    const int h = p * x.strideH + r * x.dilationH - x.padTop;
+    const int w = q * x.strideW + s * x.dilationW - x.padLeft;
+    const bool inside = h >= 0 && h < x.h && w >= 0 && w < x.w;
+    columns[row * (x.p * x.q) + pixel] = inside ? input[(map * x.h + h) * x.w + w] : 0.0f;
+  }
+}
+
+class Im2col final : public GpuConvolution {
+ public:
+  Im2col(const Shape& shape, int64_t matrixBytes, std::unique_ptr<GpuConvolution> product)
+      : shape_(shape), matrixBytes_(matrixBytes), product_(std::move(product)) {}
+
+  Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {
+    constexpr int kMostRows = 65535;
+    auto* columns = static_cast<float*>(workspace);
+    const int rows = std::min(kMostRows, shape_.n * shape_.c * shape_.r * shape_.s);
+    const dim3 grid(static_cast<unsigned>((shape_.p * shape_.q + kThreads - 1) / kThreads),
+                    static_cast<unsigned>(rows));
+    im2colKernel<<<grid, kThreads, 0, stream>>>(shape_, tensors.input, columns);
+    if (Status status = launchStatus("im2col"); !status.isOk()) return status;
+    return product_->enqueue({columns, tensors.residual, tensors.output}, static_cast<char*>(workspace) + matrixBytes_,
+                             stream);
+  }
+
+  int64_t bytes() const override { return product_->bytes(); }
+
+ private:
+  const Shape shape_;
+  const int64_t matrixBytes_;
+  const std::unique_ptr<GpuConvolution> product_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request, GpuWeights weights, Device& device) {
+  const GpuRequest matrix = matrixProductOf(request);
+  auto product = kPointwise.prepare(matrix, std::move(weights), device);
+  if (!product.isOk()) return product;
+  return std::unique_ptr<GpuConvolution>(
+      std::make_unique<Im2col>(shapeOf(request.problem), columnBytes(matrix.problem), std::move(product.value())));
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,50 @@
+#include "cuda/im2col/im2col.h"
+#include "cuda/pointwise/pointwise.h"
+#include "cuda/shape.h"
+
+namespace warpconv::cuda {
+
+int64_t columnBytes(const ConvProblem& product) {
+  // What follows the matrix in the workspace begins on a boundary of device memory, too.
+  constexpr int64_t kAlignment = 256;
+  const int64_t bytes = product.inputSize() * static_cast<int64_t>(sizeof(float));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+GpuRequest matrixProductOf(const GpuRequest& request) {
+  GpuRequest product = request;
+  product.variant.clear();
+  ConvProblem& x = product.problem;
+  x.c *= x.r * x.s;
+  x.h = x.p;
+  x.w = x.q;
+  x.r = x.s = 1;
+  x.stride = x.dilation = {1, 1};
+  x.padding = {};
+  return product;
+}
+
+std::optional<std::string> refuseIm2col(const GpuRequest& request) {
+  if (auto large = refuseLarge(request.problem)) return large;
+  const GpuRequest product = matrixProductOf(request);
+  if (auto large = refuseLarge(product.problem)) {
+    return "takes column matrices of fewer than 2^31 elements; this problem's has " +
+           std::to_string(product.problem.inputSize());
+  }
+  return kPointwise.refusal(product);
+}
+
+Estimate estimateIm2col(const GpuRequest& request) {
+  const GpuRequest product = matrixProductOf(request);
+  Estimate estimate = kPointwise.estimate(product);
+  // The matrix is written; what is read of the input for it comes from the L2 cache.
+  constexpr double kLaunchMilliseconds = 0.003;
+  const auto bytes = static_cast<double>(columnBytes(product.problem));
+  estimate.milliseconds += kLaunchMilliseconds + bytes / request.traits.bytesPerSecond * 1e3;
+  // The product's own scratch memory follows the matrix.
+  estimate.workspaceBytes += columnBytes(product.problem);
+  estimate.tiles.emplace_back("matrixBytes", columnBytes(product.problem));
+  return estimate;
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,184 @@
+#include "cuda/queue.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/cuda_status.h"
+
+namespace warpconv::cuda {
+namespace {
+
+/** One half of a staging buffer: large enough for the copy engine's full rate, small enough to stay in a cache. */
+constexpr int64_t kHalfBytes = int64_t{1} << 20;
+
+/** Who waits for an event sleeps instead of spinning. */
+constexpr unsigned kEventFlags = cudaEventDisableTiming | cudaEventBlockingSync;
+
+/** Calls `body(offset, bytes, index)` for each piece of at most half a staging buffer, until one fails. */
+template <typename Body>
+Status forEachPiece(int64_t bytes, Body body) {
+  int64_t index = 0;
+  for (int64_t offset = 0; offset < bytes; offset += kHalfBytes, ++index) {
+    Status status = body(offset, std::min(kHalfBytes, bytes - offset), static_cast<size_t>(index));
+    if (!status.isOk()) return status;
+  }
+  return {};
+}
+
+/** The first failure of several calls, so that a sequence reads as one. */
+class Sequence {
+ public:
+  explicit Sequence(const char* what) : what_(what) {}
+  Sequence& operator<<(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+    return *this;
+  }
+  bool failed() const { return error_ != cudaSuccess; }
+  Status status() const { return toStatus(error_, what_); }
+
+ private:
+  const char* what_;
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace
+
+Staging::~Staging() {
+  for (Half& half : halves_) {
+    // Fails only when the context is lost, and with it what is to be freed.
+    if (half.free != nullptr) (void)cudaEventDestroy(half.free);
+    if (half.data != nullptr) (void)cudaFreeHost(half.data);
+  }
+}
+
+Status Staging::open() {
+  Sequence opening("allocating page-locked memory");
+  for (Half& half : halves_) {
+    if (half.data == nullptr) opening << cudaMallocHost(reinterpret_cast<void**>(&half.data), kHalfBytes);
+    if (half.free == nullptr) opening << cudaEventCreateWithFlags(&half.free, kEventFlags);
+  }
+  return opening.status();
+}
+
+Status Staging::upload(const void* from, void* to, int64_t bytes, cudaStream_t stream) {
+  if (Status status = open(); !status.isOk()) return status;
+  return forEachPiece(bytes, [&](int64_t offset, int64_t count, size_t index) {
+    const Half& half = halves_[index % 2];
+    Sequence copying("copying to the GPU");
+    copying << cudaEventSynchronize(half.free);
+    if (copying.failed()) return copying.status();
+    std::memcpy(half.data, static_cast<const char*>(from) + offset, static_cast<size_t>(count));
+    copying << cudaMemcpyAsync(static_cast<char*>(to) + offset, half.data, static_cast<size_t>(count),
+                               cudaMemcpyHostToDevice, stream);
+    copying << cudaEventRecord(half.free, stream);
+    return copying.status();
+  });
+}
+
+Status Staging::download(const void* from, void* to, int64_t bytes, cudaStream_t stream) {
+  if (Status status = open(); !status.isOk()) return status;
+  const auto fetch = [&](int64_t offset, int64_t count, size_t index) {
+    const Half& half = halves_[index % 2];
+    Sequence copying("copying from the GPU");
+    copying << cudaMemcpyAsync(half.data, static_cast<const char*>(from) + offset, static_cast<size_t>(count),
+                               cudaMemcpyDeviceToHost, stream);
+    copying << cudaEventRecord(half.free, stream);
+    return copying.status();
+  };
+  const auto fetchAfter = [&](int64_t offset) {
+    const int64_t next = offset + kHalfBytes;
+    if (next >= bytes) return Status{};
+    return fetch(next, std::min(kHalfBytes, bytes - next), static_cast<size_t>(next / kHalfBytes));
+  };
+  if (bytes == 0) return {};
+  if (Status status = fetch(0, std::min(kHalfBytes, bytes), 0); !status.isOk()) return status;
+  return forEachPiece(bytes, [&](int64_t offset, int64_t count, size_t index) {
+    if (Status status = fetchAfter(offset); !status.isOk()) return status;
+    const Half& half = halves_[index % 2];
+    if (Status status = toStatus(cudaEventSynchronize(half.free), "copying from the GPU"); !status.isOk())
+      return status;
+    std::memcpy(static_cast<char*>(to) + offset, half.data, static_cast<size_t>(count));
+    return Status{};
+  });
+}
+
+Result<std::shared_ptr<Queue>> Queue::create(Device& device) {
+  if (Status status = device.makeCurrent(); !status.isOk()) return status;
+  const std::shared_ptr<Queue> queue(new Queue(device));
+  if (Status status = queue->open(); !status.isOk()) return status;
+  return queue;
+}
+
+Status Queue::open() {
+  Sequence opening("creating the streams of a queue");
+  for (cudaStream_t* stream : {&compute_, &upload_, &download_}) {
+    opening << cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
+  }
+  for (cudaEvent_t* event : {&uploaded_, &computed_}) opening << cudaEventCreateWithFlags(event, kEventFlags);
+  return opening.status();
+}
+
+Queue::~Queue() {
+  // Fails only when the context is lost, and with it what is to be waited for and freed.
+  (void)device_.makeCurrent();
+  for (cudaStream_t stream : {compute_, upload_, download_}) {
+    if (stream == nullptr) continue;
+    (void)cudaStreamSynchronize(stream);
+    (void)cudaStreamDestroy(stream);
+  }
+  for (cudaEvent_t event : {uploaded_, computed_}) {
+    if (event != nullptr) (void)cudaEventDestroy(event);
+  }
+}
+
+Status Queue::upload(const void* from, const DeviceMemory& to) {
+  const std::lock_guard lock(uploading_);
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  if (Status status = up_.upload(from, to.data(), to.bytes(), upload_); !status.isOk()) return status;
+  Sequence ordering("ordering kernels after a copy");
+  ordering << cudaEventRecord(uploaded_, upload_) << cudaStreamWaitEvent(compute_, uploaded_, 0);
+  return ordering.status();
+}
+
+Status Queue::download(const DeviceMemory& from, void* to) {
+  const std::lock_guard lock(downloading_);
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  Sequence ordering("ordering a copy after kernels");
+  ordering << cudaEventRecord(computed_, compute_) << cudaStreamWaitEvent(download_, computed_, 0);
+  if (ordering.failed()) return ordering.status();
+  return down_.download(from.data(), to, from.bytes(), download_);
+}
+
+Status Queue::compute(const std::function<Status(cudaStream_t)>& enqueue) {
+  const std::lock_guard lock(computing_);
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  return enqueue(compute_);
+}
+
+Status Queue::wait() {
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  cudaEvent_t ended = nullptr;
+  Sequence waiting("running kernels");
+  waiting << cudaEventCreateWithFlags(&ended, kEventFlags);
+  if (waiting.failed()) return waiting.status();
+  waiting << cudaEventRecord(ended, compute_) << cudaEventSynchronize(ended) << cudaEventDestroy(ended);
+  return waiting.status();
+}
+
+Status Queue::whenDone(std::function<void(Status)> done) {
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  auto held = std::make_unique<std::function<void(Status)>>(std::move(done));
+  // Not cudaLaunchHostFunc: it says nothing after a failure, and its callback would never come.
+  const auto call = [](cudaStream_t, cudaError_t error, void* data) {
+    const std::unique_ptr<std::function<void(Status)>> callback(static_cast<std::function<void(Status)>*>(data));
+    (*callback)(describeError(error, "running kernels"));
+  };
+  const Status status =
+      toStatus(cudaStreamAddCallback(compute_, call, held.get(), 0), "asking to be told when kernels end");
+  if (status.isOk()) (void)held.release();
+  return status;
+}
+
+}  // namespace warpconv::cuda

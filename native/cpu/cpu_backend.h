@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+
+#include "cpu/convolution.h"
+#include "planner/backend.h"
+
+namespace warpconv {
+
+/** The CPU as `cpu` describes it, with the threads of an executor, which must outlive every call. */
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(Executor& executor, CpuInfo cpu) : executor_(executor), cpu_(std::move(cpu)) {}
+
+  std::string device() const override { return "cpu"; }
+  std::vector<Candidate> candidates(const PlanProblem& asked) const override;
+  Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                  const float* weight, const float* bias) override;
+
+ private:
+  Executor& executor_;
+  const CpuInfo cpu_;
+};
+
+}  // namespace warpconv

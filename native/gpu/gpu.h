@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planner/backend.h"
+#include "status.h"
+
+/**
+ * The GPU as the rest of the library sees it: no CUDA type appears here, so that a build without CUDA differs in one
+ * function, `openGpu`.
+ */
+namespace warpconv {
+
+/** One side of a comparison, judged by a double-precision oracle. */
+struct Compared {
+  std::string algorithm;
+  /** Of one call: the median, without copies from and to the CPU */
+  double milliseconds = 0;
+  int64_t workspaceBytes = 0;
+  /** The largest |output - exact|; NaN when an output is */
+  double maxError = 0;
+  /** The largest |output - exact| / (|input| * |weight|): float32 algorithms stay within 4e-6 */
+  double maxRelativeError = 0;
+};
+
+struct CudnnComparison {
+  Compared ours;
+  Compared cudnn;
+  std::string cudnnVersion;
+};
+
+/** One JavaScript environment's way to one GPU: what it enqueues runs in order. */
+class Gpu : public Backend {
+ public:
+  virtual int index() const = 0;
+  /** Uninitialised. Fails with `outOfMemory`, after which the device is as usable as before. */
+  virtual Result<std::shared_ptr<const GpuMemory>> allocate(int64_t bytes) = 0;
+  /** Blocks until `from` is free again; calls made later see the elements. */
+  virtual Status upload(const void* from, const GpuMemory& to) = 0;
+  /** Blocks until to.bytes() bytes have arrived. */
+  virtual Status download(const GpuMemory& from, void* to) = 0;
+  /**
+   * Runs `algorithm` and cuDNN's fastest of its own search on the same tensors in CPU memory, and times them in turns.
+   * `libraries` are the file names cuDNN may have; fails with `cudnnNotFound` when none loads. Blocks.
+   */
+  virtual Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked,
+                                                   const float* input, const float* weight,
+                                                   const std::vector<std::string>& libraries) = 0;
+};
+
+/** Fails with `unsupported` in a build without CUDA and with `cuda` where the device cannot be used. */
+Result<std::shared_ptr<Gpu>> openGpu(int index);
+
+/** Device memory that this process holds on the GPU of that number, in bytes. */
+int64_t gpuBytesInUse(int index);
+
+}  // namespace warpconv

@@ -1,0 +1,17 @@
+#include "gpu/gpu.h"
+#include "gpu/gpu_probe.h"
+
+namespace warpconv {
+namespace {
+
+constexpr const char* kReason = "this binary was built without CUDA; build it where nvcc is on PATH";
+
+}  // namespace
+
+Result<std::shared_ptr<Gpu>> openGpu(int) { return unsupported(kReason); }
+
+int64_t gpuBytesInUse(int) { return 0; }
+
+GpuProbe probeGpus() { return {.missing = GpuMissing::build, .reason = kReason, .driver = "", .gpus = {}}; }
+
+}  // namespace warpconv

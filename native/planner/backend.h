@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/cancellation.h"
+#include "planner/planner.h"
+#include "problem/activation.h"
+#include "problem/conv_problem.h"
+#include "status.h"
+
+namespace warpconv {
+
+/** Elements in a GPU's memory. Let go of it when no call uses it any more, and not on a thread of the driver. */
+class GpuMemory {
+ public:
+  virtual ~GpuMemory() = default;
+  virtual int64_t bytes() const = 0;
+  /** The number N of `cuda:N` */
+  virtual int device() const = 0;
+};
+
+/** A tensor's elements: in CPU memory, or on a GPU where `resident` is set. Both are null for no tensor. */
+struct Operand {
+  float* host = nullptr;
+  std::shared_ptr<const GpuMemory> resident;
+};
+
+struct Operands {
+  Operand input;
+  Operand residual;
+  Operand output;
+
+  /** Nothing has to be copied to a GPU. */
+  bool areResident() const { return input.host == nullptr && residual.host == nullptr && output.host == nullptr; }
+};
+
+/** A convolution with its weights where its device wants them. Immutable, so calls may overlap. */
+class Prepared {
+ public:
+  virtual ~Prepared() = default;
+  /** Blocks until the output is complete; `aborted` when asked to stop, the output then unfinished. */
+  virtual Status run(const Operands& operands, const Cancellation* cancellation) const = 0;
+  /** Whether `enqueue` takes these operands. */
+  virtual bool canEnqueue(const Operands& operands) const = 0;
+  /**
+   * Starts the call without blocking or allocating. `done` is called once, on any thread, when the output is complete
+   * or the call has failed; not where this fails itself. The caller keeps the operands and this until then.
+   */
+  virtual Status enqueue(const Operands& operands, std::function<void(Status)> done) const = 0;
+  /** Memory held: packed weights, biases and, on a GPU, scratch memory. */
+  virtual int64_t bytes() const = 0;
+};
+
+/** What is asked of a device. */
+struct PlanProblem {
+  ConvProblem problem;
+  Activation activation;
+  PlanRequest request;
+};
+
+/** What computes convolutions: the CPU, or one GPU. Any thread may call it. */
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /** As callers name the device: `cpu`, `cuda:0` */
+  virtual std::string device() const = 0;
+  /** Every algorithm's answer, in order of preference. */
+  virtual std::vector<Candidate> candidates(const PlanProblem& asked) const = 0;
+  /**
+   * For an algorithm that accepted. Weights K x C/groups x R x S and, unless null, K biases, in CPU memory; blocks
+   * until they are no longer needed.
+   */
+  virtual Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                          const float* weight, const float* bias) = 0;
+};
+
+}  // namespace warpconv

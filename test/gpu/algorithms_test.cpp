@@ -1,0 +1,153 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "support/runs.h"
+
+using namespace warpconv;
+
+namespace {
+
+/** Of float32, by the numerics rules. */
+constexpr double kTolerance = 4e-6;
+
+/** Problems for each algorithm: many, or few under a sanitizer, by WARPCONV_GPU_FUZZ. */
+int fuzzRounds() {
+  const char* given = std::getenv("WARPCONV_GPU_FUZZ");
+  return given != nullptr ? std::atoi(given) : 2500;
+}
+
+void checkExact(const cuda::GpuAlgorithm& algorithm, const std::string& variant, const test::GpuCase& one,
+                const test::GpuReference& reference) {
+  const test::GuardedOutput output = test::run(algorithm, test::requestFor(one.problem, variant), one);
+  INFO(std::string(algorithm.name) << " '" << variant << "', " << describe(one.problem));
+  REQUIRE(output.guardsIntact());
+  REQUIRE(test::compareOnGpu(output.data(), reference, kTolerance).unequal == 0);
+}
+
+void checkWithin(const cuda::GpuAlgorithm& algorithm, const std::string& variant, const test::GpuCase& one,
+                 const test::GpuReference& reference) {
+  const test::GuardedOutput output = test::run(algorithm, test::requestFor(one.problem, variant), one);
+  INFO(std::string(algorithm.name) << " '" << variant << "', " << describe(one.problem));
+  REQUIRE(test::compareOnGpu(output.data(), reference, kTolerance).outside == 0);
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm and variant on fuzzed problems: integers exactly, reals within the rule, NaN and infinity") {
+  std::mt19937 random(test::fuzzSeed());
+  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+    int taken = 0;
+    int tried = 0;
+    for (const int rounds = fuzzRounds(); taken < rounds; ++tried) {
+      REQUIRE_MESSAGE(tried < 100 * rounds, std::string(algorithm.name) << " refuses nearly every problem");
+      const ConvProblem problem = test::randomProblem(random, 3e7);
+      const std::vector<std::string> variants = test::variantsFor(algorithm, problem);
+      if (variants.empty()) continue;
+      ++taken;
+      const test::Values values[] = {test::Values::integers, test::Values::reals, test::Values::nonFinite};
+      const test::Values which = values[random() % 3];
+      const test::GpuCase one = test::makeCase(problem, which, random() % 2 == 0, random() % 3 == 0, random);
+      const test::GpuReference reference = test::referenceOnGpu(one);
+      const auto check = which == test::Values::reals ? checkWithin : checkExact;
+      for (const std::string& variant : variants) check(algorithm, variant, one, reference);
+    }
+    MESSAGE(std::string(algorithm.name) << ": " << taken << " problems of " << tried);
+  }
+}
+
+TEST_CASE("every algorithm and variant on the named layers, exactly") {
+  std::mt19937 random(1);
+  for (const int64_t batch : {1, 4}) {
+    for (const auto& [name, problem] : test::namedProblems(batch)) {
+      INFO(name << ", batch " << batch);
+      const test::GpuCase one = test::makeCase(problem, test::Values::integers, true, false, random);
+      const test::GpuReference reference = test::referenceOnGpu(one);
+      for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+        for (const std::string& variant : test::variantsFor(algorithm, problem)) {
+          checkExact(algorithm, variant, one, reference);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("all-positive data: rounding adds up to no more than twice that of a sequential sum") {
+  std::mt19937 random(2);
+  for (const auto& [name, problem] : test::namedProblems(1)) {
+    if (problem.filterSize() < 64) continue;
+    const test::GpuCase one = test::makeCase(problem, test::Values::positive, false, false, random);
+    const test::GpuReference reference = test::referenceOnGpu(one);
+    for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+      for (const std::string& variant : test::variantsFor(algorithm, problem)) {
+        const test::GuardedOutput output = test::run(algorithm, test::requestFor(problem, variant), one);
+        const test::Comparison compared = test::compareOnGpu(output.data(), reference, kTolerance);
+        INFO(name << ", " << std::string(algorithm.name) << " '" << variant << "'");
+        CHECK(compared.error <= 2 * compared.sequentialError);
+      }
+    }
+  }
+}
+
+TEST_CASE("bitwise the same output every time") {
+  std::mt19937 random(test::fuzzSeed());
+  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+    for (int taken = 0; taken < 20;) {
+      const ConvProblem problem = test::randomProblem(random, 3e7);
+      const test::GpuCase one = test::makeCase(problem, test::Values::reals, true, false, random);
+      for (const std::string& variant : test::variantsFor(algorithm, problem)) {
+        ++taken;
+        const cuda::GpuRequest request = test::requestFor(problem, variant);
+        // The first output is the reference of the second, bit for bit.
+        const test::GuardedOutput first = test::run(algorithm, request, one);
+        const test::GuardedOutput second = test::run(algorithm, request, one);
+        const auto count = static_cast<size_t>(problem.outputSize());
+        std::vector<float> a(count), b(count);
+        test::check(cudaMemcpy(a.data(), first.data(), count * sizeof(float), cudaMemcpyDeviceToHost));
+        test::check(cudaMemcpy(b.data(), second.data(), count * sizeof(float), cudaMemcpyDeviceToHost));
+        INFO(std::string(algorithm.name) << " '" << variant << "', " << describe(problem));
+        REQUIRE(a == b);
+      }
+    }
+  }
+}
+
+TEST_CASE("every algorithm finishes outputs with bias, residual and activation") {
+  struct Case {
+    const char* name;
+    std::vector<double> parameters;
+    double (*expected)(double);
+  };
+  const Case cases[] = {
+      {"relu", {}, [](double x) { return x < 0 ? 0 : x; }},
+      {"leakyRelu", {0.125}, [](double x) { return x < 0 ? 0.125 * x : x; }},
+      {"clip", {-20.0, 30.0}, [](double x) { return std::min(std::max(x, -20.0), 30.0); }},
+      {"sigmoid", {}, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"silu", {}, [](double x) { return x / (1 + std::exp(-x)); }},
+      {"hardSwish", {}, [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }},
+  };
+  std::mt19937 random(test::fuzzSeed());
+  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+    for (int taken = 0; taken < 5;) {
+      const ConvProblem problem = test::randomProblem(random, 1e6);
+      for (const std::string& variant : test::variantsFor(algorithm, problem)) {
+        ++taken;
+        const test::GpuCase one = test::makeCase(problem, test::Values::integers, true, true, random);
+        const std::vector<double> sums = test::referenceOnGpu(one).output.toHost();
+        for (const Case& activation : cases) {
+          const Activation made = makeActivation(activation.name, activation.parameters).value();
+          const test::GuardedOutput output = test::run(algorithm, test::requestFor(problem, variant, made), one);
+          std::vector<float> values(sums.size());
+          test::check(cudaMemcpy(values.data(), output.data(), values.size() * sizeof(float), cudaMemcpyDeviceToHost));
+          INFO(std::string(algorithm.name) << " '" << variant << "' " << activation.name << ", " << describe(problem));
+          for (size_t i = 0; i < values.size(); ++i) {
+            const double expected = activation.expected(sums[i]);
+            REQUIRE(std::abs(double{values[i]} - expected) <= 1e-6 * std::abs(expected) + 1e-35);
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,142 @@
+/** What only a GPU can show. The device-neutral suites run on one by `npm run test:gpu`. */
+import { compareWithCudnn, Conv2d, conv2d, conv2dSync, devices, memory, Tensor } from '../../lib';
+import { PACKAGE_ROOT } from '../../lib/load';
+import { runChild } from '../support/child';
+import { describeGpu } from '../support/gpu';
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+
+const integers = (length: number) => Float32Array.from({ length }, (_, index) => ((index * 7) % 11) - 5);
+const inputDims = [2, 3, 17, 33];
+const input = new Tensor('float32', integers(2 * 3 * 17 * 33), inputDims);
+const weight = new Tensor('float32', integers(8 * 27), [8, 3, 3, 3]);
+const bias = new Tensor('float32', integers(8), [8]);
+const options = { padding: 1, bias, activation: 'relu' } as const;
+const expected = conv2dSync(input, weight, { ...options, device: 'cpu' });
+const residual = new Tensor('float32', integers(expected.size), expected.dims);
+
+describeGpu('a GPU', () => {
+  it('is listed with what it is', () => {
+    const gpu = devices().find(({ type }) => type === 'cuda');
+    expect(gpu).toMatchObject({ device: 'cuda:0', available: true, driver: expect.any(String) as string });
+  });
+
+  it('gives results where the input is', async () => {
+    const resident = await input.to('cuda');
+    const output = await conv2d(resident, weight, options);
+    expect([output.location, output.device]).toEqual(['gpu-buffer', 'cuda:0']);
+    expect(await output.getData()).toEqual(expected.data);
+    const fromCpu = await conv2d(input, weight, { ...options, device: 'cuda' });
+    expect([fromCpu.location, fromCpu.data]).toEqual(['cpu', expected.data]);
+    expect(conv2dSync(input, weight, { ...options, device: 'cuda' }).data).toEqual(expected.data);
+    expect(await conv2dSync(resident, weight, options).getData()).toEqual(expected.data);
+  });
+
+  it('takes weights and residual from anywhere', async () => {
+    const whole = { ...options, residual };
+    const sums = conv2dSync(input, weight, { ...whole, device: 'cpu' }).data;
+    const [there, filters, biases, addend] = await Promise.all(
+      [input, weight, bias, residual].map((tensor) => tensor.to('cuda')),
+    );
+    const output = await conv2d(there!, filters!, { ...whole, bias: biases!, residual: addend! });
+    expect(await output.getData()).toEqual(sums);
+    const plan = await Conv2d.create(filters!, { ...whole, bias: biases!, residual: addend!, inputDims });
+    expect(plan.device).toBe('cuda:0');
+    expect(await (await plan.run(there!)).getData()).toEqual(sums);
+    expect((await plan.run(input)).data).toEqual(sums);
+    expect((await plan.run(input, { residual: null })).data).toEqual(expected.data);
+    plan.dispose();
+  });
+
+  it('runs on resident tensors without allocating on the device', async () => {
+    const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
+    const resident = await input.to('cuda');
+    const output = await expected.to('cuda');
+    const before = memory().gpu['cuda:0'];
+    for (let call = 0; call < 100; call++) expect(await plan.run(resident, { output })).toBe(output);
+    expect(memory().gpu['cuda:0']).toBe(before);
+    expect(await output.getData()).toEqual(expected.data);
+    for (const tensor of [resident, output]) tensor.dispose();
+    plan.dispose();
+  });
+
+  it('settles runs that outlive their plan and tensors', async () => {
+    const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
+    const resident = await input.to('cuda');
+    const runs = Array.from({ length: 50 }, () => plan.run(resident));
+    resident.dispose();
+    plan.dispose();
+    for (const output of await Promise.all(runs)) expect(await output.getData()).toEqual(expected.data);
+    await expect(plan.run(input)).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+  });
+
+  it('refuses tensors of another device and buffers that are not its own', async () => {
+    const resident = await input.to('cuda');
+    await expect(conv2d(resident, weight, { device: 'cpu' })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+      message: `input is on 'cuda:0' and the call runs on 'cpu'; await input.to('cpu') first`,
+    });
+    const forged = {
+      type: 'float32',
+      dims: inputDims,
+      location: 'gpu-buffer',
+      device: 'cuda:0',
+      gpuBuffer: {},
+      data: [],
+    };
+    await expect(conv2d(forged, weight)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+    resident.dispose();
+    await expect(conv2d(resident, weight)).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+  });
+
+  it('survives a lack of memory', async () => {
+    const one = await new Tensor('float32', Float32Array.of(1), [1, 1, 1, 1]).to('cuda');
+    const filter = new Tensor('float32', Float32Array.of(2), [1, 1, 1, 1]);
+    await expect(conv2d(one, filter, { padding: 1e5 })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_OUT_OF_MEMORY',
+      cudaError: 'cudaErrorMemoryAllocation',
+    });
+    expect(await (await conv2d(one, filter)).getData()).toEqual(Float32Array.of(2));
+  });
+
+  it('keeps memory flat over ten thousand plans', async () => {
+    const resident = await input.to('cuda');
+    const cycle = async () => {
+      const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
+      (await plan.run(resident)).dispose();
+      plan.dispose();
+    };
+    for (let warm = 0; warm < 500; warm++) await cycle();
+    const before = { gpu: memory().gpu['cuda:0'], plans: memory().plans, rss: process.memoryUsage.rss() };
+    for (let round = 0; round < 10_000; round++) await cycle();
+    expect(memory()).toMatchObject({ gpu: { 'cuda:0': before.gpu }, plans: before.plans });
+    const growth = process.memoryUsage.rss() - before.rss;
+    process.stdout.write(`resident memory grew by ${(growth / 2 ** 20).toFixed(1)} MiB\n`);
+    expect(growth).toBeLessThan(64 * 2 ** 20);
+  });
+
+  it('serves four workers with a thousand runs in flight', async () => {
+    const ending = await runChild(['../../gpu/children/workers.cjs', '4', '0', '250']);
+    expect(ending).toMatchObject({ code: 0, signal: null, stderr: '' });
+    expect(ending.stdout).toBe('right 250, right 250, right 250, right 250\n0 bytes left\n');
+  });
+
+  it('outlives workers that are terminated in the middle of their runs', async () => {
+    const ending = await runChild(['../../gpu/children/workers.cjs', '4', '2', '250']);
+    expect(ending).toMatchObject({ code: 0, signal: null, stderr: '' });
+    expect(ending.stdout).toBe('1, 1, right 250, right 250\n0 bytes left\n');
+  });
+
+  it('compares itself with cuDNN', async () => {
+    const result = await compareWithCudnn(input, weight, { padding: 1 });
+    expect(result).toMatchObject({ device: 'cuda:0', withinTolerance: true });
+    expect(result.milliseconds).toBeGreaterThan(0);
+    expect(result.speedup).toBe(result.cudnnMilliseconds / result.milliseconds);
+    const cli = path.join(PACKAGE_ROOT, 'dist/cli.js');
+    const shapes = ['--input', '1x64x56x56', '--weight', '64x64x3x3', '--padding', '1'];
+    const table = execFileSync(process.execPath, [cli, 'compare', ...shapes], { encoding: 'utf8' });
+    process.stdout.write(table);
+    expect(table).toMatch(/warpconv +\w+ +\d+\.\d+/);
+    expect(table).toMatch(/cuDNN \d+\.\d+\.\d+ +\w+ +\d+\.\d+/);
+  });
+});

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cuda/algorithm.h"
+#include "support/gpu_reference.h"
+
+namespace warpconv::test {
+
+/** The device that the tests run on; fails the test where there is none. */
+cuda::Device& device();
+
+/** What a run made: the output between two guards that nothing may have touched. */
+class GuardedOutput {
+ public:
+  explicit GuardedOutput(int64_t count);
+  float* data() const { return memory_.data() + kGuard; }
+  /** Every element still as it was made, in both guards */
+  bool guardsIntact() const;
+
+ private:
+  static constexpr size_t kGuard = 64;
+  DeviceArray<float> memory_;
+};
+
+cuda::GpuRequest requestFor(const ConvProblem& problem, std::string variant, const Activation& activation = {});
+
+/** Prepares and runs once; fails the test when a status is not ok. */
+GuardedOutput run(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request, const GpuCase& one);
+
+enum class Values { integers, reals, positive, nonFinite };
+
+/** Tensors of those values. Integers are so small that every partial sum is exact. */
+GpuCase makeCase(const ConvProblem& problem, Values values, bool withBias, bool withResidual, std::mt19937& random);
+
+/** A random legal problem of at most `mostMultiplyAdds`, biased towards the edges of warps and tiles. */
+ConvProblem randomProblem(std::mt19937& random, double mostMultiplyAdds);
+
+struct NamedProblem {
+  std::string name;
+  ConvProblem problem;
+};
+
+/** The layers of bench/layers/gpu-bench.json, relative to the directory the tests are started in. */
+std::vector<NamedProblem> namedProblems(int64_t batch);
+
+/** The seed of WARPCONV_FUZZ_SEED, or a random one; printed, so that a failure can be had again. */
+unsigned fuzzSeed();
+
+/** The algorithm's variants that take the problem; the empty name stands for its own choice. */
+std::vector<std::string> variantsFor(const cuda::GpuAlgorithm& algorithm, const ConvProblem& problem);
+
+/** The algorithms under test: all, or the one that WARPCONV_GPU_ALGORITHM names. */
+std::vector<cuda::GpuAlgorithm> algorithmsUnderTest();
+
+}  // namespace warpconv::test

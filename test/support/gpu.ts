@@ -1,0 +1,14 @@
+import { devices, type GpuInfo } from '../../lib';
+
+/** The device that device-neutral tests run on: `npm run test:gpu` sets it to `cuda`. */
+export const TEST_DEVICE = (process.env.WARPCONV_TEST_DEVICE ?? 'cpu') as 'cpu' | 'cuda';
+
+/**
+ * The one way in which tests skip for want of a GPU, saying why. Where the tests are meant for a GPU nothing is skipped,
+ * so that a GPU that is not found fails them.
+ */
+export function describeGpu(name: string, body: () => void): void {
+  const gpu = devices().find((device): device is GpuInfo => device.type === 'cuda')!;
+  if (gpu.available || TEST_DEVICE === 'cuda') return describe(name, body);
+  describe.skip(`${name} (skipped: ${gpu.reason})`, body);
+}
