@@ -327,6 +327,18 @@ const OPTIONS: Row[] = [
     `options.algorithm 'im2win'`,
   ],
   [
+    'a variant without its algorithm',
+    { options: { variant: 'implicit' } },
+    INVALID,
+    `options.variant 'implicit' needs options.algorithm to name the algorithm it belongs to`,
+  ],
+  [
+    'a variant on the CPU',
+    { options: { algorithm: 'direct', variant: 'fast' } },
+    UNSUPPORTED,
+    `options.algorithm 'direct' refuses this problem: has no variants; options.variant is 'fast'`,
+  ],
+  [
     'switches of another algorithm',
     { options: { sconv: { vectorPacking: false } } },
     INVALID,
