@@ -69,9 +69,12 @@ class Contender {
  public:
   Contender(const ConvProblem& problem, const std::string& algorithm)
       : input_(randomFloats(problem.inputSize())), output_(static_cast<size_t>(problem.outputSize())) {
-    const Plan plan = valueOrThrow(makePlan(problem, {}, {.algorithm = algorithm}, valueOrThrow(usableCpu())));
+    const PlanRequest request{.algorithm = algorithm};
+    const CpuInfo cpu = valueOrThrow(usableCpu());
+    const std::vector<Candidate> candidates = listCandidates(problem, request, cpu);
+    const Candidate& chosen = candidates[valueOrThrow(choose(candidates, request, "cpu"))];
     const std::vector<float> weight = randomFloats(problem.weightSize());
-    prepared_ = plan.choice().algorithm->prepare(problem, {}, {weight.data(), nullptr}, plan.cpu, plan.switches);
+    prepared_ = cpuAlgorithm(chosen.algorithm).prepare(problem, {}, {weight.data(), nullptr}, cpu, {});
   }
 
   void run() {

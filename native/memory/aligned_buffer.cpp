@@ -9,7 +9,7 @@ namespace warpconv {
 namespace {
 
 /**
- * Packed weights are read from end to end in every call. On one Zen 5 core with a map of 7 x 7, 512 filters of
+ * Packed weights are read from end to end in every call. On one Zen 4 core with a map of 7 x 7, 512 filters of
  * 3 x 3 x 512 (9.4 MB) run 7 % faster in huge pages, and 4096 of 7 x 7 x 512 (411 MB) 14 %.
  */
 constexpr size_t kLeastHugeBytes = 2 * kHugePageBytes;

@@ -71,17 +71,4 @@ std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequ
   return candidates;
 }
 
-Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
-                      const CpuInfo& cpu) {
-  Plan plan{.problem = problem,
-            .activation = activation,
-            .cpu = cpu,
-            .switches = request.switches,
-            .candidates = listCandidates(problem, request, cpu)};
-  const Result<size_t> chosen = choose(plan.candidates, request, "cpu");
-  if (!chosen.isOk()) return chosen.status();
-  plan.chosen = chosen.value();
-  return plan;
-}
-
 }  // namespace warpconv

@@ -33,19 +33,6 @@ struct Candidate {
   bool accepts() const { return refusal.empty(); }
 };
 
-/** The decision for one problem: which algorithm, and what was said of every other. */
-struct Plan {
-  ConvProblem problem;
-  Activation activation;
-  /** The machine it was made for */
-  CpuInfo cpu;
-  sconv::Switches switches = {};
-  std::vector<Candidate> candidates;
-  size_t chosen = 0;
-
-  const Candidate& choice() const { return candidates[chosen]; }
-};
-
 /**
  * Which of a device's candidates: the accepting one with the lowest predicted time, the earlier one on a tie, or the
  * pinned one. Fails with `unsupported` when the pinned algorithm refuses or is not among them but exists for other
@@ -60,9 +47,5 @@ Candidate answer(const char* algorithm, std::optional<std::string> refusal, cons
 
 /** Every CPU algorithm's answer, in the order of the list. */
 std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequest& request, const CpuInfo& cpu);
-
-/** A plan for the CPU: lists and chooses, with the failures of `choose`. A pure function of its arguments. */
-Result<Plan> makePlan(const ConvProblem& problem, const Activation& activation, const PlanRequest& request,
-                      const CpuInfo& cpu);
 
 }  // namespace warpconv

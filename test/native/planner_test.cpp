@@ -30,14 +30,29 @@ CpuInfo cpu() {
   return info;
 }
 
-Result<Plan> plan(const std::string& algorithm, std::optional<int64_t> workspaceLimit = std::nullopt) {
-  return makePlan(problem(), Activation{}, {.algorithm = algorithm, .workspaceLimit = workspaceLimit}, cpu());
+/** What the CPU answers, and which of it is chosen. */
+struct Decision {
+  std::vector<Candidate> candidates;
+  size_t chosen;
+
+  const Candidate& choice() const { return candidates[chosen]; }
+};
+
+Result<Decision> decide(const ConvProblem& asked, const PlanRequest& request) {
+  std::vector<Candidate> candidates = listCandidates(asked, request, cpu());
+  const Result<size_t> chosen = choose(candidates, request, "cpu");
+  if (!chosen.isOk()) return chosen.status();
+  return Decision{std::move(candidates), chosen.value()};
+}
+
+Result<Decision> plan(const std::string& algorithm, std::optional<int64_t> workspaceLimit = std::nullopt) {
+  return decide(problem(), {.algorithm = algorithm, .workspaceLimit = workspaceLimit});
 }
 
 }  // namespace
 
 TEST_CASE("auto takes the accepting candidate with the lowest predicted time") {
-  const Result<Plan> made = plan("auto");
+  const Result<Decision> made = plan("auto");
   REQUIRE(made.isOk());
   for (const Candidate& candidate : made.value().candidates) {
     if (!candidate.accepts()) continue;
@@ -51,47 +66,44 @@ TEST_CASE("auto leaves im2col to those who ask for it") {
   for (int i = 0; i < 500; ++i) {
     const ConvProblem any = makeConvProblem(test::randomRequest(random, 1e9)).value();
     INFO(describe(any));
-    CHECK(makePlan(any, {}, {}, cpu()).value().choice().algorithm != "im2col");
+    CHECK(decide(any, {}).value().choice().algorithm != "im2col");
   }
 }
 
 TEST_CASE("a pinned algorithm is taken") {
   for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
     if (algorithm.refusal(problem(), {})) continue;
-    const Result<Plan> made = plan(algorithm.name);
+    const Result<Decision> made = plan(algorithm.name);
     REQUIRE(made.isOk());
     CHECK(made.value().choice().algorithm == algorithm.name);
   }
 }
 
 TEST_CASE("a workspace limit refuses with a sentence, and auto takes the next") {
-  const Result<Plan> made = plan("auto", 0);
+  const Result<Decision> made = plan("auto", 0);
   REQUIRE(made.isOk());
   CHECK(made.value().choice().estimate.workspaceBytes == 0);
   for (const Candidate& candidate : made.value().candidates) {
     if (candidate.algorithm != "sconv") continue;
     CHECK(candidate.refusal.find("options.workspaceLimit is 0") != std::string::npos);
   }
-  const Result<Plan> pinned = plan("sconv", 0);
+  const Result<Decision> pinned = plan("sconv", 0);
   REQUIRE_FALSE(pinned.isOk());
   CHECK(pinned.status().code() == StatusCode::unsupported);
 }
 
 TEST_CASE("switches of sconv need sconv, and a presentation that the problem can have") {
   const auto planWith = [](const std::string& algorithm, const sconv::Switches& switches) {
-    return makePlan(problem(), Activation{}, {.algorithm = algorithm, .switches = switches}, cpu());
+    return decide(problem(), {.algorithm = algorithm, .switches = switches});
   };
   for (const char* other : {"auto", "direct", "im2col"}) {
-    const Result<Plan> made = planWith(other, {.vectorPacking = false});
+    const Result<Decision> made = planWith(other, {.vectorPacking = false});
     REQUIRE_FALSE(made.isOk());
     CHECK(made.status().code() == StatusCode::invalidArgument);
     CHECK(made.status().message().find("options.sconv is for") != std::string::npos);
     CHECK(planWith(other, {}).isOk());
   }
-  ConvProblem wide = problem();
-  wide.stride.w = 3;
-  const Result<Plan> refused = makePlan(
-      wide, Activation{}, {.algorithm = "sconv", .switches = {.presentation = sconv::Presentation::asTheyLie}}, cpu());
+  const Result<Decision> refused = planWith("sconv", {.presentation = sconv::Presentation::asTheyLie});
   REQUIRE_FALSE(refused.isOk());
   CHECK(refused.status().code() == StatusCode::unsupported);
   CHECK(refused.status().message().find("stride along a row is at most 2") != std::string::npos);
@@ -99,7 +111,7 @@ TEST_CASE("switches of sconv need sconv, and a presentation that the problem can
 }
 
 TEST_CASE("a pinned algorithm that refuses is unsupported, with its sentence") {
-  const Result<Plan> made = plan("depthwise");
+  const Result<Decision> made = plan("depthwise");
   REQUIRE_FALSE(made.isOk());
   CHECK(made.status().code() == StatusCode::unsupported);
   CHECK(made.status().message().find("64") != std::string::npos);
