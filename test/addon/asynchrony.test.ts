@@ -26,8 +26,23 @@ const smallDims = [1, 8, 12, 13];
 const small = tensor(smallDims);
 const smallWeight = tensor([16, 8, 3, 3]);
 
+// Each test's plans are disposed after it: one left to the collector could vanish in the middle of a later
+// test that reads how much memory plans hold.
+const open: Conv2d[] = [];
+afterEach(() => open.splice(0).forEach((plan) => plan.dispose()));
+
+async function keep(creation: Promise<Conv2d>): Promise<Conv2d> {
+  const plan = await creation;
+  open.push(plan);
+  return plan;
+}
+
 function createPlan(): Promise<Conv2d> {
-  return Conv2d.create(weight, { ...slow, inputDims });
+  return keep(Conv2d.create(weight, { ...slow, inputDims }));
+}
+
+function smallPlan(): Promise<Conv2d> {
+  return keep(Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' }));
 }
 
 describe('the event loop', () => {
@@ -71,10 +86,6 @@ describe('the event loop', () => {
     }
     await all;
     return most;
-  }
-
-  async function smallPlan(): Promise<Conv2d> {
-    return Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
   }
 
   test('gets to its timers while small calls follow each other without end', async () => {
@@ -128,7 +139,7 @@ describe('a small call', () => {
   afterEach(() => setThreads(before));
 
   test('that nothing is before has run when the call returns', async () => {
-    const plan = await Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+    const plan = await smallPlan();
     const output = await plan.run(small);
     const expected = output.data.slice();
     output.data.fill(NaN);
@@ -141,7 +152,7 @@ describe('a small call', () => {
 
   test('does not overtake a longer one', async () => {
     setThreads(1);
-    const plan = await Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+    const plan = await smallPlan();
     const settled: string[] = [];
     await nextTurn();
     await Promise.all([
@@ -151,7 +162,6 @@ describe('a small call', () => {
       conv2d(small, smallWeight, { device: 'cpu' }).then(() => settled.push('third')),
     ]);
     expect(settled).toEqual(['first', 'long', 'second', 'third']);
-    plan.dispose();
   });
 });
 
@@ -213,7 +223,7 @@ describe('an AbortSignal', () => {
 
   test('takes queued calls out, and the next call works', async () => {
     const { cores } = devices()[0] as { cores: number };
-    const plan = await Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+    const plan = await smallPlan();
     const blockers = Array.from({ length: cores }, () => conv2d(input, weight, slow));
     const controller = new AbortController();
     const { signal } = controller;
@@ -313,7 +323,7 @@ describe('the data of a call', () => {
     const own = new Tensor<'float32'>(smallWeight.data.slice(), smallWeight.dims);
     const bias = tensor([16]);
     const ownBias = new Tensor<'float32'>(bias.data.slice(), [16]);
-    const plan = await Conv2d.create(own, { inputDims: smallDims, bias: ownBias, device: 'cpu' });
+    const plan = await keep(Conv2d.create(own, { inputDims: smallDims, bias: ownBias, device: 'cpu' }));
     own.data.fill(NaN);
     ownBias.data.fill(NaN);
     const output = await plan.run(small);
@@ -333,7 +343,7 @@ describe('the data of a call', () => {
   });
 
   test('goes into the output that the caller gives, and that one is returned', async () => {
-    const plan = await Conv2d.create(smallWeight, { inputDims: smallDims, device: 'cpu' });
+    const plan = await smallPlan();
     const data = new Float32Array(plan.outputDims.reduce((product, extent) => product * extent)).fill(NaN);
     const output = new Tensor(data, plan.outputDims);
     expect(await plan.run(small, { output })).toBe(output);
