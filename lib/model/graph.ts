@@ -1,0 +1,50 @@
+/**
+ * A network as its file says it: nodes that read and write named values. What is done with it, from inferring shapes to
+ * running it, knows this form alone and not the file's.
+ */
+import type { DataType, DataTypeMap } from '../tensor';
+
+/** An extent known at last when a run brings its inputs has a name, or none (`null`). */
+export type Extent = number | string | null;
+
+/** What the file says of a graph's input or output. */
+export interface ValueInfo {
+  readonly name: string;
+  readonly type: DataType;
+  /** `undefined` where not even the rank is known */
+  readonly shape: readonly Extent[] | undefined;
+}
+
+/** A tensor that is part of the model. Its data may be a view of the model's bytes: do not write to it. */
+export interface ConstantTensor<T extends DataType = DataType> {
+  readonly type: T;
+  readonly dims: readonly number[];
+  readonly data: DataTypeMap[T];
+}
+
+/** An attribute's value. Integers beyond 2^53 are brought to the nearest number within: they mean "to the end". */
+export type Attribute = number | string | ConstantTensor | readonly number[] | readonly string[];
+
+/** One operation. An absent optional input or output has the empty name. */
+export interface GraphNode {
+  /** As the file has it, or made from its place: unique, for messages */
+  readonly name: string;
+  /** For example `Conv` */
+  readonly operator: string;
+  /** Empty for ONNX's own operators */
+  readonly domain: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes: ReadonlyMap<string, Attribute>;
+}
+
+export interface Graph {
+  /** The version of ONNX's own operators */
+  readonly opset: number;
+  /** Those that a run has to bring: initializers are not among them. */
+  readonly inputs: readonly ValueInfo[];
+  readonly outputs: readonly ValueInfo[];
+  /** In an order in which every value is written, once, before it is read. */
+  readonly nodes: readonly GraphNode[];
+  readonly constants: ReadonlyMap<string, ConstantTensor>;
+}
