@@ -1,0 +1,36 @@
+#pragma once
+
+#include "cpu/convolution.h"
+#include "program/steps.h"
+#include "status.h"
+
+/**
+ * The steps of a network on the CPU, but for convolutions, each with its tensors. They check nothing: a program's steps
+ * were checked when it was made. Each splits its work over the threads of `context`, with the same result for any
+ * number of them, and looks at its cancellation now and then.
+ */
+namespace warpconv::operators {
+
+using namespace program;
+
+void matmul(const MatmulStep& step, const float* left, const float* right, const float* bias, float* output,
+            const RunContext& context);
+void elementwise(const ElementwiseStep& step, std::span<const float* const> operands, float* output,
+                 const RunContext& context);
+void pool(const PoolStep& step, const float* input, float* output, const RunContext& context);
+/** `output` holds int64 for argMaximum and argMinimum, and float32 otherwise. */
+void reduce(const ReduceStep& step, const float* input, void* output, const RunContext& context);
+void softmax(const SoftmaxStep& step, const float* input, float* output, const RunContext& context);
+/** `scale` and `shift` may be null. */
+void normalize(const NormalizeStep& step, const float* scale, const float* shift, const float* input, float* output,
+               const RunContext& context);
+void localResponse(const LocalResponseStep& step, const float* input, float* output, const RunContext& context);
+void copy(const CopyStep& step, const void* input, void* output, const RunContext& context);
+void fill(const FillStep& step, float* output);
+/** Fails with invalidArgument for an index that is out of range; the output is then unfinished. */
+Status gather(const GatherStep& step, const int64_t* indices, const void* input, void* output,
+              const RunContext& context);
+void interpolate(const InterpolateStep& step, const float* input, float* output, const RunContext& context);
+void cast(const CastStep& step, const void* input, void* output, const RunContext& context);
+
+}  // namespace warpconv::operators
