@@ -152,7 +152,10 @@ struct ElementwiseStep {
   }
 };
 
-/** Windows of `planes` (N * C) maps. Padded elements count for nothing, but for the divisor of `countPadding`. */
+/**
+ * Windows of `planes` (N * C) maps. Padded elements count for nothing, but for the divisor of `countPadding`. A window
+ * of padding alone has the maximum -infinity and the average 0.
+ */
 struct PoolStep {
   static constexpr const char* kKind = "pool";
   enum class Mode { maximum, average };
@@ -177,7 +180,10 @@ struct PoolStep {
   }
 };
 
-/** output[outer, inner] over input[outer, reduced, inner]. argMaximum and argMinimum write int64. */
+/**
+ * output[outer, inner] over input[outer, reduced, inner]. argMaximum and argMinimum write int64, and take NaN for more
+ * extreme than any number.
+ */
 struct ReduceStep {
   static constexpr const char* kKind = "reduce";
   enum class Mode { sum, mean, maximum, minimum, product, sumOfSquares, argMaximum, argMinimum };
@@ -316,7 +322,10 @@ struct InterpolateStep {
   }
 };
 
-/** Between types of elements. Floats to integers are cut towards zero; to bool, what is not zero is true. */
+/**
+ * Between types of elements. Floats to integers are cut towards zero, to the nearest bound where they do not fit, and
+ * NaN becomes 0; integers to narrower ones keep their low bits; to bool, what is not zero is true.
+ */
 struct CastStep {
   static constexpr const char* kKind = "cast";
   enum class Type { float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, boolean };

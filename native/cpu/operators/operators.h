@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "cpu/convolution.h"
 #include "program/steps.h"
 #include "status.h"
@@ -15,6 +17,7 @@ using namespace program;
 
 void matmul(const MatmulStep& step, const float* left, const float* right, const float* bias, float* output,
             const RunContext& context);
+/** The output may be an operand that has its layout; otherwise no step's output may overlap what it reads. */
 void elementwise(const ElementwiseStep& step, std::span<const float* const> operands, float* output,
                  const RunContext& context);
 void pool(const PoolStep& step, const float* input, float* output, const RunContext& context);

@@ -1,0 +1,899 @@
+#include "cpu/operators/operators.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/operators_reference.h"
+#include "support/reference.h"
+
+// Steps are given what a test is about; of their buffers the functions know nothing.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+using namespace warpconv;
+using namespace warpconv::program;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+/** systems.md's fp32 rule, against the sum of magnitudes. */
+constexpr double kFloatRule = 4e-6;
+
+size_t size(int64_t count) { return static_cast<size_t>(count); }
+
+const float* orNull(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
+
+/** Seeded anew each time, by what WARPCONV_FUZZ_SEED says where it is set. */
+class Random {
+ public:
+  Random() : seed_(chooseSeed()), engine_(seed_) { MESSAGE("WARPCONV_FUZZ_SEED=" << seed_); }
+
+  int64_t from(int64_t least, int64_t most) { return least + static_cast<int64_t>(engine_() % size(most - least + 1)); }
+  int64_t pick(std::initializer_list<int64_t> choices) { return choices.begin()[engine_() % choices.size()]; }
+  bool maybe() { return engine_() % 2 == 0; }
+  std::vector<float> integers(int64_t count) {
+    std::vector<float> values(size(count));
+    test::fillWithIntegers(values, engine_);
+    return values;
+  }
+  std::vector<float> reals(int64_t count) {
+    std::vector<float> values(size(count));
+    test::fillWithReals(values, engine_);
+    return values;
+  }
+
+ private:
+  static unsigned chooseSeed() {
+    const char* given = std::getenv("WARPCONV_FUZZ_SEED");
+    return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
+  }
+
+  const unsigned seed_;
+  std::mt19937 engine_;
+};
+
+int64_t product(const std::vector<int64_t>& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  return count;
+}
+
+/** Row-major strides, with 0 for axes that `isBroadcast` names. */
+template <typename IsBroadcast>
+std::vector<int64_t> stridesOf(const std::vector<int64_t>& extents, IsBroadcast isBroadcast) {
+  std::vector<int64_t> strides(extents.size());
+  int64_t stride = 1;
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    const bool broadcast = isBroadcast(axis);
+    strides[axis] = broadcast ? 0 : stride;
+    if (!broadcast) stride *= extents[axis];
+  }
+  return strides;
+}
+
+/** NaN where NaN is expected, the same infinity where one is, and otherwise no farther away than `allowed`. */
+bool isWithin(double actual, double expected, double allowed) {
+  if (std::isnan(expected)) return std::isnan(actual);
+  if (std::isinf(expected)) return actual == expected;
+  return std::abs(actual - expected) <= allowed;
+}
+
+/** Beside a multiple of the bound, results that are not to be exact may be off by the smallest floats. */
+void requireWithin(const std::vector<float>& actual, const test::Expected& expected, double factor) {
+  REQUIRE(actual.size() == expected.output.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    INFO("element " << i << " is " << actual[i] << ", not " << expected.output[i]);
+    REQUIRE(isWithin(double{actual[i]}, expected.output[i], factor * expected.bound[i] + (factor > 0 ? 1e-44 : 0)));
+  }
+}
+
+/**
+ * Runs `work(output, context)` on one thread and on several, with guards around the output, and returns the output: it
+ * must be the same to the bit, and nothing else may be written.
+ */
+template <typename T = float, typename Work>
+std::vector<T> run(int64_t count, const Work& work) {
+  constexpr size_t kGuard = 64;
+  static Executor executor(3);
+  std::vector<T> first;
+  for (Executor* threads : {static_cast<Executor*>(nullptr), &executor}) {
+    std::vector<T> guarded(size(count) + 2 * kGuard);
+    std::memset(static_cast<void*>(guarded.data()), 0xA5, guarded.size() * sizeof(T));
+    const std::vector<T> untouched(guarded.begin(), guarded.begin() + kGuard);
+    work(guarded.data() + kGuard, RunContext{.executor = threads});
+    REQUIRE(std::memcmp(guarded.data(), untouched.data(), kGuard * sizeof(T)) == 0);
+    REQUIRE(std::memcmp(guarded.data() + kGuard + count, untouched.data(), kGuard * sizeof(T)) == 0);
+    const std::vector<T> output(guarded.begin() + kGuard, guarded.end() - kGuard);
+    if (threads == nullptr) {
+      first = output;
+    } else {
+      REQUIRE((first.empty() || std::memcmp(output.data(), first.data(), first.size() * sizeof(T)) == 0));
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------- matmul
+
+namespace {
+
+struct MatmulCase {
+  MatmulStep step;
+  std::vector<float> left, right, bias;
+};
+
+MatmulCase makeMatmul(Random& random, std::vector<int64_t> batch, int64_t m, int64_t n, int64_t k) {
+  MatmulCase made;
+  MatmulStep& x = made.step;
+  x.batch = std::move(batch), x.m = m, x.n = n, x.k = k;
+  const auto strides = [&](int64_t rows, int64_t columns, bool mayBroadcastMatrix) {
+    std::vector<int64_t> extents = x.batch;
+    extents.insert(extents.end(), {rows, columns});
+    std::vector<int64_t> result = stridesOf(
+        extents, [&](size_t axis) { return (axis < x.batch.size() || mayBroadcastMatrix) && random.from(0, 2) == 0; });
+    const bool turned = !mayBroadcastMatrix && random.maybe();
+    if (turned) result[x.batch.size()] = 1, result[x.batch.size() + 1] = rows;
+    return result;
+  };
+  x.leftStrides = strides(m, k, false);
+  x.rightStrides = strides(k, n, false);
+  x.biasStrides = strides(m, n, true);
+  return made;
+}
+
+void fillMatmul(MatmulCase& made, bool withBias, const std::function<std::vector<float>(int64_t)>& values) {
+  const int64_t batches = product(made.step.batch);
+  made.left = values(batches * made.step.m * made.step.k);
+  made.right = values(batches * made.step.k * made.step.n);
+  if (withBias) made.bias = values(batches * made.step.m * made.step.n);
+}
+
+std::vector<float> runMatmul(const MatmulCase& made) {
+  const MatmulStep& x = made.step;
+  return run(product(x.batch) * x.m * x.n, [&](float* output, const RunContext& context) {
+    operators::matmul(x, made.left.data(), made.right.data(), orNull(made.bias), output, context);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("matmul: integers exactly, reals within the fp32 rule, in any layout") {
+  Random random;
+  for (int round = 0; round < 400; ++round) {
+    std::vector<int64_t> batch;
+    for (int64_t axes = random.pick({0, 0, 1, 2}); axes > 0; --axes) batch.push_back(random.from(1, 3));
+    const int64_t m = random.pick({1, 1, 2, 3, 4, 5, 8, 9, 13, 14, 15, 29, 33});
+    const int64_t n = random.pick({1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 65});
+    const int64_t k = random.pick({1, 2, 3, 8, 15, 16, 17, 33, 64, 100, 255});
+    MatmulCase made = makeMatmul(random, batch, m, n, k);
+    INFO("round " << round << ": " << batch.size() << " batch axes, " << m << " x " << k << " x " << n);
+    const bool withBias = random.maybe();
+    made.step.alpha = random.maybe() ? 1 : 2;
+    made.step.beta = random.maybe() ? 1 : -3;
+    fillMatmul(made, withBias, [&](int64_t count) { return random.integers(count); });
+    requireWithin(runMatmul(made), test::matmulInDouble(made.step, made.left, made.right, made.bias), 0);
+    fillMatmul(made, withBias, [&](int64_t count) { return random.reals(count); });
+    made.step.alpha = 0.3;
+    requireWithin(runMatmul(made), test::matmulInDouble(made.step, made.left, made.right, made.bias), kFloatRule);
+  }
+}
+
+TEST_CASE("matmul large enough to be split: all-positive data no worse than twice a plain float sum") {
+  Random random;
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{1, 1000, 2048}, {3, 517, 1031}, {8, 300, 700}, {130, 131, 257}}) {
+    for (int layout = 0; layout < 4; ++layout) {
+      MatmulCase made = makeMatmul(random, {}, m, n, k);
+      fillMatmul(made, true, [&](int64_t count) {
+        std::vector<float> values = random.reals(count);
+        for (float& value : values) value = std::abs(value);
+        return values;
+      });
+      const test::Expected expected = test::matmulInDouble(made.step, made.left, made.right, made.bias);
+      const std::vector<float> actual = runMatmul(made);
+      double worst = 0, worstPlain = 0;
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          float plain = 0;
+          for (int64_t l = 0; l < k; ++l) {
+            plain += made.left[size(i * made.step.leftStrides[0] + l * made.step.leftStrides[1])] *
+                     made.right[size(l * made.step.rightStrides[0] + j * made.step.rightStrides[1])];
+          }
+          plain += made.bias[size(i * made.step.biasStrides[0] + j * made.step.biasStrides[1])];
+          const size_t at = size(i * n + j);
+          worst = std::max(worst, std::abs(double{actual[at]} - expected.output[at]));
+          worstPlain = std::max(worstPlain, std::abs(double{plain} - expected.output[at]));
+        }
+      }
+      CHECK(worst <= 2 * worstPlain);
+    }
+  }
+}
+
+TEST_CASE("matmul: NaN and infinity reach exactly their rows and columns") {
+  Random random;
+  for (const float special : {kNaN, kInfinity, -kInfinity}) {
+    for (const int64_t m : {1, 5, 40}) {
+      for (int layout = 0; layout < 4; ++layout) {
+        MatmulCase made = makeMatmul(random, {}, m, 37, 41);
+        fillMatmul(made, true, [&](int64_t count) { return random.integers(count); });
+        made.left[made.left.size() / 2] = special;
+        made.right[made.right.size() / 3] = special;
+        requireWithin(runMatmul(made), test::matmulInDouble(made.step, made.left, made.right, made.bias), 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("matmul: every activation") {
+  Random random;
+  const std::vector<double> bounds{-2, 3}, slope{0.125};
+  const Activation activations[] = {makeActivation("relu", {}).value(),     makeActivation("relu6", {}).value(),
+                                    makeActivation("clip", bounds).value(), makeActivation("leakyRelu", slope).value(),
+                                    makeActivation("sigmoid", {}).value(),  makeActivation("silu", {}).value(),
+                                    makeActivation("hardSwish", {}).value()};
+  for (const Activation& activation : activations) {
+    for (const int64_t m : {1, 20}) {
+      MatmulCase made = makeMatmul(random, {2}, m, 35, 7);
+      made.step.activation = activation;
+      fillMatmul(made, true, [&](int64_t count) { return random.reals(count); });
+      requireWithin(runMatmul(made), test::matmulInDouble(made.step, made.left, made.right, made.bias), kFloatRule);
+    }
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------- elementwise
+
+namespace {
+
+using Operation = ElementwiseStep::Operation;
+
+struct Function {
+  Operation operation;
+  double p, q;
+  /** In units in the last place of the exact result, and beside them in absolute terms */
+  double ulps;
+  double absolute;
+  double low, high;
+};
+
+/** A rounding among the denormal floats, times the hundred that follows. */
+constexpr double kDenormals = 1.5e-43;
+
+// The range is where errors are measured; beyond it functions overflow, or nothing changes any more.
+const Function kFunctions[] = {
+    {Operation::affine, 1.5, -0.25, 1, 1e-7, -100, 100},
+    {Operation::negate, 0, 0, 0, 0, -100, 100},
+    {Operation::absolute, 0, 0, 0, 0, -100, 100},
+    {Operation::relu, 0, 0, 0, 0, -100, 100},
+    {Operation::leakyRelu, 0.01, 0, 1, 0, -100, 100},
+    {Operation::clip, -3, 4, 0, 0, -10, 10},
+    {Operation::sigmoid, 0, 0, 3, 0, -110, 110},
+    {Operation::hardSigmoid, 0.2, 0.5, 1, 1e-7, -10, 10},
+    {Operation::hardSwish, 0, 0, 2, 5e-7, -10, 10},
+    {Operation::silu, 0, 0, 3, kDenormals, -110, 110},
+    {Operation::mish, 0, 0, 4, kDenormals, -110, 110},
+    {Operation::elu, 1.5, 0, 3, 0, -110, 110},
+    {Operation::selu, 1.67326319217681884765625, 1.05070102214813232421875, 4, 0, -110, 110},
+    {Operation::celu, 0.75, 0, 4, 0, -80, 110},
+    {Operation::gelu, 0, 0, 3, 0, 0, 20},
+    {Operation::geluTanh, 0, 0, 4, 0, 0, 20},
+    {Operation::tanh, 0, 0, 2, 0, -20, 20},
+    {Operation::softplus, 0, 0, 3, 0, -110, 110},
+    {Operation::softsign, 0, 0, 2, 0, -100, 100},
+    {Operation::exp, 0, 0, 1.5, 0, -104, 89},
+    {Operation::log, 0, 0, 1.5, 0, 0, 100},
+    {Operation::sqrt, 0, 0, 0.5, 0, 0, 100},
+    {Operation::reciprocal, 0, 0, 0.5, 0, -100, 100},
+    {Operation::floor, 0, 0, 0, 0, -100, 100},
+    {Operation::ceil, 0, 0, 0, 0, -100, 100},
+    {Operation::round, 0, 0, 0, 0, -100, 100},
+    {Operation::erf, 0, 0, 2, 0, -6, 6},
+    {Operation::sign, 0, 0, 0, 0, -1, 1},
+    {Operation::sin, 0, 0, 1, 0, -1000, 1000},
+    {Operation::cos, 0, 0, 1, 0, -1000, 1000},
+};
+
+const Function kBinaryFunctions[] = {
+    {Operation::add, 0, 0, 0.5, 0, -10, 10},      {Operation::subtract, 0, 0, 0.5, 0, -10, 10},
+    {Operation::multiply, 0, 0, 0.5, 0, -10, 10}, {Operation::divide, 0, 0, 0.5, 0, -10, 10},
+    {Operation::minimum, 0, 0, 0, 0, -10, 10},    {Operation::maximum, 0, 0, 0, 0, -10, 10},
+    {Operation::power, 0, 0, 2, 0, 0, 10},        {Operation::prelu, 0, 0, 0.5, 0, -10, 10},
+};
+
+/** The distance of floats around x, which is that of the smallest ones around zero. */
+double ulpOf(double x) {
+  constexpr double kSmallest = 1.401298464324817e-45;
+  return x == 0 || !std::isfinite(x) ? kSmallest : std::max(kSmallest, std::ldexp(1.0, std::ilogb(x) - 23));
+}
+
+double rounded(double x) { return double{static_cast<float>(x)}; }
+
+bool isRight(const Function& function, float actual, double expected) {
+  // What rounds to infinity is infinity.
+  if (std::isinf(rounded(expected))) return double{actual} == rounded(expected) || std::abs(actual) > 3.4028e38f;
+  // Half a unit more for the rounding of the exact result, from which ulps are counted.
+  return isWithin(double{actual}, expected, (function.ulps + 0.01) * ulpOf(expected) + function.absolute);
+}
+
+ElementwiseStep oneInstruction(const Function& function, int64_t count, size_t operands) {
+  ElementwiseStep step;
+  step.extents = {count};
+  step.operands.resize(operands);
+  step.strides.assign(operands, {1});
+  step.code = {{function.operation, 0, operands == 2 ? 1 : 0, function.p, function.q}};
+  return step;
+}
+
+std::vector<float> runElementwise(const ElementwiseStep& step, const std::vector<std::vector<float>>& operands) {
+  std::vector<const float*> pointers;
+  for (const auto& operand : operands) pointers.push_back(operand.data());
+  return run(product(step.extents), [&](float* output, const RunContext& context) {
+    operators::elementwise(step, pointers, output, context);
+  });
+}
+
+const std::vector<float> kSpecials{
+    0.0f,   -0.0f, 1e-45f, -1e-45f,       1e-39f,         -1e-39f,   1.1754944e-38f, 1e-20f,  -1e-20f,    1e-7f,
+    -1e-7f, 0.5f,  -0.5f,  1.0f,          -1.0f,          1.5f,      -1.5f,          2.5f,    -2.5f,      6.0f,
+    -3.0f,  88.7f, 88.8f,  -87.4f,        -103.5f,        -104.5f,   200.0f,         -200.0f, 8388607.5f, -8388609.0f,
+    3e9f,   1e30f, -1e30f, 3.4028235e38f, -3.4028235e38f, kInfinity, -kInfinity,     kNaN};
+
+}  // namespace
+
+TEST_CASE("every function of one operand within its stated error, against double precision") {
+  Random random;
+  constexpr int64_t kCount = 40'000;
+  for (const Function& function : kFunctions) {
+    INFO("operation " << static_cast<int>(function.operation));
+    std::vector<float> values = random.reals(kCount);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(function.low + (double{values[i]} + 1) / 2 * (function.high - function.low));
+      // A tenth of them close to zero, at every magnitude.
+      if (i % 10 == 0) values[i] = std::ldexp(values[i], -static_cast<int>(i / 10 % 130));
+    }
+    const std::vector<float> actual = runElementwise(oneInstruction(function, kCount, 1), {values});
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double expected = test::applyInDouble({function.operation, 0, 0, rounded(function.p), rounded(function.q)},
+                                                  double{values[i]}, 0);
+      INFO("of " << values[i] << " is " << actual[i] << ", not " << expected);
+      REQUIRE(isRight(function, actual[i], expected));
+    }
+  }
+}
+
+TEST_CASE("gelu of negative numbers as exact as its formula in float") {
+  Random random;
+  std::vector<float> values = random.reals(40'000);
+  for (float& value : values) value = (value - 1.0f) * 10.0f;
+  for (const Operation operation : {Operation::gelu, Operation::geluTanh}) {
+    const std::vector<float> actual =
+        runElementwise(oneInstruction({operation, 0, 0, 0, 0, 0, 0}, 40'000, 1), {values});
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double x = double{values[i]};
+      INFO("of " << x << " is " << actual[i]);
+      REQUIRE(isWithin(double{actual[i]}, test::applyInDouble({operation, 0, 0, 0, 0}, x, 0), 1.5e-7 * std::abs(x)));
+    }
+  }
+}
+
+TEST_CASE("every function of special values: zeros, denormals, limits, infinities and NaN") {
+  const auto count = static_cast<int64_t>(kSpecials.size());
+  for (const Function& function : kFunctions) {
+    const std::vector<float> actual = runElementwise(oneInstruction(function, count, 1), {kSpecials});
+    for (size_t i = 0; i < kSpecials.size(); ++i) {
+      const double expected = test::applyInDouble({function.operation, 0, 0, rounded(function.p), rounded(function.q)},
+                                                  double{kSpecials[i]}, 0);
+      INFO("operation " << static_cast<int>(function.operation) << " of " << kSpecials[i] << " is " << actual[i]
+                        << ", not " << expected);
+      Function wider = function;
+      // Where the exact result of gelu is tiny, the formula's is zero.
+      if (function.operation == Operation::gelu || function.operation == Operation::geluTanh) wider.absolute = 1e-7;
+      CHECK(isRight(wider, actual[i], expected));
+    }
+  }
+}
+
+TEST_CASE("every function of two operands, on ordinary values and on every pair of special ones") {
+  Random random;
+  for (const Function& function : kBinaryFunctions) {
+    std::vector<float> a = random.reals(5000), b = random.reals(5000);
+    for (float& value : a)
+      value = static_cast<float>(function.low + (double{value} + 1) / 2 * (function.high - function.low));
+    for (float& value : b) value *= 10.0f;
+    for (const float x : kSpecials) {
+      for (const float y : kSpecials) a.push_back(x), b.push_back(y);
+    }
+    const auto count = static_cast<int64_t>(a.size());
+    const std::vector<float> actual = runElementwise(oneInstruction(function, count, 2), {a, b});
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double expected = test::applyInDouble({function.operation, 0, 1, 0, 0}, double{a[i]}, double{b[i]});
+      INFO("operation " << static_cast<int>(function.operation) << " of " << a[i] << " and " << b[i] << " is "
+                        << actual[i] << ", not " << expected);
+      REQUIRE(isRight(function, actual[i], expected));
+    }
+  }
+}
+
+TEST_CASE("chains of instructions over broadcast operands are exact on integers") {
+  Random random;
+  const Operation exact[] = {Operation::add,      Operation::subtract, Operation::minimum,  Operation::maximum,
+                             Operation::multiply, Operation::prelu,    Operation::constant, Operation::affine,
+                             Operation::negate,   Operation::absolute, Operation::relu,     Operation::clip,
+                             Operation::floor,    Operation::sign};
+  for (int round = 0; round < 400; ++round) {
+    INFO("round " << round);
+    ElementwiseStep step;
+    for (int64_t axes = random.from(0, ElementwiseStep::kMostAxes); axes > 0; --axes) {
+      const int64_t room = 20'000 / product(step.extents);
+      step.extents.push_back(std::min(room, random.pick({1, 2, 3, 5, 7, 16, 49, 300, 1025})));
+    }
+    const int64_t operandCount = random.from(1, ElementwiseStep::kMostOperands);
+    std::vector<std::vector<float>> operands;
+    for (int64_t i = 0; i < operandCount; ++i) {
+      const int64_t kind = random.from(0, 4);
+      step.operands.emplace_back();
+      step.strides.push_back(
+          stridesOf(step.extents, [&](size_t) { return kind == 0 || (kind > 2 && random.maybe()); }));
+      if (kind == 2) std::reverse(step.strides.back().begin(), step.strides.back().end());
+      int64_t last = 0;
+      for (size_t axis = 0; axis < step.extents.size(); ++axis) {
+        last += (step.extents[axis] - 1) * step.strides.back()[axis];
+      }
+      operands.push_back(random.integers(last + 1));
+    }
+    const int64_t instructions = random.pick({1, 2, 3, 5, 10, ElementwiseStep::kMostInstructions});
+    for (int64_t i = 0; i < instructions; ++i) {
+      const int64_t values = operandCount + i;
+      // Products of products would soon leave the integers that floats hold.
+      const Operation operation = exact[random.from(0, instructions > 5 ? 3 : 13)];
+      step.code.push_back({operation, random.from(0, values - 1), random.from(0, values - 1),
+                           static_cast<double>(random.from(-3, 0)), static_cast<double>(random.from(0, 3))});
+    }
+    // Ten sums double at most ten times; products of the longest chains reach 7^32.
+    const std::vector<double> expected = test::elementwiseInDouble(step, operands);
+    const bool isExact =
+        std::all_of(expected.begin(), expected.end(), [](double value) { return std::abs(value) < 1 << 20; });
+    const std::vector<float> actual = runElementwise(step, operands);
+    REQUIRE(actual.size() == expected.size());
+    for (size_t i = 0; i < actual.size() && isExact; ++i) REQUIRE(double{actual[i]} == expected[i]);
+  }
+}
+
+TEST_CASE("an elementwise step may write over an operand of the output's layout") {
+  Random random;
+  ElementwiseStep step = oneInstruction({Operation::multiply, 0, 0, 0, 0, 0, 0}, 5000, 2);
+  step.code.push_back({Operation::add, 2, 0, 0, 0});
+  const std::vector<float> a = random.integers(5000), b = random.integers(5000);
+  const std::vector<float> expected = runElementwise(step, {a, b});
+  std::vector<float> inPlace = a;
+  const float* const operands[] = {inPlace.data(), b.data()};
+  operators::elementwise(step, operands, inPlace.data(), {});
+  CHECK(inPlace == expected);
+}
+
+// ------------------------------------------------------------------------------------------------------------ pool
+
+namespace {
+
+PoolStep makePool(Random& random) {
+  PoolStep step;
+  step.mode = random.maybe() ? PoolStep::Mode::maximum : PoolStep::Mode::average;
+  step.planes = random.from(1, 4);
+  step.r = random.pick({1, 2, 2, 3, 3, 5}), step.s = random.pick({1, 2, 2, 3, 3, 5});
+  const bool common = random.maybe();
+  step.stride = common ? std::array<int64_t, 2>{2, 2} : std::array<int64_t, 2>{random.from(1, 3), random.from(1, 3)};
+  step.dilation = common ? std::array<int64_t, 2>{1, 1} : std::array<int64_t, 2>{random.from(1, 2), random.from(1, 3)};
+  step.padding = {random.from(0, step.r - 1), random.from(0, step.s - 1)};
+  step.endPadding = {random.from(0, step.r - 1), random.from(0, step.s - 1)};
+  step.countPadding = random.maybe();
+  step.h = random.from(1, 20) + (step.r - 1) * step.dilation[0];
+  step.w = random.pick({1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 35, 64, 70}) + (step.s - 1) * step.dilation[1];
+  const bool ceil = random.maybe();
+  const auto outputs = [&](size_t axis, int64_t extent, int64_t taps) {
+    const int64_t room = extent + step.padding[axis] + step.endPadding[axis] - (taps - 1) * step.dilation[axis] - 1;
+    int64_t count = room / step.stride[axis] + 1;
+    // One more window where it begins inside.
+    if (ceil && room % step.stride[axis] != 0 && count * step.stride[axis] < extent + step.padding[axis]) ++count;
+    return count;
+  };
+  step.p = outputs(0, step.h, step.r), step.q = outputs(1, step.w, step.s);
+  return step;
+}
+
+std::vector<float> runPool(const PoolStep& step, const std::vector<float>& input) {
+  return run(step.planes * step.p * step.q,
+             [&](float* output, const RunContext& context) { operators::pool(step, input.data(), output, context); });
+}
+
+}  // namespace
+
+TEST_CASE("pool: any window, stride, dilation and padding; NaN and infinity reach exactly their windows") {
+  Random random;
+  for (int round = 0; round < 1500; ++round) {
+    const PoolStep step = makePool(random);
+    INFO("round " << round << ": " << step.h << " x " << step.w << " to " << step.p << " x " << step.q << " by "
+                  << step.r << " x " << step.s << ", stride " << step.stride[0] << " x " << step.stride[1]
+                  << (step.mode == PoolStep::Mode::maximum ? ", maximum" : ", average"));
+    std::vector<float> input = random.reals(step.planes * step.h * step.w);
+    if (round % 3 == 0) {
+      for (float special : {kNaN, kInfinity, -kInfinity})
+        input[size(random.from(0, static_cast<int64_t>(input.size()) - 1))] = special;
+    }
+    requireWithin(runPool(step, input), test::poolInDouble(step, input), kFloatRule);
+  }
+}
+
+TEST_CASE("pool of large maps, as networks have them") {
+  Random random;
+  for (const auto mode : {PoolStep::Mode::maximum, PoolStep::Mode::average}) {
+    PoolStep step{.mode = mode, .planes = 24, .h = 56, .w = 57, .p = 28, .q = 29, .r = 3, .s = 3};
+    step.stride = {2, 2}, step.padding = {1, 1}, step.endPadding = {1, 1};
+    const std::vector<float> input = random.reals(step.planes * step.h * step.w);
+    requireWithin(runPool(step, input), test::poolInDouble(step, input), kFloatRule);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------- reduce
+
+namespace {
+
+void checkReduce(const ReduceStep& step, const std::vector<float>& input, double factor) {
+  INFO("mode " << static_cast<int>(step.mode) << " of " << step.outer << " x " << step.reduced << " x " << step.inner);
+  const test::Expected expected = test::reduceInDouble(step, input);
+  const int64_t count = step.outer * step.inner;
+  if (step.mode == ReduceStep::Mode::argMaximum || step.mode == ReduceStep::Mode::argMinimum) {
+    const auto actual = run<int64_t>(count, [&](int64_t* output, const RunContext& context) {
+      operators::reduce(step, input.data(), output, context);
+    });
+    for (size_t i = 0; i < actual.size(); ++i) REQUIRE(static_cast<double>(actual[i]) == expected.output[i]);
+  } else {
+    const auto actual = run(count, [&](float* output, const RunContext& context) {
+      operators::reduce(step, input.data(), output, context);
+    });
+    requireWithin(actual, expected, factor);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("reduce: every mode over any axis, with equal elements, NaN and infinity") {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    for (int mode = 0; mode <= static_cast<int>(ReduceStep::Mode::argMinimum); ++mode) {
+      ReduceStep step;
+      step.mode = static_cast<ReduceStep::Mode>(mode);
+      step.outer = random.from(1, 5);
+      step.reduced = random.pick({1, 2, 3, 7, 16, 31, 49, 64, 65, 200});
+      step.inner = random.pick({1, 1, 2, 3, 15, 16, 17, 40, 70});
+      step.last = random.maybe();
+      const int64_t count = step.outer * step.reduced * step.inner;
+      std::vector<float> input = step.mode == ReduceStep::Mode::product ? random.reals(count) : random.integers(count);
+      checkReduce(step, input,
+                  step.mode == ReduceStep::Mode::mean || step.mode == ReduceStep::Mode::product ? kFloatRule : 0);
+      if (round % 3 > 0) continue;
+      for (const float special : {kNaN, kInfinity, -kInfinity}) input[size(random.from(0, count - 1))] = special;
+      checkReduce(step, input, kFloatRule);
+    }
+  }
+}
+
+TEST_CASE("reduce: sums of many positive elements keep their accuracy") {
+  Random random;
+  for (const auto mode : {ReduceStep::Mode::sum, ReduceStep::Mode::mean, ReduceStep::Mode::sumOfSquares}) {
+    for (const int64_t inner : {1, 3, 64}) {
+      const ReduceStep step{.mode = mode, .outer = 3, .reduced = 20'000, .inner = inner};
+      std::vector<float> input = random.reals(step.outer * step.reduced * step.inner);
+      for (float& value : input) value = std::abs(value);
+      checkReduce(step, input, 1e-6);
+    }
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------- softmax
+
+TEST_CASE("softmax and its logarithm over any axis, of large numbers too") {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    SoftmaxStep step;
+    step.outer = random.from(1, 6);
+    step.reduced = random.pick({1, 2, 3, 10, 16, 17, 100, 1000});
+    step.inner = random.pick({1, 1, 2, 5, 16, 33});
+    step.logarithm = random.maybe();
+    std::vector<float> input = random.reals(step.outer * step.reduced * step.inner);
+    const float scale = static_cast<float>(random.pick({1, 10, 80, 1000}));
+    const float shift = static_cast<float>(random.pick({0, 0, 500, -500}));
+    for (float& value : input) value = value * scale + shift;
+    if (round % 5 == 0) input[size(random.from(0, static_cast<int64_t>(input.size()) - 1))] = -kInfinity;
+    if (round % 7 == 0)
+      input[size(random.from(0, static_cast<int64_t>(input.size()) - 1))] = random.maybe() ? kNaN : kInfinity;
+    const std::vector<double> expected = test::softmaxInDouble(step, input);
+    const std::vector<float> actual =
+        run(static_cast<int64_t>(input.size()),
+            [&](float* output, const RunContext& context) { operators::softmax(step, input.data(), output, context); });
+    for (size_t i = 0; i < actual.size(); ++i) {
+      INFO("round " << round << ", element " << i << " is " << actual[i] << ", not " << expected[i]);
+      // The difference from the maximum is rounded once; its exponential has that error times its magnitude.
+      const double distance = std::min(std::abs(double{input[i]}), 2000.0) + double{scale} + 10;
+      const double allowed = step.logarithm ? 3e-7 * distance : 3e-7 * (1 + distance) * expected[i] + 1e-44;
+      REQUIRE(isWithin(double{actual[i]}, expected[i], allowed));
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------- normalize
+
+TEST_CASE("normalize: instance, group and layer normalisation, far from zero too") {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    NormalizeStep step;
+    step.groups = random.from(1, 4);
+    step.channels = random.pick({1, 2, 3, 8, 100});
+    step.inner = random.pick({1, 1, 4, 7, 16, 49, 50});
+    step.rows = step.groups * random.from(1, 3);
+    step.count = step.channels * step.inner;
+    const float shift = random.maybe() ? 0.0f : 300.0f;
+    std::vector<float> input = random.reals(step.rows * step.count);
+    for (float& value : input) value += shift;
+    if (round % 6 == 0)
+      input[size(random.from(0, static_cast<int64_t>(input.size()) - 1))] = random.maybe() ? kNaN : kInfinity;
+    const std::vector<float> scales = random.maybe() ? random.reals(step.groups * step.channels) : std::vector<float>{};
+    const std::vector<float> shifts = random.maybe() ? random.reals(step.groups * step.channels) : std::vector<float>{};
+    INFO("round " << round << ": " << step.rows << " rows of " << step.channels << " x " << step.inner);
+    const std::vector<float> actual = run(step.rows * step.count, [&](float* output, const RunContext& context) {
+      operators::normalize(step, orNull(scales), orNull(shifts), input.data(), output, context);
+    });
+    requireWithin(actual, test::normalizeInDouble(step, scales, shifts, input), 1e-6);
+  }
+}
+
+TEST_CASE("local response normalisation over windows that reach beyond the channels") {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    LocalResponseStep step;
+    step.n = random.from(1, 2), step.channels = random.from(1, 9), step.inner = random.pick({1, 7, 16, 49, 100});
+    step.size = random.from(1, 7);
+    step.alpha = 0.5, step.beta = random.maybe() ? 0.75 : 0.6, step.bias = random.maybe() ? 1 : 2;
+    std::vector<float> input = random.reals(step.n * step.channels * step.inner);
+    for (float& value : input) value *= 10.0f;
+    if (round % 5 == 0) input[0] = kNaN;
+    const std::vector<double> expected = test::localResponseInDouble(step, input);
+    const std::vector<float> actual =
+        run(static_cast<int64_t>(input.size()), [&](float* output, const RunContext& context) {
+          operators::localResponse(step, input.data(), output, context);
+        });
+    for (size_t i = 0; i < actual.size(); ++i) {
+      REQUIRE(isWithin(double{actual[i]}, expected[i], 1e-6 * std::abs(expected[i])));
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------ data moves
+
+TEST_CASE("copy: transposes, slices and joins of any element size") {
+  Random random;
+  for (int round = 0; round < 600; ++round) {
+    CopyStep step;
+    step.bytes = random.pick({1, 2, 4, 4, 4, 8});
+    const bool large = round % 20 == 0;
+    for (int64_t axes = large ? 3 : random.from(0, 5); axes > 0; --axes) {
+      step.extents.push_back(large ? random.from(30, 80) : random.pick({1, 2, 3, 4, 5, 9, 17, 33}));
+      if (product(step.extents) > 300'000) step.extents.back() = 1;
+    }
+    // Both tensors are dense in an order of axes of their own, with some rows left out, or read backwards.
+    const auto strides = [&](int64_t& elements) {
+      std::vector<size_t> order;
+      for (size_t i = 0; i < step.extents.size(); ++i) {
+        order.insert(order.begin() + random.from(0, static_cast<int64_t>(i)), i);
+      }
+      std::vector<int64_t> result(step.extents.size());
+      elements = 1;
+      for (size_t i = step.extents.size(); i-- > 0;) {
+        result[order[i]] = elements;
+        elements *= step.extents[order[i]] + (random.from(0, 4) == 0 ? 2 : 0);
+      }
+      return result;
+    };
+    int64_t inputElements = 0, outputElements = 0;
+    step.inputStrides = strides(inputElements), step.outputStrides = strides(outputElements);
+    int64_t inputStart = 0;
+    if (!step.extents.empty() && random.from(0, 3) == 0) {
+      inputStart = (step.extents[0] - 1) * step.inputStrides[0];
+      step.inputStrides[0] = -step.inputStrides[0];
+    }
+    std::vector<uint8_t> input(size(inputElements * step.bytes));
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(random.from(0, 255));
+    std::vector<uint8_t> expected(size(outputElements * step.bytes), 0xA5);
+    test::forEachPosition(step.extents, [&](const std::vector<int64_t>& position) {
+      const int64_t from = inputStart + test::offsetAt(position, step.inputStrides);
+      const int64_t to = test::offsetAt(position, step.outputStrides);
+      for (int64_t i = 0; i < step.bytes; ++i) {
+        expected[size(to * step.bytes + i)] = input[size(from * step.bytes + i)];
+      }
+    });
+    INFO("round " << round << ": " << step.extents.size() << " axes, " << step.bytes << " bytes");
+    const auto actual = run<uint8_t>(outputElements * step.bytes, [&](uint8_t* output, const RunContext& context) {
+      operators::copy(step, input.data() + inputStart * step.bytes, output, context);
+    });
+    REQUIRE(actual == expected);
+  }
+}
+
+TEST_CASE("fill writes so many elements and no more") {
+  const auto actual =
+      run(1001, [&](float* output, const RunContext&) { operators::fill({.count = 1001, .value = 0.1}, output); });
+  CHECK(std::all_of(actual.begin(), actual.end(), [](float value) { return value == 0.1f; }));
+}
+
+TEST_CASE("gather: indices from the start and from the end, of any element size") {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    GatherStep step;
+    step.bytes = random.pick({1, 4, 8});
+    step.outer = random.from(1, 4), step.axis = random.from(1, 9), step.count = random.from(1, 30);
+    step.inner = random.pick({1, 1, 3, 64, 1000});
+    std::vector<int64_t> indices(size(step.count));
+    for (int64_t& index : indices) index = random.from(-step.axis, step.axis - 1);
+    const int64_t row = step.inner * step.bytes;
+    std::vector<uint8_t> input(size(step.outer * step.axis * row)), expected;
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(random.from(0, 255));
+    for (int64_t outer = 0; outer < step.outer; ++outer) {
+      for (const int64_t index : indices) {
+        const auto from = input.begin() + (outer * step.axis + (index + step.axis) % step.axis) * row;
+        expected.insert(expected.end(), from, from + row);
+      }
+    }
+    const auto actual =
+        run<uint8_t>(static_cast<int64_t>(expected.size()), [&](uint8_t* output, const RunContext& context) {
+          CHECK(operators::gather(step, indices.data(), input.data(), output, context).isOk());
+        });
+    REQUIRE(actual == expected);
+  }
+}
+
+TEST_CASE("gather refuses an index that is out of range, on either side") {
+  const std::vector<float> input(5);
+  std::vector<float> output(2);
+  for (const int64_t wrong : {int64_t{5}, int64_t{-6}, std::numeric_limits<int64_t>::min()}) {
+    const std::vector<int64_t> indices{0, wrong};
+    const GatherStep step{.axis = 5, .count = 2};
+    const Status status = operators::gather(step, indices.data(), input.data(), output.data(), {});
+    CHECK(status.code() == StatusCode::invalidArgument);
+    CHECK(status.message().find(std::to_string(wrong)) != std::string::npos);
+  }
+}
+
+TEST_CASE("interpolate along any axis") {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    InterpolateStep step;
+    step.outer = random.from(1, 5), step.axis = random.from(1, 20), step.count = random.from(1, 45);
+    step.inner = random.pick({1, 1, 2, 15, 16, 33, 100});
+    step.taps = random.pick({1, 2, 2, 4});
+    for (int64_t i = 0; i < step.count * step.taps; ++i) {
+      step.positions.push_back(random.from(0, step.axis - 1));
+      step.weights.push_back(static_cast<double>(random.from(-8, 8)) / 8);
+    }
+    std::vector<float> input = random.reals(step.outer * step.axis * step.inner);
+    if (round % 4 == 0) input[size(random.from(0, static_cast<int64_t>(input.size()) - 1))] = kNaN;
+    const auto actual = run(step.outer * step.count * step.inner, [&](float* output, const RunContext& context) {
+      operators::interpolate(step, input.data(), output, context);
+    });
+    requireWithin(actual, test::interpolateInDouble(step, input), 1e-6);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------ cast
+
+namespace {
+
+template <typename From, typename To>
+std::vector<To> castAll(CastStep::Type from, CastStep::Type to, const std::vector<From>& input) {
+  const auto count = static_cast<int64_t>(input.size());
+  return run<To>(count, [&](To* output, const RunContext& context) {
+    operators::cast({.count = count, .from = from, .to = to}, input.data(), output, context);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("cast: towards zero, to the nearest bound, and NaN to zero") {
+  using Type = CastStep::Type;
+  const std::vector<float> floats{0.0f, -0.0f, 1.9f,  -1.9f,  127.5f,    128.0f,     -128.9f, -129.0f,
+                                  3e9f, -3e9f, 1e20f, -1e20f, kInfinity, -kInfinity, kNaN};
+  CHECK(castAll<float, int8_t>(Type::float32, Type::int8, floats) ==
+        std::vector<int8_t>{0, 0, 1, -1, 127, 127, -128, -128, 127, -128, 127, -128, 127, -128, 0});
+  CHECK(castAll<float, uint8_t>(Type::float32, Type::uint8, floats) ==
+        std::vector<uint8_t>{0, 0, 1, 0, 127, 128, 0, 0, 255, 0, 255, 0, 255, 0, 0});
+  constexpr int32_t kLow = std::numeric_limits<int32_t>::min(), kHigh = std::numeric_limits<int32_t>::max();
+  CHECK(castAll<float, int32_t>(Type::float32, Type::int32, floats) ==
+        std::vector<int32_t>{0, 0, 1, -1, 127, 128, -128, -129, kHigh, kLow, kHigh, kLow, kHigh, kLow, 0});
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  CHECK(castAll<float, int64_t>(Type::float32, Type::int64, floats) ==
+        std::vector<int64_t>{0, 0, 1, -1, 127, 128, -128, -129, 3'000'000'000, -3'000'000'000, kMost, kLeast, kMost,
+                             kLeast, 0});
+  CHECK(castAll<float, uint8_t>(Type::float32, Type::boolean, floats) ==
+        std::vector<uint8_t>{0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+}
+
+TEST_CASE("cast between integers, to floats and from bool") {
+  using Type = CastStep::Type;
+  const std::vector<int64_t> integers{0, 1, -1, 300, -300, int64_t{1} << 40, (int64_t{1} << 53) + 1};
+  CHECK(castAll<int64_t, int8_t>(Type::int64, Type::int8, integers) == std::vector<int8_t>{0, 1, -1, 44, -44, 0, 1});
+  CHECK(castAll<int64_t, double>(Type::int64, Type::float64, integers) ==
+        std::vector<double>{0, 1, -1, 300, -300, 1099511627776.0, 9007199254740992.0});
+  CHECK(castAll<int64_t, float>(Type::int64, Type::float32, {16'777'217, -5}) ==
+        std::vector<float>{16'777'216.0f, -5.0f});
+  CHECK(castAll<uint8_t, float>(Type::boolean, Type::float32, {0, 1, 7}) == std::vector<float>{0, 1, 1});
+  CHECK(castAll<double, float>(Type::float64, Type::float32, {0.1, 1e300}) == std::vector<float>{0.1f, kInfinity});
+  CHECK(castAll<double, int64_t>(Type::float64, Type::int64, {9007199254740993.0, -2.5, 1e19}) ==
+        std::vector<int64_t>{9007199254740992, -2, std::numeric_limits<int64_t>::max()});
+}
+
+TEST_CASE("cast of as many elements as threads share, between every two types, keeps small numbers") {
+  using Type = CastStep::Type;
+  constexpr int64_t kCount = 100'003;
+  std::vector<float> numbers(size(kCount));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 100);
+  constexpr Type kTypes[] = {Type::float32, Type::float64, Type::int8,   Type::int16, Type::int32,
+                             Type::int64,   Type::uint8,   Type::uint16, Type::uint32};
+  const auto convert = [&](Type from, Type to, const auto& input) {
+    return run<double>(kCount, [&](double* output, const RunContext& context) {
+      operators::cast({.count = kCount, .from = from, .to = to}, input.data(), output, context);
+    });
+  };
+  for (const Type first : kTypes) {
+    const std::vector<double> once = convert(Type::float32, first, numbers);
+    for (const Type second : kTypes) {
+      const std::vector<double> twice = convert(first, second, once);
+      const std::vector<double> back = convert(second, Type::float32, twice);
+      REQUIRE(std::memcmp(back.data(), numbers.data(), numbers.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- cancellation
+
+TEST_CASE("cancelled steps leave their work undone") {
+  Cancellation cancellation;
+  cancellation.request();
+  const RunContext context{.cancellation = &cancellation};
+  const std::vector<float> input(4096, 1.0f);
+  const std::vector<int64_t> indices(4096, 0);
+  std::vector<float> output(4096, 7.0f);
+  const auto isUntouched = [&] {
+    return std::all_of(output.begin(), output.end(), [](float value) { return value == 7.0f; });
+  };
+  const float* const operands[] = {input.data()};
+  operators::elementwise(oneInstruction({Operation::exp, 0, 0, 0, 0, 0, 0}, 4096, 1), operands, output.data(), context);
+  CHECK(isUntouched());
+  MatmulStep product{.m = 64, .n = 64, .k = 64};
+  product.leftStrides = product.rightStrides = product.biasStrides = {64, 1};
+  operators::matmul(product, input.data(), input.data(), nullptr, output.data(), context);
+  CHECK(isUntouched());
+  operators::pool({.planes = 4, .h = 32, .w = 32, .p = 32, .q = 32}, input.data(), output.data(), context);
+  operators::reduce({.outer = 64, .reduced = 64}, input.data(), output.data(), context);
+  operators::softmax({.outer = 64, .reduced = 64}, input.data(), output.data(), context);
+  operators::normalize({.rows = 64, .count = 64, .channels = 64}, nullptr, nullptr, input.data(), output.data(),
+                       context);
+  operators::localResponse({.channels = 64, .inner = 64, .size = 5}, input.data(), output.data(), context);
+  operators::copy({.extents = {4096}, .inputStrides = {1}, .outputStrides = {1}}, input.data(), output.data(), context);
+  operators::cast({.count = 4096}, input.data(), output.data(), context);
+  operators::interpolate(
+      {.outer = 1, .axis = 1, .count = 1, .inner = 4096, .taps = 1, .positions = {0}, .weights = {1}}, input.data(),
+      output.data(), context);
+  CHECK(operators::gather({.axis = 4096, .count = 4096}, indices.data(), input.data(), output.data(), context).code() ==
+        StatusCode::aborted);
+  CHECK(isUntouched());
+}
