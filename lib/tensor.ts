@@ -65,8 +65,14 @@ const ARRAYS: Record<DataType, readonly string[]> = {
 };
 const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
 
-/** What elements that come from a GPU are put into. */
-const CONSTRUCTORS: Record<DataType, new (length: number) => TypedArray> = {
+interface ArrayType<A> {
+  new (length: number): A;
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): A;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+/** What elements that come from elsewhere, a GPU or a file, are put into. */
+export const CONSTRUCTORS: { readonly [T in DataType]: ArrayType<DataTypeMap[T]> } = {
   float32: Float32Array,
   float64: Float64Array,
   float16: Uint16Array,
@@ -105,16 +111,12 @@ class GpuElements {
 /** Memory on a GPU that has been opened, for that many elements: uninitialised. */
 function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number): GpuElements {
   const { GpuBuffer } = addon();
-  const bytes = length * bytesOf(type);
+  const bytes = length * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
   return new GpuElements(
     place,
     callNative(() => new GpuBuffer(indexOf(place), bytes)),
     length,
   );
-}
-
-function bytesOf(type: DataType): number {
-  return (CONSTRUCTORS[type] as unknown as { BYTES_PER_ELEMENT: number }).BYTES_PER_ELEMENT;
 }
 
 /** A float32 tensor on a GPU that has been opened, its elements still to be written. */

@@ -135,7 +135,7 @@ const typescript = stampedStep({
   inputs: () => ({
     configuration: [
       hashOf('lib', 'tsconfig.json'),
-      lockedVersions('typescript', '@types/node', '@types/debug'),
+      lockedVersions('typescript', '@types/node', '@types/debug', '@bufbuild/protobuf'),
     ],
   }),
   command: [process.execPath, inRoot('node_modules/typescript/bin/tsc'), '-p', 'lib'],

@@ -4,7 +4,7 @@
  */
 import type { DataType, DataTypeMap } from '../tensor';
 
-/** An extent known at last when a run brings its inputs has a name, or none (`null`). */
+/** An extent known only when a run brings its inputs has a name, or none (`null`). */
 export type Extent = number | string | null;
 
 /** What the file says of a graph's input or output. */
@@ -15,7 +15,7 @@ export interface ValueInfo {
   readonly shape: readonly Extent[] | undefined;
 }
 
-/** A tensor that is part of the model. Its data may be a view of the model's bytes: do not write to it. */
+/** A tensor that is part of the model. Its data may be a view of the model's bytes, or of another tensor's: do not write to it. */
 export interface ConstantTensor<T extends DataType = DataType> {
   readonly type: T;
   readonly dims: readonly number[];
@@ -36,6 +36,8 @@ export interface GraphNode {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly attributes: ReadonlyMap<string, Attribute>;
+  /** Why nothing can run the node, whatever its operator: it has a subgraph, say. `checkOperators` refuses it. */
+  readonly obstacle?: string;
 }
 
 export interface Graph {
@@ -43,6 +45,7 @@ export interface Graph {
   readonly opset: number;
   /** Those that a run has to bring: initializers are not among them. */
   readonly inputs: readonly ValueInfo[];
+  /** Each is written by a node, or is one of the inputs or constants. */
   readonly outputs: readonly ValueInfo[];
   /** In an order in which every value is written, once, before it is read. */
   readonly nodes: readonly GraphNode[];

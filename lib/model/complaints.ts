@@ -1,0 +1,66 @@
+/** How complaints about models are worded. */
+import { plural } from '../check';
+import { WarpconvError } from '../errors';
+import type { GraphNode } from './graph';
+
+// Exporters write the whole path of a module into a name, far longer than what describe() shows of a string.
+const LONGEST_NAME = 200;
+/** Of operators, and of the nodes of each: beyond, only their number is told. */
+const LONGEST_LIST = 100;
+
+export function invalidModel(message: string, cause?: unknown): WarpconvError {
+  return new WarpconvError('ERR_WARPCONV_INVALID_MODEL', message, cause === undefined ? {} : { cause });
+}
+
+export function unsupportedModel(message: string): WarpconvError {
+  return new WarpconvError('ERR_WARPCONV_UNSUPPORTED', message);
+}
+
+/** A name from a file, in quotes. */
+export function quote(name: string): string {
+  return name.length > LONGEST_NAME ? `'${name.slice(0, LONGEST_NAME)}…'` : `'${name}'`;
+}
+
+/** The operator with its domain, for example `com.microsoft.FusedConv`. */
+function operatorName({ domain, operator }: GraphNode): string {
+  const name = domain === '' ? operator : `${domain}.${operator}`;
+  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name;
+}
+
+/** A node as complaints name it, for example `Conv 'stem'`. */
+export function title(node: GraphNode): string {
+  return `${operatorName(node)} ${quote(node.name)}`;
+}
+
+/**
+ * Checks that every node can be compiled. `supports` tells the operators, of any domain, that a compiler knows.
+ *
+ * @throws `ERR_WARPCONV_UNSUPPORTED` naming all the operators and nodes that cannot
+ */
+export function checkOperators(nodes: readonly GraphNode[], supports: (node: GraphNode) => boolean): void {
+  const refused = new Map<string, GraphNode[]>();
+  for (const node of nodes) {
+    if (node.obstacle === undefined && supports(node)) continue;
+    const operator = operatorName(node);
+    const others = refused.get(operator);
+    if (others === undefined) refused.set(operator, [node]);
+    else others.push(node);
+  }
+  if (refused.size === 0) return;
+  const lines = Array.from(
+    refused,
+    ([operator, group]) => `${operator}: ${listOf(group.map(complaintOf), ', ')}`,
+  );
+  throw unsupportedModel(
+    `the model has ${plural(refused.size, 'operator')} that warpconv does not support:\n  ${listOf(lines, '\n  ')}`,
+  );
+}
+
+function complaintOf({ name, obstacle }: GraphNode): string {
+  return obstacle === undefined ? quote(name) : `${quote(name)} (${obstacle})`;
+}
+
+function listOf(items: readonly string[], separator: string): string {
+  const rest = items.length - LONGEST_LIST;
+  return items.slice(0, LONGEST_LIST).join(separator) + (rest > 0 ? `${separator}and ${rest} more` : '');
+}

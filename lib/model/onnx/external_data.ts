@@ -1,0 +1,170 @@
+/**
+ * Tensors whose elements are in files beside the model's. The model says in which, and need not be trusted: only files
+ * inside its own folder are read.
+ */
+import { realpath } from 'node:fs/promises';
+import path from 'node:path';
+
+import { describe, plural } from '../../check';
+import { WarpconvError } from '../../errors';
+import { invalidModel, quote } from '../complaints';
+import { readFilePart, sizeOfFile } from './files';
+import { TensorProto_DataLocation as DataLocation, type ModelProto, type TensorProto } from './onnx_pb';
+import { readHeader, tensorObstacle } from './tensors';
+
+/** The bytes of each tensor that has them in another file. */
+export type ExternalData = ReadonlyMap<TensorProto, Uint8Array>;
+
+interface Located {
+  readonly what: string;
+  readonly tensor: TensorProto;
+}
+
+/** The tensors that {@link readExternalData} reads. */
+export function externalTensors({ graph }: ModelProto): Located[] {
+  const initializers = (graph?.initializer ?? []).map((tensor) => ({
+    what: initializerTitle(tensor),
+    tensor,
+  }));
+  const attributes = (graph?.node ?? []).flatMap(({ name, attribute }) =>
+    attribute.flatMap(({ name: key, t: tensor }) =>
+      tensor === undefined ? [] : [{ what: `attribute ${quote(key)} of node ${quote(name)}`, tensor }],
+    ),
+  );
+  return [...initializers, ...attributes].filter(isExternal);
+}
+
+export function initializerTitle({ name }: TensorProto): string {
+  return `initializer ${quote(name)}`;
+}
+
+function isExternal({ what, tensor }: Located): boolean {
+  switch (tensor.dataLocation) {
+    case DataLocation.DEFAULT:
+      return false;
+    case DataLocation.EXTERNAL:
+      // Where it could not be read, what becomes of it is for its reader to say.
+      return tensorObstacle(what, tensor) === undefined;
+    default:
+      throw invalidModel(
+        `${what} has its data at a location of kind ${describe(tensor.dataLocation)}, which ONNX does not have`,
+      );
+  }
+}
+
+/**
+ * @param folder - that of the model's file
+ * @throws `ERR_WARPCONV_INVALID_MODEL` naming the tensor whose file is outside `folder`, missing or too short
+ */
+export async function readExternalData(tensors: readonly Located[], folder: string): Promise<ExternalData> {
+  const files = new ExternalFiles(await realpath(folder));
+  const data = new Map<TensorProto, Uint8Array>();
+  for (const { what, tensor } of tensors) {
+    data.set(tensor, await files.read(what, placeOf(what, tensor), readHeader(what, tensor).byteLength));
+  }
+  return data;
+}
+
+interface Place {
+  readonly location: string;
+  readonly offset: number;
+  readonly length: number | undefined;
+}
+
+function placeOf(what: string, tensor: TensorProto): Place {
+  const entries = new Map(tensor.externalData.map(({ key, value }) => [key, value]));
+  const count = (key: string) => {
+    const value = entries.get(key);
+    if (value === undefined) return undefined;
+    if (/^\d+$/.test(value) && Number.isSafeInteger(Number(value))) return Number(value);
+    throw invalidModel(`${what} has its data at an ${key} of ${quote(value)}, which is no number of bytes`);
+  };
+  const location = entries.get('location') ?? '';
+  if (location === '') throw invalidModel(`${what} has its data in another file and does not say in which`);
+  return { location, offset: count('offset') ?? 0, length: count('length') };
+}
+
+interface ExternalFile {
+  readonly path: string;
+  readonly size: number;
+  readonly ranges: Map<string, Uint8Array>;
+  /** Of the ranges together */
+  bytes: number;
+}
+
+/** The files of one model. */
+class ExternalFiles {
+  readonly #files = new Map<string, ExternalFile>();
+
+  constructor(private readonly folder: string) {}
+
+  async read(what: string, { location, offset, length }: Place, needed: number): Promise<Uint8Array> {
+    if (length !== undefined && length !== needed) {
+      throw invalidModel(
+        `${what} has ${plural(length, 'byte')} of data in ${quote(location)} and needs ${needed}`,
+      );
+    }
+    const file = await this.#find(what, location);
+    if (!(offset + needed <= file.size)) {
+      throw invalidModel(
+        `${what} needs ${plural(needed, 'byte')} from byte ${offset} of ${quote(location)}, which has ${file.size}`,
+      );
+    }
+    const key = `${offset}+${needed}`;
+    const known = file.ranges.get(key);
+    if (known !== undefined) return known;
+    // Otherwise a small file, read again and again in ever new ranges, could take any amount of memory.
+    file.bytes += needed;
+    if (file.bytes > file.size) {
+      throw invalidModel(`${what} and tensors before it need more bytes of ${quote(location)} than it has`);
+    }
+    const bytes = await unlessUnreadable(what, location, () => readFilePart(file.path, offset, needed));
+    file.ranges.set(key, bytes);
+    return bytes;
+  }
+
+  async #find(what: string, location: string): Promise<ExternalFile> {
+    const parts = location.split(/[\\/]/);
+    const isAbsolute = path.posix.isAbsolute(location) || path.win32.isAbsolute(location);
+    if (isAbsolute || parts.includes('..')) throw outside(what, location);
+    return unlessUnreadable(what, location, async () => {
+      // The file itself, whatever links lead there.
+      const file = await realpath(path.join(this.folder, location));
+      if (!isInside(this.folder, file)) throw outside(what, location);
+      return this.#files.get(file) ?? this.#add(file);
+    });
+  }
+
+  async #add(file: string): Promise<ExternalFile> {
+    const entry = {
+      path: file,
+      size: await sizeOfFile(file),
+      ranges: new Map<string, Uint8Array>(),
+      bytes: 0,
+    };
+    this.#files.set(file, entry);
+    return entry;
+  }
+}
+
+async function unlessUnreadable<T>(what: string, location: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (cause) {
+    if (cause instanceof WarpconvError) throw cause;
+    throw invalidModel(
+      `${what} has its data in ${quote(location)}, which cannot be read: ${(cause as Error).message}`,
+      cause,
+    );
+  }
+}
+
+function isInside(folder: string, file: string): boolean {
+  return file.startsWith(folder.endsWith(path.sep) ? folder : folder + path.sep);
+}
+
+function outside(what: string, location: string): WarpconvError {
+  return invalidModel(
+    `${what} has its data in ${quote(location)}, outside of the model's folder; copy the file there, not a link to it`,
+  );
+}

@@ -1,0 +1,106 @@
+/** Nodes of a file, one by one: how they are connected is another matter. */
+import { describe } from '../../check';
+import { invalidModel, quote, title } from '../complaints';
+import type { Attribute, GraphNode } from '../graph';
+import type { ExternalData } from './external_data';
+import { AttributeProto_AttributeType as Type, type AttributeProto, type NodeProto } from './onnx_pb';
+import { readTensor, tensorObstacle } from './tensors';
+
+/** Makes nodes of a graph, each with a name of its own. */
+export class NodeReader {
+  readonly #names = new Set<string>();
+  #count = 0;
+
+  constructor(private readonly external: ExternalData) {}
+
+  read(proto: NodeProto): GraphNode {
+    const { input: inputs, output: outputs, opType: operator } = proto;
+    const name = this.#uniqueName(proto);
+    const domain = normalDomain(proto.domain);
+    const attributes = new Map<string, Attribute>();
+    const node = { name, operator, domain, inputs, outputs, attributes };
+    if (operator === '') throw invalidModel(`node ${quote(name)} names no operator`);
+    let obstacle: string | undefined;
+    for (const attribute of proto.attribute) {
+      const what = attributeTitle(node, attribute);
+      if (attributes.has(attribute.name)) throw invalidModel(`${what} is there twice`);
+      const found = attributeObstacle(what, attribute);
+      if (found === undefined) attributes.set(attribute.name, readAttribute(what, attribute, this.external));
+      else obstacle ??= `its attribute ${quote(attribute.name)} is ${found}`;
+    }
+    return obstacle === undefined ? node : { ...node, obstacle };
+  }
+
+  #uniqueName({ name, opType }: NodeProto): string {
+    const place = `${opType}#${this.#count++}`;
+    let unique = name === '' || this.#names.has(name) ? place : name;
+    for (let copy = 2; this.#names.has(unique); copy++) unique = `${place}.${copy}`;
+    this.#names.add(unique);
+    return unique;
+  }
+}
+
+/** `ai.onnx` is another name of the domain that has none. */
+export function normalDomain(domain: string): string {
+  return domain === 'ai.onnx' ? '' : domain;
+}
+
+function attributeTitle(node: GraphNode, { name }: AttributeProto): string {
+  return `attribute ${quote(name)} of ${title(node)}`;
+}
+
+const OBSTACLES: Readonly<Partial<Record<Type, string>>> = {
+  [Type.GRAPH]: 'a graph',
+  [Type.GRAPHS]: 'a list of graphs',
+  [Type.TENSORS]: 'a list of tensors',
+  [Type.SPARSE_TENSOR]: 'a sparse tensor',
+  [Type.SPARSE_TENSORS]: 'a list of sparse tensors',
+  [Type.TYPE_PROTO]: 'a type',
+  [Type.TYPE_PROTOS]: 'a list of types',
+};
+
+function attributeObstacle(what: string, { type, t }: AttributeProto): string | undefined {
+  return type === Type.TENSOR && t !== undefined ? tensorObstacle(what, t) : OBSTACLES[type];
+}
+
+function readAttribute(what: string, attribute: AttributeProto, external: ExternalData): Attribute {
+  if (attribute.refAttrName !== '') {
+    throw invalidModel(`${what} refers to an attribute of a function, and the node is in none`);
+  }
+  switch (attribute.type) {
+    case Type.FLOAT:
+      return attribute.f;
+    case Type.INT:
+      return nearestInteger(attribute.i);
+    case Type.STRING:
+      return text(what, attribute.s);
+    case Type.TENSOR:
+      if (attribute.t === undefined) throw invalidModel(`${what} has no tensor`);
+      return readTensor(what, attribute.t, external.get(attribute.t));
+    case Type.FLOATS:
+      return attribute.floats;
+    case Type.INTS:
+      return attribute.ints.map(nearestInteger);
+    case Type.STRINGS:
+      return attribute.strings.map((bytes) => text(what, bytes));
+    default:
+      throw invalidModel(`${what} has the type ${describe(attribute.type)}, which ONNX does not have`);
+  }
+}
+
+const FURTHEST = BigInt(Number.MAX_SAFE_INTEGER);
+
+function nearestInteger(value: bigint): number {
+  if (value > FURTHEST) return Number.MAX_SAFE_INTEGER;
+  return value < -FURTHEST ? Number.MIN_SAFE_INTEGER : Number(value);
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function text(what: string, bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch (cause) {
+    throw invalidModel(`${what} is not UTF-8`, cause);
+  }
+}

@@ -1,0 +1,159 @@
+/** A decoded file as a graph: what belongs to it, how it is connected, and whether all of it is there. */
+import { invalidModel, quote, unsupportedModel } from '../complaints';
+import { elementType } from '../element_types';
+import type { ConstantTensor, Extent, Graph, GraphNode, ValueInfo } from '../graph';
+import { inOrder } from '../order';
+import { initializerTitle, type ExternalData } from './external_data';
+import { NodeReader, normalDomain } from './nodes';
+import type {
+  GraphProto,
+  ModelProto,
+  TensorShapeProto_Dimension,
+  TypeProto,
+  ValueInfoProto,
+} from './onnx_pb';
+import { readTensor, tensorObstacle, typeObstacle } from './tensors';
+
+const OLDEST_IR_VERSION = 3;
+/** That of ONNX 1.23, as is {@link NEWEST_OPSET}. */
+const NEWEST_IR_VERSION = 14;
+const OLDEST_OPSET = 7;
+const NEWEST_OPSET = 28;
+
+export function readModel(model: ModelProto, external: ExternalData): Graph {
+  const opset = readVersions(model);
+  const { graph } = model;
+  if (graph === undefined)
+    throw invalidModel('the model has no graph; it is not an ONNX file, or is damaged');
+  const initializers = readInitializers(graph, external);
+  const { constants, refused } = initializers;
+  const inputs = readInfos('input', graph.input, (name) => constants.has(name) || refused.has(name));
+  const brought = new Set(inputs.map(({ name }) => name));
+  const isGiven = (name: string) => brought.has(name) || constants.has(name) || refused.has(name);
+  const nodes = inOrder(readNodes(model, graph, initializers, external), isGiven);
+  const written = new Set(nodes.flatMap((node) => node.outputs));
+  const outputs = readInfos('output', graph.output, () => false);
+  if (outputs.length === 0) throw invalidModel('the model has no outputs');
+  for (const { name } of outputs) {
+    if (refused.has(name)) throw unsupportedModel(`output ${quote(name)} is ${refused.get(name)}`);
+    if (written.has(name) || isGiven(name)) continue;
+    throw invalidModel(`output ${quote(name)} is written by no node, and is neither input nor initializer`);
+  }
+  return { opset, inputs, outputs, nodes, constants };
+}
+
+/** Checks the version of the format and returns that of ONNX's own operators. */
+function readVersions({ irVersion, opsetImport, graph }: ModelProto): number {
+  checkVersion('IR version', irVersion, OLDEST_IR_VERSION, NEWEST_IR_VERSION);
+  const versions = opsetImport.filter(({ domain }) => normalDomain(domain) === '');
+  const first = versions[0]?.version;
+  if (first === undefined) {
+    if (graph?.node.every(({ domain }) => normalDomain(domain) !== '')) return NEWEST_OPSET;
+    throw invalidModel(`the model imports no version of ONNX's operators`);
+  }
+  const other = versions.find(({ version }) => version !== first)?.version;
+  if (other !== undefined) {
+    throw invalidModel(`the model imports two versions of ONNX's operators: ${first} and ${other}`);
+  }
+  checkVersion('opset', first, OLDEST_OPSET, NEWEST_OPSET);
+  return Number(first);
+}
+
+function checkVersion(what: string, version: bigint, oldest: number, newest: number): void {
+  if (version < 1)
+    throw invalidModel(`the model has ${what} ${version}; it is not an ONNX file, or is damaged`);
+  if (version >= oldest && version <= newest) return;
+  throw unsupportedModel(
+    `the model has ${what} ${version}; warpconv reads ${oldest} to ${newest}: convert or export the model again`,
+  );
+}
+
+interface Initializers {
+  readonly constants: ReadonlyMap<string, ConstantTensor>;
+  /** Those without a form here, and what they are: an error only once something reads them */
+  readonly refused: ReadonlyMap<string, string>;
+}
+
+function readInitializers(graph: GraphProto, external: ExternalData): Initializers {
+  const constants = new Map<string, ConstantTensor>();
+  const refused = new Map<string, string>();
+  const claim = (name: string) => {
+    if (name === '') throw invalidModel('the model has an initializer without a name');
+    if (!constants.has(name) && !refused.has(name)) return;
+    throw invalidModel(`the model has two initializers of the name ${quote(name)}`);
+  };
+  for (const tensor of graph.initializer) {
+    const what = initializerTitle(tensor);
+    claim(tensor.name);
+    const obstacle = tensorObstacle(what, tensor);
+    if (obstacle === undefined) constants.set(tensor.name, readTensor(what, tensor, external.get(tensor)));
+    else refused.set(tensor.name, obstacle);
+  }
+  for (const { values } of graph.sparseInitializer) {
+    const name = values?.name ?? '';
+    claim(name);
+    refused.set(name, 'a sparse tensor');
+  }
+  return { constants, refused };
+}
+
+function readNodes(
+  { functions }: ModelProto,
+  graph: GraphProto,
+  { refused }: Initializers,
+  external: ExternalData,
+): GraphNode[] {
+  const identify = (domain: string, operator: string) => JSON.stringify([normalDomain(domain), operator]);
+  const own = new Set(functions.map(({ domain, name }) => identify(domain, name)));
+  const reader = new NodeReader(external);
+  return graph.node.map((proto) => {
+    const node = reader.read(proto);
+    const obstacle = own.has(identify(node.domain, node.operator))
+      ? 'a function of the model itself; export the model with its functions inlined'
+      : (node.obstacle ?? inputObstacle(node, refused));
+    return obstacle === undefined ? node : { ...node, obstacle };
+  });
+}
+
+function inputObstacle({ inputs }: GraphNode, refused: Initializers['refused']): string | undefined {
+  const input = inputs.find((name) => refused.has(name));
+  return input === undefined ? undefined : `its input ${quote(input)} is ${refused.get(input)}`;
+}
+
+/** Inputs or outputs, without those that have a value already. */
+function readInfos(
+  kind: 'input' | 'output',
+  protos: readonly ValueInfoProto[],
+  hasValue: (name: string) => boolean,
+): ValueInfo[] {
+  const names = new Set<string>();
+  for (const { name } of protos) {
+    if (name === '') throw invalidModel(`the model has an ${kind} without a name`);
+    if (names.has(name)) throw invalidModel(`the model has two ${kind}s of the name ${quote(name)}`);
+    names.add(name);
+  }
+  return protos
+    .filter(({ name }) => !hasValue(name))
+    .map(({ name, type }) => ({ name, ...readType(`${kind} ${quote(name)}`, type) }));
+}
+
+function readType(what: string, proto: TypeProto | undefined): Omit<ValueInfo, 'name'> {
+  const { value } = proto ?? {};
+  if (value?.case === undefined) throw invalidModel(`${what} has no type`);
+  if (value.case !== 'tensorType') {
+    const kind = value.case.replace('Type', '').replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+    throw unsupportedModel(`${what} is of the type ${kind}; warpconv takes tensors`);
+  }
+  const { elemType, shape } = value.value;
+  const obstacle = typeObstacle(what, elemType);
+  if (obstacle !== undefined) throw unsupportedModel(`${what} is ${obstacle}`);
+  return { type: elementType(elemType)!, shape: shape?.dim.map((dimension) => readExtent(what, dimension)) };
+}
+
+function readExtent(what: string, { value }: TensorShapeProto_Dimension): Extent {
+  if (value.case === 'dimParam') return value.value === '' ? null : value.value;
+  // Some exporters write -1 where an extent is not known.
+  if (value.case === undefined || value.value < 0) return null;
+  if (value.value <= Number.MAX_SAFE_INTEGER) return Number(value.value);
+  throw invalidModel(`${what} has an extent of ${value.value}`);
+}
