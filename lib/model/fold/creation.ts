@@ -1,0 +1,87 @@
+/** Operators that make constants of attributes, dimensions or a few numbers. */
+import { describe, elementCount } from '../../check';
+import { float, floats, integer, integers, tensor } from '../attributes';
+import type { ConstantTensor, GraphNode } from '../graph';
+import type { Operands } from './operands';
+import { build, isFloat, checkSmall, LeftAlone, valueOf, walk, type Scalar, type Value } from './values';
+
+/** A list of extents as the tensor that `Shape` makes of them. */
+export function shapeValue(dims: readonly number[]): ConstantTensor<'int64'> {
+  return { type: 'int64', dims: [dims.length], data: BigInt64Array.from(dims, BigInt) };
+}
+
+/** What `Shape` or `Size` makes of a tensor with those dimensions, whatever its elements. */
+export function shape(node: GraphNode, dims: readonly number[]): ConstantTensor {
+  const place = (name: string, fallback: number) => {
+    const axis = integer(node, name, fallback);
+    return Math.min(Math.max(axis < 0 ? axis + dims.length : axis, 0), dims.length);
+  };
+  return shapeValue(dims.slice(place('start', 0), place('end', dims.length)));
+}
+
+export function size(dims: readonly number[]): ConstantTensor {
+  return { type: 'int64', dims: [], data: BigInt64Array.of(BigInt(elementCount(dims))) };
+}
+
+export function constant({ node }: Operands): ConstantTensor {
+  const [name] = node.attributes.keys();
+  switch (name) {
+    case 'value_float':
+      return { type: 'float32', dims: [], data: Float32Array.of(float(node, name)) };
+    case 'value_floats': {
+      const list = floats(node, name);
+      return { type: 'float32', dims: [list.length], data: Float32Array.from(list) };
+    }
+    case 'value_int':
+      return { type: 'int64', dims: [], data: BigInt64Array.of(BigInt(integer(node, name))) };
+    case 'value_ints':
+      return shapeValue(integers(node, name));
+    case 'value_string':
+    case 'value_strings':
+      throw new LeftAlone('strings');
+    default:
+      return tensor(node, 'value');
+  }
+}
+
+export function constantOfShape(operands: Operands): Value {
+  const dims = operands.list(0);
+  if (dims.some((extent) => extent < 0)) throw operands.invalid(`cannot make dims ${describe(dims)}`);
+  const filling = tensor(operands.node, 'value', null);
+  if (filling === null) return build('float32', dims, () => 0);
+  const { type, elements } = valueOf(filling);
+  if (elements.length !== 1) throw operands.invalid(`takes one element as 'value', got ${elements.length}`);
+  return build(type, dims, () => elements[0]!);
+}
+
+export function range(operands: Operands): Value {
+  const [{ type }] = operands.alike();
+  const bounds = [operands.scalar(0), operands.scalar(1), operands.scalar(2)] as const;
+  const [start, limit, step] = bounds;
+  if (Number(step) === 0) throw operands.invalid('has a step of 0');
+  if (isFloat(type)) {
+    const [first, last, delta] = bounds.map(Number) as [number, number, number];
+    const count = Math.max(Math.ceil((last - first) / delta), 0);
+    return build(type, [count], ([index]) => first + index! * delta);
+  }
+  const count = stepsBetween(start as bigint, limit as bigint, step as bigint);
+  return build(type, [Number(count)], ([index]) => (start as bigint) + BigInt(index!) * (step as bigint));
+}
+
+function stepsBetween(start: bigint, limit: bigint, step: bigint): bigint {
+  const [distance, stride] = step > 0n ? [limit - start, step] : [start - limit, -step];
+  return distance > 0n ? (distance + stride - 1n) / stride : 0n;
+}
+
+/** The coordinates of the elements that are not zero, one row per axis. */
+export function nonZero(operands: Operands): Value {
+  const { dims, elements } = operands.value(0);
+  if (dims.length === 0) throw new LeftAlone('runtimes differ in what they make of a scalar');
+  const rows = dims.map((): Scalar[] => []);
+  walk(dims, (at, index) => {
+    if (Number(elements[index]) !== 0) rows.forEach((row, axis) => row.push(BigInt(at[axis]!)));
+  });
+  const found = [dims.length, rows[0]!.length];
+  checkSmall(found);
+  return { type: 'int64', dims: found, elements: rows.flat() };
+}

@@ -1,0 +1,103 @@
+/** Small constants as lists of numbers, which is what folding computes with. */
+import { elementCount } from '../../check';
+import { CONSTRUCTORS, type DataType } from '../../tensor';
+import type { ConstantTensor } from '../graph';
+
+/** 16-bit floats have no arithmetic here. */
+export type FoldableType = Exclude<DataType, 'float16' | 'bfloat16'>;
+
+/** A number for a float type; a bigint for an integer type, and 0n or 1n for bool. */
+export type Scalar = number | bigint;
+
+export interface Value {
+  readonly type: FoldableType;
+  readonly dims: readonly number[];
+  readonly elements: readonly Scalar[];
+}
+
+// Shapes, and what is computed from them, have a few elements, grids of anchors thousands. Weights have more, and are
+// nothing for loops over bigints.
+const MOST_ELEMENTS = 65_536;
+const MOST_DIMS = 32;
+
+/** Thrown inside folding for what is right but not for it: too large, or of a type or operator that it does not know. */
+export class LeftAlone extends Error {}
+
+export function checkSmall(dims: readonly number[]): void {
+  if (dims.length > MOST_DIMS || !(elementCount(dims) <= MOST_ELEMENTS)) throw new LeftAlone('too large');
+}
+
+export function isFloat(type: DataType): type is 'float32' | 'float64' {
+  return type === 'float32' || type === 'float64';
+}
+
+export function isFoldable(type: DataType): type is FoldableType {
+  return type !== 'float16' && type !== 'bfloat16';
+}
+
+export function valueOf({ type, dims, data }: ConstantTensor): Value {
+  if (!isFoldable(type)) throw new LeftAlone(`no arithmetic on ${type}`);
+  checkSmall(dims);
+  const elements = Array.from<Scalar, Scalar>(data, isFloat(type) ? (element) => element : BigInt);
+  return { type, dims, elements };
+}
+
+export function tensorOf({ type, dims, elements }: Value): ConstantTensor {
+  const data = new CONSTRUCTORS[type](elements.length);
+  const isBig = type === 'int64' || type === 'uint64';
+  elements.forEach((element, index) => (data[index] = isBig ? element : Number(element)));
+  return { type, dims, data };
+}
+
+/** What a type makes of a result: floats are rounded, integers lose the bits beyond their width. */
+export function wrap(type: FoldableType, result: Scalar): Scalar {
+  if (typeof result === 'number') return type === 'float32' ? Math.fround(result) : result;
+  if (type === 'bool') return result;
+  const bits = 8 * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
+  return type.startsWith('u') ? BigInt.asUintN(bits, result) : BigInt.asIntN(bits, result);
+}
+
+/**
+ * A value, element by element in row-major order.
+ *
+ * @param element - by its coordinates, a list that the next call changes, and by its place in the order
+ */
+export function build(
+  type: FoldableType,
+  dims: readonly number[],
+  element: (at: readonly number[], index: number) => Scalar,
+): Value {
+  checkSmall(dims);
+  const elements: Scalar[] = [];
+  walk(dims, (at, index) => elements.push(wrap(type, element(at, index))));
+  return { type, dims, elements };
+}
+
+/** Visits all coordinates in row-major order. */
+export function walk(dims: readonly number[], visit: (at: readonly number[], index: number) => void): void {
+  const count = elementCount(dims);
+  const at = dims.map(() => 0);
+  for (let index = 0; index < count; index++) {
+    visit(at, index);
+    for (let axis = dims.length - 1; axis >= 0 && ++at[axis]! === dims[axis]; axis--) at[axis] = 0;
+  }
+}
+
+/** How many elements apart neighbours along each axis are. */
+export function stridesOf(dims: readonly number[]): number[] {
+  return dims.map((_, axis) => elementCount(dims.slice(axis + 1)));
+}
+
+/** The scalar product of coordinates and strides. */
+export function offsetOf(at: readonly number[], strides: readonly number[]): number {
+  return strides.reduce((sum, stride, axis) => sum + stride * at[axis]!, 0);
+}
+
+/** NaN beats every number, as it does in ONNX. */
+export function least<T extends Scalar>(a: T, b: T): T {
+  return b < a || Number.isNaN(b) ? b : a;
+}
+
+export function greatest<T extends Scalar>(a: T, b: T): T {
+  return b > a || Number.isNaN(b) ? b : a;
+}
