@@ -7,6 +7,7 @@
 #include "binding/failure.h"
 #include "binding/gpu_buffer.h"
 #include "binding/plan_object.h"
+#include "binding/program_object.h"
 #include "devices/cpu_info.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_probe.h"
@@ -135,6 +136,7 @@ Napi::Value firstFallback(const Napi::CallbackInfo& info) {
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   Environment::create(env);
   exports.Set("Plan", PlanObject::define(env));
+  exports.Set("Program", ProgramObject::define(env));
   exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
   exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
   exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));

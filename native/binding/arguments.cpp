@@ -8,7 +8,6 @@
 #include "binding/gpu_buffer.h"
 
 namespace warpconv::binding {
-namespace {
 
 int64_t toInteger(const Napi::Value& value, const std::string& name) {
   const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : NAN;
@@ -24,6 +23,17 @@ Napi::Object toObject(const Napi::Value& value, const std::string& name) {
   if (!value.IsObject()) throwFailure(value.Env(), invalidArgument(name + " must be an object"));
   return value.As<Napi::Object>();
 }
+
+Activation toActivation(const Napi::Value& value) {
+  const Napi::Object object = toObject(value, "options.activation");
+  const Napi::Object list = toObject(object.Get("parameters"), "options.activation.parameters");
+  std::vector<double> parameters;
+  const uint32_t count = list.Get("length").ToNumber().Uint32Value();
+  for (uint32_t i = 0; i < count; ++i) parameters.push_back(list.Get(i).ToNumber().DoubleValue());
+  return valueOrThrow(value.Env(), makeActivation(object.Get("name").ToString().Utf8Value(), parameters));
+}
+
+namespace {
 
 template <size_t N>
 std::array<int64_t, N> toIntegers(const Napi::Value& value, const std::string& name) {
@@ -60,15 +70,6 @@ ConvProblem toProblem(const Napi::Object& spec) {
   readPadding(spec.Get("padding"), request);
   request.groups = toInteger(spec.Get("groups"), "options.groups");
   return valueOrThrow(spec.Env(), makeConvProblem(request));
-}
-
-Activation toActivation(const Napi::Value& value) {
-  const Napi::Object object = toObject(value, "options.activation");
-  const Napi::Object list = toObject(object.Get("parameters"), "options.activation.parameters");
-  std::vector<double> parameters;
-  const uint32_t count = list.Get("length").ToNumber().Uint32Value();
-  for (uint32_t i = 0; i < count; ++i) parameters.push_back(list.Get(i).ToNumber().DoubleValue());
-  return valueOrThrow(value.Env(), makeActivation(object.Get("name").ToString().Utf8Value(), parameters));
 }
 
 /** The meaning of one of a few words, or nothing for null. */

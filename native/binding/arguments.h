@@ -2,6 +2,8 @@
 
 #include <napi.h>
 
+#include <string>
+
 #include "planner/backend.h"
 
 namespace warpconv::binding {
@@ -12,6 +14,11 @@ struct Specification {
   /** The N of `cuda:N`, or -1 for the CPU */
   int device;
 };
+
+/** These throw into JavaScript where the value is something else; `name` is for the message. */
+int64_t toInteger(const Napi::Value& value, const std::string& name);
+Napi::Object toObject(const Napi::Value& value, const std::string& name);
+Activation toActivation(const Napi::Value& value);
 
 /** Throws into JavaScript where the problem is illegal. */
 Specification toSpecification(const Napi::Value& value);

@@ -7,7 +7,6 @@
 #include "binding/failure.h"
 
 namespace warpconv::binding {
-namespace {
 
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   Napi::Object object = Napi::Object::New(env);
@@ -23,8 +22,6 @@ Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   object.Set("tiles", tiles);
   return object;
 }
-
-}  // namespace
 
 Napi::Function PlanObject::define(Napi::Env env) {
   return DefineClass(env, "Plan",

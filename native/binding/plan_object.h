@@ -8,6 +8,9 @@
 
 namespace warpconv::binding {
 
+/** A NativeCandidate of lib/addon.ts. */
+Napi::Object toCandidate(Napi::Env env, const Candidate& candidate);
+
 /** The NativePlan of lib/addon.ts. */
 class PlanObject : public Napi::ObjectWrap<PlanObject> {
  public:

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "cpu/cpu_program.h"
+
 namespace warpconv {
 namespace {
 
@@ -36,6 +38,10 @@ Result<std::shared_ptr<const Prepared>> CpuBackend::prepare(const std::string& a
   return std::shared_ptr<const Prepared>(std::make_shared<PreparedOnCpu>(
       executor_,
       cpuAlgorithm(algorithm).prepare(asked.problem, asked.activation, {weight, bias}, cpu_, asked.request.switches)));
+}
+
+Result<std::shared_ptr<const program::PreparedProgram>> CpuBackend::prepareProgram(program::ProgramSpec spec) {
+  return prepareCpuProgram(std::move(spec), *this, executor_);
 }
 
 }  // namespace warpconv

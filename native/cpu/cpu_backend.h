@@ -16,6 +16,7 @@ class CpuBackend final : public Backend {
   std::vector<Candidate> candidates(const PlanProblem& asked) const override;
   Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                   const float* weight, const float* bias) override;
+  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) override;
 
  private:
   Executor& executor_;

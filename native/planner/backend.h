@@ -10,6 +10,7 @@
 #include "planner/planner.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
+#include "program/program.h"
 #include "status.h"
 
 namespace warpconv {
@@ -76,6 +77,8 @@ class Backend {
    */
   virtual Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                           const float* weight, const float* bias) = 0;
+  /** Fails with what `choose` says of a convolution in it, or where the device runs no networks. Blocks. */
+  virtual Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) = 0;
 };
 
 }  // namespace warpconv

@@ -237,18 +237,18 @@ struct NormalizeStep {
   }
 };
 
-/** ONNX's LRN over the channels of [n, channels, inner]: x / (bias + alpha / size * sum of squares) ^ beta. */
+/** ONNX's LRN over the channels of [n, channels, inner]: x / (k + alpha / size * sum of squares) ^ beta. */
 struct LocalResponseStep {
   static constexpr const char* kKind = "localResponse";
 
   int64_t n = 1, channels = 1, inner = 1, size = 1;
-  double alpha = 1e-4, beta = 0.75, bias = 1;
+  double alpha = 1e-4, beta = 0.75, k = 1;
   Buffer input, output;
 
   template <typename Fields>
   void fields(Fields& f) {
     f("n", n), f("channels", channels), f("inner", inner), f("size", size);
-    f("alpha", alpha), f("beta", beta), f("bias", bias), f("input", input), f("output", output);
+    f("alpha", alpha), f("beta", beta), f("k", k), f("input", input), f("output", output);
   }
 };
 

@@ -8,7 +8,7 @@ namespace warpconv::operators {
 void localResponse(const LocalResponseStep& step, const float* input, float* output, const RunContext& context) {
   const auto alpha = static_cast<float>(step.alpha / static_cast<double>(step.size));
   const auto beta = static_cast<float>(step.beta);
-  const auto bias = static_cast<float>(step.bias);
+  const auto k = static_cast<float>(step.k);
   forEachRange(context, step.n * step.channels, step.inner * step.size, [&](int64_t begin, int64_t end) {
     for (int64_t map = begin; map < end; ++map) {
       const int64_t channel = map % step.channels;
@@ -20,7 +20,7 @@ void localResponse(const LocalResponseStep& step, const float* input, float* out
           const float value = input[(map - channel + c) * step.inner + i];
           sum += value * value;
         }
-        output[map * step.inner + i] = input[map * step.inner + i] * std::pow(bias + alpha * sum, -beta);
+        output[map * step.inner + i] = input[map * step.inner + i] * std::pow(k + alpha * sum, -beta);
       }
     }
   });

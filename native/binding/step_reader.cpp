@@ -1,0 +1,186 @@
+#include "binding/step_reader.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "binding/arguments.h"
+#include "binding/failure.h"
+
+namespace warpconv::binding {
+namespace {
+
+using namespace program;
+
+template <typename T>
+using Words = std::initializer_list<std::pair<const char*, T>>;
+
+template <typename T>
+T named(const Napi::Value& value, Words<T> words) {
+  const std::string given = value.ToString();
+  for (const auto& [word, meaning] : words) {
+    if (given == word) return meaning;
+  }
+  throwFailure(value.Env(), {StatusCode::internal, "a step has the unknown word '" + given + "'"});
+}
+
+/** Fills a step from an object with properties of the same names. */
+class Fields {
+ public:
+  explicit Fields(Napi::Object object) : object_(std::move(object)) {}
+
+  template <typename T>
+  void operator()(const char* name, T& field) {
+    read(object_.Get(name), field);
+  }
+
+ private:
+  static void read(const Napi::Value& value, int64_t& field) { field = toInteger(value, "a step's field"); }
+  static void read(const Napi::Value& value, double& field) { field = value.ToNumber().DoubleValue(); }
+  static void read(const Napi::Value& value, bool& field) { field = value.ToBoolean(); }
+  static void read(const Napi::Value& value, Activation& field) { field = toActivation(value); }
+
+  template <typename T>
+  static void read(const Napi::Value& value, std::vector<T>& field) {
+    const Napi::Object list = toObject(value, "a step's list");
+    field.resize(list.Get("length").ToNumber().Uint32Value());
+    for (uint32_t i = 0; i < field.size(); ++i) read(list.Get(i), field[i]);
+  }
+  template <typename T, size_t N>
+  static void read(const Napi::Value& value, std::array<T, N>& field) {
+    const Napi::Object list = toObject(value, "a step's list");
+    for (uint32_t i = 0; i < N; ++i) read(list.Get(i), field[i]);
+  }
+
+  static void read(const Napi::Value& value, Buffer& field) {
+    if (value.IsNull()) return;
+    const Napi::Object object = toObject(value, "a step's buffer");
+    field.space = named<Buffer::Space>(object.Get("space"), {{"input", Buffer::Space::input},
+                                                             {"output", Buffer::Space::output},
+                                                             {"constant", Buffer::Space::constant},
+                                                             {"arena", Buffer::Space::arena}});
+    field.index = toInteger(object.Get("index"), "a buffer's index");
+    field.offset = toInteger(object.Get("offset"), "a buffer's offset");
+  }
+  static void read(const Napi::Value& value, ElementwiseStep::Instruction& field) {
+    Fields fields(toObject(value, "an instruction"));
+    field.fields(fields);
+  }
+  static void read(const Napi::Value& value, PoolStep::Mode& field) {
+    field = named<PoolStep::Mode>(value, {{"maximum", PoolStep::Mode::maximum}, {"average", PoolStep::Mode::average}});
+  }
+  static void read(const Napi::Value& value, ReduceStep::Mode& field) {
+    using Mode = ReduceStep::Mode;
+    field = named<Mode>(value, {{"sum", Mode::sum},
+                                {"mean", Mode::mean},
+                                {"maximum", Mode::maximum},
+                                {"minimum", Mode::minimum},
+                                {"product", Mode::product},
+                                {"sumOfSquares", Mode::sumOfSquares},
+                                {"argMaximum", Mode::argMaximum},
+                                {"argMinimum", Mode::argMinimum}});
+  }
+  static void read(const Napi::Value& value, CastStep::Type& field) {
+    using Type = CastStep::Type;
+    field = named<Type>(value, {{"float32", Type::float32},
+                                {"float64", Type::float64},
+                                {"int8", Type::int8},
+                                {"int16", Type::int16},
+                                {"int32", Type::int32},
+                                {"int64", Type::int64},
+                                {"uint8", Type::uint8},
+                                {"uint16", Type::uint16},
+                                {"uint32", Type::uint32},
+                                {"bool", Type::boolean}});
+  }
+  static void read(const Napi::Value& value, ElementwiseStep::Operation& field) {
+    using Operation = ElementwiseStep::Operation;
+    field = named<Operation>(value, {{"add", Operation::add},
+                                     {"subtract", Operation::subtract},
+                                     {"multiply", Operation::multiply},
+                                     {"divide", Operation::divide},
+                                     {"minimum", Operation::minimum},
+                                     {"maximum", Operation::maximum},
+                                     {"power", Operation::power},
+                                     {"prelu", Operation::prelu},
+                                     {"constant", Operation::constant},
+                                     {"affine", Operation::affine},
+                                     {"negate", Operation::negate},
+                                     {"absolute", Operation::absolute},
+                                     {"relu", Operation::relu},
+                                     {"leakyRelu", Operation::leakyRelu},
+                                     {"clip", Operation::clip},
+                                     {"sigmoid", Operation::sigmoid},
+                                     {"hardSigmoid", Operation::hardSigmoid},
+                                     {"hardSwish", Operation::hardSwish},
+                                     {"silu", Operation::silu},
+                                     {"mish", Operation::mish},
+                                     {"elu", Operation::elu},
+                                     {"selu", Operation::selu},
+                                     {"celu", Operation::celu},
+                                     {"gelu", Operation::gelu},
+                                     {"geluTanh", Operation::geluTanh},
+                                     {"tanh", Operation::tanh},
+                                     {"softplus", Operation::softplus},
+                                     {"softsign", Operation::softsign},
+                                     {"exp", Operation::exp},
+                                     {"log", Operation::log},
+                                     {"sqrt", Operation::sqrt},
+                                     {"reciprocal", Operation::reciprocal},
+                                     {"floor", Operation::floor},
+                                     {"ceil", Operation::ceil},
+                                     {"round", Operation::round},
+                                     {"erf", Operation::erf},
+                                     {"sign", Operation::sign},
+                                     {"sin", Operation::sin},
+                                     {"cos", Operation::cos}});
+  }
+
+  const Napi::Object object_;
+};
+
+template <typename Kind>
+Step toStepOf(const Napi::Object& object) {
+  Kind step;
+  Fields fields(object);
+  step.fields(fields);
+  return step;
+}
+
+template <>
+Step toStepOf<ConvolutionStep>(const Napi::Object& object) {
+  Specification specification = toSpecification(object.Get("convolution"));
+  ConvolutionStep step;
+  step.problem = specification.asked.problem;
+  step.activation = specification.asked.activation;
+  step.request = std::move(specification.asked.request);
+  Fields fields(object);
+  fields("input", step.input), fields("weight", step.weight), fields("bias", step.bias);
+  fields("residual", step.residual), fields("output", step.output);
+  return step;
+}
+
+/** The alternative of Step whose name is `kind`. */
+template <size_t kIndex = 0>
+std::optional<Step> toAlternative(const std::string& kind, const Napi::Object& object) {
+  if constexpr (kIndex < std::variant_size_v<Step>) {
+    using Kind = std::variant_alternative_t<kIndex, Step>;
+    if (kind == Kind::kKind) return toStepOf<Kind>(object);
+    return toAlternative<kIndex + 1>(kind, object);
+  } else {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Step toStep(const Napi::Value& value) {
+  const Napi::Object object = toObject(value, "a step");
+  const std::string kind = object.Get("kind").ToString();
+  std::optional<Step> step = toAlternative(kind, object);
+  if (!step) throwFailure(value.Env(), {StatusCode::internal, "there is no step of the kind '" + kind + "'"});
+  return std::move(*step);
+}
+
+}  // namespace warpconv::binding

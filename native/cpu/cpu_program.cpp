@@ -1,0 +1,237 @@
+#include "cpu/cpu_program.h"
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "cpu/cpu_backend.h"
+#include "cpu/operators/operators.h"
+#include "memory/aligned_buffer.h"
+
+namespace warpconv {
+namespace {
+
+using namespace program;
+
+using Action = std::function<Status(const Memory&, const RunContext&)>;
+
+/** Scratch memory that runs take and give back: as many pieces as runs have overlapped. */
+class Arenas {
+ public:
+  explicit Arenas(int64_t bytes) : elements_((bytes + 3) / 4) {}
+
+  AlignedBuffer take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!spare_.empty()) {
+        AlignedBuffer arena = std::move(spare_.back());
+        spare_.pop_back();
+        return arena;
+      }
+    }
+    return AlignedBuffer(elements_);
+  }
+  void giveBack(AlignedBuffer arena) {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(arena));
+  }
+  int64_t bytes() const { return elements_ * static_cast<int64_t>(sizeof(float)); }
+
+ private:
+  const int64_t elements_;
+  std::mutex mutex_;
+  std::vector<AlignedBuffer> spare_;
+};
+
+/** For a step whose function cannot fail. */
+template <typename Function>
+Action infallible(Function function) {
+  return [function = std::move(function)](const Memory& memory, const RunContext& context) {
+    function(memory, context);
+    return context.isCancelled() ? stoppedWhileRunning() : Status{};
+  };
+}
+
+Action toAction(const MatmulStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::matmul(x, m.read(x.left), m.read(x.right), m.read(x.bias), m.write(x.output), context);
+  });
+}
+
+Action toAction(const ElementwiseStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    std::array<const float*, ElementwiseStep::kMostOperands> operands{};
+    for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = m.read(x.operands[i]);
+    operators::elementwise(x, std::span(operands.data(), x.operands.size()), m.write(x.output), context);
+  });
+}
+
+Action toAction(const PoolStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::pool(x, m.read(x.input), m.write(x.output), context);
+  });
+}
+
+Action toAction(const ReduceStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::reduce(x, m.read(x.input), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const SoftmaxStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::softmax(x, m.read(x.input), m.write(x.output), context);
+  });
+}
+
+Action toAction(const NormalizeStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::normalize(x, m.read(x.scale), m.read(x.shift), m.read(x.input), m.write(x.output), context);
+  });
+}
+
+Action toAction(const LocalResponseStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::localResponse(x, m.read(x.input), m.write(x.output), context);
+  });
+}
+
+Action toAction(const CopyStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::copy(x, m.read<void>(x.input), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const FillStep& x) {
+  return infallible([x](const Memory& m, const RunContext&) { operators::fill(x, m.write(x.output)); });
+}
+
+Action toAction(const GatherStep& x) {
+  return [x](const Memory& m, const RunContext& context) {
+    return operators::gather(x, m.read<int64_t>(x.indices), m.read<void>(x.input), m.write<void>(x.output), context);
+  };
+}
+
+Action toAction(const InterpolateStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::interpolate(x, m.read(x.input), m.write(x.output), context);
+  });
+}
+
+Action toAction(const CastStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::cast(x, m.read<void>(x.input), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const ConvolutionStep& x, std::shared_ptr<const Prepared> prepared) {
+  return [x, prepared = std::move(prepared)](const Memory& m, const RunContext& context) {
+    // An operand's address is not const, since one struct serves inputs and outputs; inputs are only read.
+    Operands operands;
+    operands.input.host = m.write(x.input);
+    operands.residual.host = m.write(x.residual);
+    operands.output.host = m.write(x.output);
+    return prepared->run(operands, context.cancellation);
+  };
+}
+
+class CpuProgram final : public PreparedProgram {
+ public:
+  CpuProgram(ProgramSpec spec, const CpuBackend& backend, Executor& executor)
+      : backend_(backend), executor_(executor), constants_(std::move(spec.constants)), arenas_(spec.arenaBytes) {}
+
+  Status add(const Step& step) {
+    return std::visit([&](const auto& kind) { return addKind(kind); }, step);
+  }
+
+  Status run(const Tensors& tensors, const Cancellation* cancellation,
+             std::vector<double>* milliseconds) const override {
+    AlignedBuffer arena = arenas_.take();
+    const Status status = runIn(arena, tensors, cancellation, milliseconds);
+    arenas_.giveBack(std::move(arena));
+    return status;
+  }
+
+  const std::vector<Candidate>& choices() const override { return choices_; }
+  int64_t bytes() const override { return packedBytes_ + arenas_.bytes(); }
+
+ private:
+  template <typename Kind>
+  Status addKind(const Kind& step) {
+    actions_.push_back(toAction(step));
+    choices_.emplace_back();
+    return {};
+  }
+
+  Status addKind(const ConvolutionStep& step) {
+    const PlanProblem asked{step.problem, step.activation, step.request};
+    std::vector<Candidate> candidates = backend_.candidates(asked);
+    const Result<size_t> chosen = choose(candidates, asked.request, backend_.device());
+    if (!chosen.isOk()) return chosen.status();
+    Candidate& choice = candidates[chosen.value()];
+    if (isConstant(step.weight) && isConstant(step.bias)) {
+      const Memory constants({}, constants_, nullptr);
+      auto prepared = backend_.prepare(choice.algorithm, asked, constants.read(step.weight), constants.read(step.bias));
+      if (!prepared.isOk()) return prepared.status();
+      packedBytes_ += prepared.value()->bytes();
+      actions_.push_back(toAction(step, std::move(prepared.value())));
+    } else {
+      actions_.push_back(preparingAnew(step, choice.algorithm));
+    }
+    choices_.push_back(std::move(choice));
+    return {};
+  }
+
+  static bool isConstant(const Buffer& buffer) { return buffer.space == Buffer::Space::constant || !buffer.isGiven(); }
+
+  /** For weights that each run brings or computes. */
+  Action preparingAnew(const ConvolutionStep& step, const std::string& algorithm) {
+    return [this, step, algorithm](const Memory& m, const RunContext& context) {
+      const PlanProblem asked{step.problem, step.activation, step.request};
+      auto prepared = backend_.prepare(algorithm, asked, m.read(step.weight), m.read(step.bias));
+      if (!prepared.isOk()) return prepared.status();
+      return toAction(step, std::move(prepared.value()))(m, context);
+    };
+  }
+
+  Status runIn(AlignedBuffer& arena, const Tensors& tensors, const Cancellation* cancellation,
+               std::vector<double>* milliseconds) const {
+    const Memory memory(tensors, constants_, arena.data());
+    const RunContext context{&executor_, cancellation};
+    auto start = std::chrono::steady_clock::now();
+    for (const Action& action : actions_) {
+      if (context.isCancelled()) return stoppedWhileRunning();
+      const Status status = action(memory, context);
+      if (!status.isOk()) return status;
+      if (milliseconds == nullptr) continue;
+      const auto end = std::chrono::steady_clock::now();
+      milliseconds->push_back(std::chrono::duration<double, std::milli>(end - start).count());
+      start = end;
+    }
+    return {};
+  }
+
+  CpuBackend backend_;
+  Executor& executor_;
+  const std::vector<const void*> constants_;
+  mutable Arenas arenas_;
+  std::vector<Action> actions_;
+  std::vector<Candidate> choices_;
+  int64_t packedBytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const PreparedProgram>> prepareCpuProgram(ProgramSpec spec, const CpuBackend& backend,
+                                                                 Executor& executor) {
+  const std::vector<Step> steps = std::move(spec.steps);
+  auto made = std::make_shared<CpuProgram>(std::move(spec), backend, executor);
+  for (const Step& step : steps) {
+    const Status status = made->add(step);
+    if (!status.isOk()) return status;
+  }
+  return std::shared_ptr<const PreparedProgram>(std::move(made));
+}
+
+}  // namespace warpconv
