@@ -6,6 +6,7 @@
  * either into a `WarpconvError`. The native side checks everything that depends on shapes (extents, groups,
  * overflow); the TypeScript side has already checked kinds (numbers, ranks, typed arrays, unknown keys).
  */
+import type { NativeProgram, NativeProgramSpec } from './model/steps';
 
 /** What went wrong in native code. `code` is an error code of the package without its `ERR_WARPCONV_` prefix. */
 export interface NativeFailure {
@@ -174,6 +175,8 @@ export interface NativeGpuProbe {
 export interface Addon {
   /** Throws where the problem is illegal or the pinned algorithm cannot do it. Chooses; prepares nothing. */
   readonly Plan: new (spec: ConvolutionSpec) => NativePlan;
+  /** Throws where a step is none. Prepares nothing. */
+  readonly Program: new (spec: NativeProgramSpec) => NativeProgram;
   /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */
   cancel(call: CallId): void;
   cpu(): NativeCpu;

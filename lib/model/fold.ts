@@ -93,3 +93,8 @@ export function evaluateFromDims(node: GraphNode, dims: readonly number[]): Cons
   if (node.operator === 'Shape') return shape(node, dims);
   return node.operator === 'Size' ? size(dims) : undefined;
 }
+
+/** Whether nodes of this operator are evaluated here where their inputs are known. */
+export function isFolded({ domain, operator }: GraphNode): boolean {
+  return domain === '' && OPERATORS.has(operator);
+}

@@ -1,0 +1,176 @@
+/** Collects the steps of a network while its nodes are lowered. */
+import { invalidNode, unsupportedNode } from './refusals';
+import type { ConstantTensor, GraphNode } from './graph';
+import type { DataType, DataTypeMap } from '../tensor';
+import { type BinaryOperation, type Instruction, type Step, type UnaryOperation } from './steps';
+import {
+  broadcastDims,
+  broadcastStrides,
+  bytesOf,
+  coalesce,
+  sizeOf,
+  stridesOf,
+  type Operand,
+  type Storage,
+  type Value,
+} from './values';
+
+/** As native code has it for convolutions: 4 TiB of float32. */
+const MOST_ELEMENTS = 2 ** 40;
+
+/** A step and the nodes of the model that it computes. */
+export interface PlannedStep {
+  readonly step: Step<Operand>;
+  readonly nodes: readonly string[];
+}
+
+/** One instruction on its own: `b` for a second operand, p and q for parameters. */
+export function instruction(
+  operation: BinaryOperation | UnaryOperation,
+  fields: Partial<Omit<Instruction, 'operation'>> = {},
+): Instruction {
+  return { operation, a: 0, b: 0, p: 0, q: 0, ...fields };
+}
+
+export class Builder {
+  readonly steps: PlannedStep[] = [];
+  /** Of every convolution */
+  readonly algorithm: string;
+  #node: GraphNode | undefined;
+
+  constructor(algorithm: string) {
+    this.algorithm = algorithm;
+  }
+
+  /** The steps emitted from now on are this node's. */
+  enter(node: GraphNode): void {
+    this.#node = node;
+  }
+
+  /** Work of no elements is left out. */
+  emit(step: Step<Operand>): void {
+    if (step.output.storage.bytes === 0) return;
+    this.steps.push({ step, nodes: this.#node === undefined ? [] : [this.#node.name] });
+  }
+
+  /** A tensor of the model, or one that was computed ahead. */
+  constant(tensor: ConstantTensor): Value {
+    const { type, dims, data } = tensor;
+    const storage: Storage = { space: 'constant', bytes: data.byteLength, data };
+    return { type, dims, operand: { storage, offset: 0 }, constant: tensor };
+  }
+
+  floats(data: Float32Array, dims: readonly number[] = [data.length]): Value<'float32'> {
+    return this.constant({ type: 'float32', dims, data }) as Value<'float32'>;
+  }
+
+  /** A tensor that a step is going to write. */
+  scratch<T extends DataType>(type: T, dims: readonly number[]): Value<T> {
+    if (!(sizeOf(dims) <= MOST_ELEMENTS)) {
+      throw invalidNode(this.#node!, `would make a tensor of dims [${dims.join(', ')}], more than can be`);
+    }
+    const storage: Storage = { space: 'arena', bytes: sizeOf(dims) * bytesOf(type) };
+    return { type, dims, operand: { storage, offset: 0 } };
+  }
+
+  /** The same elements under other dims, or a dense part of them from an element on. */
+  view(value: Value, dims: readonly number[], first = 0): Value {
+    const { storage, offset } = value.operand;
+    const operand = { storage, offset: offset + first * bytesOf(value.type) };
+    const whole = first === 0 && sizeOf(dims) === sizeOf(value.dims);
+    const constant =
+      value.constant &&
+      ({
+        type: value.type,
+        dims,
+        data: whole ? value.constant.data : value.constant.data.subarray(first, first + sizeOf(dims)),
+      } as ConstantTensor);
+    return { type: value.type, dims, operand, constant };
+  }
+
+  /** A function of float32 tensors that are broadcast to each other. */
+  elementwise(node: GraphNode, values: readonly Value[], code: readonly Instruction[]): Value<'float32'> {
+    for (const value of values) requireFloat(node, value);
+    const dims = broadcastDims(...values.map((value) => value.dims));
+    if (dims === undefined) {
+      throw invalidNode(node, `has inputs that cannot be broadcast: ${values.map(shapeOf).join(' and ')}`);
+    }
+    const distinct = [...new Set(values)];
+    const place = values.map((value) => distinct.indexOf(value));
+    const saved = values.length - distinct.length;
+    const to = (value: number) => place[value] ?? value - saved;
+    const output = this.scratch('float32', dims);
+    this.emit({
+      kind: 'elementwise',
+      extents: dims,
+      operands: distinct.map(({ operand }) => operand),
+      strides: distinct.map((value) => broadcastStrides(value.dims, dims)),
+      code: code.map((one) => ({ ...one, a: to(one.a), b: to(one.b) })),
+      output: output.operand,
+    });
+    return output;
+  }
+
+  /** The elements of `input` at these strides, as a new dense tensor. */
+  gatherStrided(input: Value, dims: readonly number[], strides: readonly number[], first = 0): Value {
+    const output = this.scratch(input.type, dims);
+    this.copy(input, dims, strides, output, stridesOf(dims), first);
+    return output;
+  }
+
+  /** Copies a box of `extents` between two tensors, from an element of either on. */
+  copy(
+    input: Value,
+    extents: readonly number[],
+    inputStrides: readonly number[],
+    output: Value,
+    outputStrides: readonly number[],
+    firstOfInput = 0,
+    firstOfOutput = 0,
+  ): void {
+    if (sizeOf(extents) === 0) return;
+    const bytes = bytesOf(input.type);
+    const merged = coalesce(extents, [inputStrides, outputStrides]);
+    this.emit({
+      kind: 'copy',
+      bytes,
+      extents: merged.extents,
+      inputStrides: merged.strides[0]!,
+      outputStrides: merged.strides[1]!,
+      input: shifted(input.operand, firstOfInput * bytes),
+      output: shifted(output.operand, firstOfOutput * bytes),
+    });
+  }
+
+  /** The axes in another order: output axis i is the input's axis order[i]. */
+  transpose(input: Value, order: readonly number[]): Value {
+    const strides = stridesOf(input.dims);
+    const dims = order.map((axis) => input.dims[axis]!);
+    const moved = order.filter((axis) => input.dims[axis] !== 1);
+    if (moved.every((axis, i) => i === 0 || axis > moved[i - 1]!)) return this.view(input, dims);
+    return this.gatherStrided(
+      input,
+      dims,
+      order.map((axis) => strides[axis]!),
+    );
+  }
+}
+
+function shifted({ storage, offset }: Operand, bytes: number): Operand {
+  return { storage, offset: offset + bytes };
+}
+
+export function requireFloat(node: GraphNode, value: Value): void {
+  if (value.type === 'float32') return;
+  throw unsupportedNode(node, `computes in ${value.type}; here it can in float32`);
+}
+
+/** `float32[1,3,224,224]` */
+export function shapeOf({ type, dims }: { type: DataType; dims: readonly number[] }): string {
+  return `${type}[${dims.join(',')}]`;
+}
+
+/** Elements of a constant as numbers. */
+export function numbersOf(data: DataTypeMap[DataType]): number[] {
+  return Array.from(data as ArrayLike<number | bigint>, Number);
+}

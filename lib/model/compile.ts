@@ -1,0 +1,203 @@
+/** A graph, for inputs of given extents, as a program: the steps in order, and where every tensor lies. */
+import type { DataType } from '../tensor';
+import { Builder, shapeOf, type PlannedStep } from './builder';
+import { checkOperators, invalidModel, quote } from './complaints';
+import { evaluate, evaluateFromDims, isFolded } from './fold';
+import { fuse } from './fuse';
+import type { ConstantTensor, Graph, GraphNode } from './graph';
+import { Lowering, ValueNeeded } from './lowering';
+import { planMemory } from './memory_plan';
+import { operatorOf } from './operators';
+import { unsupportedNode } from './refusals';
+import { mapBuffers, type NativeBuffer, type NativeProgramSpec, type Step } from './steps';
+import { bytesOf, coalesce, sizeOf, type Operand, type Storage, type Value } from './values';
+
+/** A graph's input or output with extents that are numbers. */
+export interface Port {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+}
+
+export interface Compiled {
+  readonly inputs: readonly Port[];
+  readonly outputs: readonly Port[];
+  readonly steps: readonly PlannedStep[];
+  readonly program: Omit<NativeProgramSpec, 'device'>;
+}
+
+/** Everything that a run brings is of these dims; `constants` are inputs whose very elements are known. */
+export interface Bindings {
+  readonly dims: ReadonlyMap<string, readonly number[]>;
+  readonly constants: ReadonlyMap<string, ConstantTensor>;
+}
+
+/** @throws `ERR_WARPCONV_UNSUPPORTED` naming all operators and nodes that nothing computes */
+export function requireOperators(graph: Graph): void {
+  checkOperators(graph.nodes, (node) => isFolded(node) || operatorOf(node) !== undefined);
+}
+
+/**
+ * @throws {@link ValueNeeded} where a node needs an input's elements; {@link WarpconvError}
+ * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` naming the node
+ */
+export function compile(graph: Graph, bindings: Bindings, algorithm = 'auto'): Compiled {
+  const build = new Builder(algorithm);
+  const values = new Map<string, Value>();
+  for (const [name, tensor] of graph.constants) values.set(name, build.constant(tensor));
+  const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
+  inputs.forEach(({ name, value }) => values.set(name, value));
+  for (const node of graph.nodes) {
+    const outputs = lower(graph, build, node, values);
+    node.outputs.forEach((name, i) => {
+      if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
+    });
+  }
+  const outputs = graph.outputs.map(({ name }) => valueOf(values, name));
+  const places = placeOutputs(build, outputs);
+  const storages = new Set(places.map(({ storage }) => storage));
+  const steps = fuse(withoutDead(build.steps, storages), storages).map(finish);
+  return {
+    inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
+    outputs: outputs.map(({ type, dims }, i) => ({ name: graph.outputs[i]!.name, type, dims })),
+    steps,
+    program: place(
+      steps.map(({ step }) => step),
+      inputs.map(({ value }) => value.operand.storage),
+      places.map(({ storage }) => storage),
+    ),
+  };
+}
+
+function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bindings: Bindings) {
+  const dims = bindings.dims.get(name)!;
+  const storage: Storage = { space: 'input', bytes: sizeOf(dims) * bytesOf(type) };
+  const constant = bindings.constants.get(name);
+  const value: Value =
+    constant === undefined ? { type, dims, operand: { storage, offset: 0 } } : build.constant(constant);
+  return { name, value };
+}
+
+function valueOf(values: ReadonlyMap<string, Value>, name: string): Value {
+  const value = values.get(name);
+  if (value === undefined) throw invalidModel(`nothing makes the value ${quote(name)}`);
+  return value;
+}
+
+function lower(
+  graph: Graph,
+  build: Builder,
+  node: GraphNode,
+  values: ReadonlyMap<string, Value>,
+): readonly Value[] {
+  const inputs = node.inputs.map((name) => (name === '' ? undefined : valueOf(values, name)));
+  const ahead = evaluateKnown(node, inputs);
+  if (ahead !== undefined) return ahead.map((tensor) => build.constant(tensor));
+  const operator = operatorOf(node);
+  if (operator === undefined) {
+    const needed = node.inputs.find((_, i) => inputs[i] !== undefined && inputs[i].constant === undefined);
+    if (needed !== undefined) throw new ValueNeeded(node, needed);
+    throw unsupportedNode(node, `computes what is too large to compute ahead: ${describeAll(inputs)}`);
+  }
+  build.enter(node);
+  const outputs = operator(new Lowering(node, graph.opset, build, inputs));
+  return 'operand' in outputs ? [outputs] : outputs;
+}
+
+function describeAll(inputs: readonly (Value | undefined)[]): string {
+  return inputs.map((value) => (value === undefined ? 'nothing' : shapeOf(value))).join(' and ');
+}
+
+/** What follows from shapes and constants alone. */
+function evaluateKnown(
+  node: GraphNode,
+  inputs: readonly (Value | undefined)[],
+): readonly ConstantTensor[] | undefined {
+  const [first] = inputs;
+  const fromDims = first && evaluateFromDims(node, first.dims);
+  if (fromDims !== undefined) return [fromDims];
+  return evaluate(
+    node,
+    inputs.map((value) => value?.constant),
+  );
+}
+
+/** Where each output is written: by the step that makes it, or by a copy of what is not made, or twice wanted. */
+function placeOutputs(build: Builder, outputs: readonly Value[]): Operand[] {
+  const taken = new Set<Storage>();
+  return outputs.map((value) => {
+    const { storage, offset } = value.operand;
+    const isWhole = offset === 0 && storage.bytes === sizeOf(value.dims) * bytesOf(value.type);
+    if (storage.space === 'arena' && isWhole && !taken.has(storage)) {
+      taken.add(storage);
+      return value.operand;
+    }
+    const copy = build.scratch(value.type, value.dims);
+    build.copy(value, [sizeOf(value.dims)], [1], copy, [1]);
+    taken.add(copy.operand.storage);
+    return copy.operand;
+  });
+}
+
+/** The steps that an output depends on. */
+function withoutDead(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>): PlannedStep[] {
+  const needed = new Set(outputs);
+  const kept = [...steps].reverse().filter(({ step }) => {
+    if (!needed.has(step.output.storage)) return false;
+    readStorages(step).forEach((storage) => needed.add(storage));
+    return true;
+  });
+  return kept.reverse();
+}
+
+function readStorages(step: Step<Operand>): Storage[] {
+  const storages: Storage[] = [];
+  mapBuffers(step, (operand) => storages.push(operand.storage));
+  return storages;
+}
+
+/** Few axes are quicker than many. */
+function finish(planned: PlannedStep): PlannedStep {
+  const { step } = planned;
+  if (step.kind !== 'elementwise') return planned;
+  const { extents, strides } = coalesce(step.extents, step.strides);
+  return { ...planned, step: { ...step, extents, strides } };
+}
+
+/** Every operand as native code finds it. */
+function place(
+  steps: readonly Step<Operand>[],
+  inputs: readonly Storage[],
+  outputs: readonly Storage[],
+): Omit<NativeProgramSpec, 'device'> {
+  const ports = new Map<Storage, NativeBuffer>();
+  inputs.forEach((storage, index) => ports.set(storage, { space: 'input', index, offset: 0 }));
+  outputs.forEach((storage, index) => ports.set(storage, { space: 'output', index, offset: 0 }));
+  const scratch = steps.map((step) => mapBuffers(step, (operand) => hidden(operand, ports)));
+  const { offsets, bytes } = planMemory(scratch);
+  const constants: ArrayBufferView[] = [];
+  const indices = new Map<Storage, number>();
+  const toNative = ({ storage, offset }: Operand): NativeBuffer => {
+    const port = ports.get(storage);
+    if (port !== undefined) return { ...port, offset };
+    if (storage.data === undefined) {
+      return { space: 'arena', index: 0, offset: offsets.get(storage)! + offset };
+    }
+    const index = indices.get(storage) ?? constants.push(storage.data) - 1;
+    indices.set(storage, index);
+    return { space: 'constant', index, offset };
+  };
+  return {
+    steps: steps.map((step) => mapBuffers(step, toNative)),
+    constants,
+    arenaBytes: bytes,
+    inputBytes: inputs.map((storage) => storage.bytes),
+    outputBytes: outputs.map((storage) => storage.bytes),
+  };
+}
+
+/** Outputs take no scratch memory. */
+function hidden(operand: Operand, ports: ReadonlyMap<Storage, NativeBuffer>): Operand {
+  if (!ports.has(operand.storage)) return operand;
+  return { ...operand, storage: { ...operand.storage, space: 'output' } };
+}

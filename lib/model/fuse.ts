@@ -1,0 +1,505 @@
+/**
+ * Fewer steps that do the same: chains of elementwise functions become one pass over memory, or end in the epilogue of
+ * the convolution or product before them, and joined tensors are written where they are joined.
+ *
+ * Every storage but those that copies join is written once, so that a step may be moved later: what it reads is there
+ * still.
+ */
+import type { NativeActivation } from '../addon';
+import type { PlannedStep } from './builder';
+import {
+  mapBuffers,
+  buffersRead,
+  MOST_INSTRUCTIONS,
+  MOST_OPERANDS,
+  type ConvolutionStep,
+  type CopyStep,
+  type ElementwiseStep,
+  type Instruction,
+  type MatmulStep,
+  type Step,
+} from './steps';
+import { sizeOf, stridesOf, type Operand, type Storage } from './values';
+
+type Elementwise = ElementwiseStep<Operand>;
+type Convolution = ConvolutionStep<Operand>;
+type Matmul = MatmulStep<Operand>;
+
+/** The whole of it. `outputs` are read by the caller. */
+export function fuse(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>): PlannedStep[] {
+  const fusion = new Fusion(steps, outputs);
+  fusion.mergeElementwise();
+  fusion.absorbElementwise();
+  fusion.joinInPlace();
+  return fusion.steps;
+}
+
+class Fusion {
+  steps: PlannedStep[];
+  readonly #outputs: ReadonlySet<Storage>;
+
+  constructor(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>) {
+    this.steps = [...steps];
+    this.#outputs = outputs;
+  }
+
+  /** Elementwise steps whose result only one other elementwise step reads become part of it. */
+  mergeElementwise(): void {
+    const { writerOf, readersOf } = this.#uses();
+    for (const [index, { step }] of this.steps.entries()) {
+      if (step.kind !== 'elementwise') continue;
+      let merged: Elementwise = step;
+      const nodes = [...this.steps[index]!.nodes];
+      for (let k = 0; k < merged.operands.length;) {
+        const operand = merged.operands[k]!;
+        const from = this.#soleProducer(operand, writerOf, readersOf);
+        const producer = from === undefined ? undefined : this.steps[from]!.step;
+        const both = producer?.kind === 'elementwise' ? merge(producer, merged, k) : undefined;
+        if (both === undefined) {
+          k++;
+          continue;
+        }
+        nodes.unshift(...this.steps[from!]!.nodes);
+        this.steps[from!] = REMOVED;
+        merged = both;
+        k = 0;
+      }
+      merged = { ...merged, ...simplify(merged) };
+      this.steps[index] = { step: merged, nodes };
+      readersOf.clear();
+      this.#countReaders(readersOf);
+    }
+    this.#sweep();
+  }
+
+  /** The leading instructions on a convolution's or product's result go into its weights, bias, residual and epilogue. */
+  absorbElementwise(): void {
+    for (let index = 0; index < this.steps.length; index++) {
+      const { writerOf, readersOf } = this.#uses();
+      const { step, nodes } = this.steps[index]!;
+      if (step.kind !== 'elementwise') continue;
+      const producers = step.operands
+        .map((operand) => this.#soleProducer(operand, writerOf, readersOf))
+        .filter((from) => from !== undefined);
+      // The last to run can take what the others have made as its residual.
+      for (const from of [...new Set(producers)].sort((a, b) => b - a)) {
+        const current = this.steps[index]!.step;
+        if (current.kind !== 'elementwise') break;
+        const producer = this.steps[from]!;
+        const absorbed = absorb(producer.step, current);
+        if (absorbed === undefined) continue;
+        const both = [...producer.nodes, ...nodes];
+        if (absorbed.rest === undefined) {
+          this.steps[from] = REMOVED;
+          this.steps[index] = { step: absorbed.step, nodes: both };
+        } else {
+          this.steps[from] = { step: absorbed.step, nodes: both };
+          this.steps[index] = { step: absorbed.rest, nodes };
+        }
+      }
+    }
+    this.#sweep();
+  }
+
+  /** A tensor that is copied whole into a larger one is written there in the first place. */
+  joinInPlace(): void {
+    for (let index = 0; index < this.steps.length; index++) {
+      const { step } = this.steps[index]!;
+      if (step.kind !== 'copy' || !isWholeRun(step)) continue;
+      const part = step.input.storage;
+      const { storage, offset } = step.output;
+      if (part.space !== 'arena' || this.#outputs.has(part) || part === storage) continue;
+      if (this.#isFilled(storage)) continue;
+      this.steps[index] = REMOVED;
+      const moved = (operand: Operand) =>
+        operand.storage === part ? { storage, offset: offset + operand.offset } : operand;
+      this.steps = this.steps.map((planned) =>
+        planned === REMOVED ? planned : { ...planned, step: mapBuffers(planned.step, moved) },
+      );
+    }
+    this.#sweep();
+  }
+
+  /** Whether something is written all over it, which would come too late for a part that is written early. */
+  #isFilled(storage: Storage): boolean {
+    return this.steps.some(
+      (planned) =>
+        planned !== REMOVED && planned.step.kind === 'fill' && planned.step.output.storage === storage,
+    );
+  }
+
+  #uses(): { writerOf: Map<Storage, number | undefined>; readersOf: Map<Storage, number> } {
+    const writerOf = new Map<Storage, number | undefined>();
+    this.steps.forEach((planned, index) => {
+      if (planned === REMOVED) return;
+      const { storage } = planned.step.output;
+      writerOf.set(storage, writerOf.has(storage) ? undefined : index);
+    });
+    const readersOf = new Map<Storage, number>();
+    this.#countReaders(readersOf);
+    return { writerOf, readersOf };
+  }
+
+  #countReaders(readersOf: Map<Storage, number>): void {
+    for (const planned of this.steps) {
+      if (planned === REMOVED) continue;
+      const storages = new Set(buffersRead(planned.step).map(({ storage }) => storage));
+      for (const storage of storages) readersOf.set(storage, (readersOf.get(storage) ?? 0) + 1);
+    }
+  }
+
+  /** The step that writes the whole of an operand, where no other step reads it. */
+  #soleProducer(
+    { storage, offset }: Operand,
+    writerOf: ReadonlyMap<Storage, number | undefined>,
+    readersOf: ReadonlyMap<Storage, number>,
+  ): number | undefined {
+    if (storage.space !== 'arena' || offset !== 0) return undefined;
+    if (this.#outputs.has(storage) || readersOf.get(storage) !== 1) return undefined;
+    return writerOf.get(storage);
+  }
+
+  #sweep(): void {
+    this.steps = this.steps.filter((planned) => planned !== REMOVED);
+  }
+}
+
+const REMOVED = {} as PlannedStep;
+
+/** Whether every element of the copy's source goes, in its order, into one run of the target. */
+function isWholeRun({ extents, inputStrides, outputStrides, bytes, input }: CopyStep<Operand>): boolean {
+  const isRun = extents.length === 1 && inputStrides[0] === 1 && outputStrides[0] === 1;
+  return isRun && input.offset === 0 && extents[0]! * bytes === input.storage.bytes;
+}
+
+function isDense(extents: readonly number[], strides: readonly number[]): boolean {
+  const dense = stridesOf(extents);
+  return extents.every((extent, axis) => extent === 1 || strides[axis] === dense[axis]);
+}
+
+/** The producer's chain, and after it the consumer's, whose operand k the producer made. */
+function merge(producer: Elementwise, consumer: Elementwise, k: number): Elementwise | undefined {
+  if (!isDense(consumer.extents, consumer.strides[k]!)) return undefined;
+  if (sizeOf(producer.extents) !== sizeOf(consumer.extents)) return undefined;
+  const strides = stridesIn(producer, consumer.extents);
+  if (strides === undefined) return undefined;
+
+  const operands: Operand[] = [];
+  const merged: number[][] = [];
+  const place = (operand: Operand, steps: readonly number[]) => {
+    const same = operands.findIndex(
+      ({ storage, offset }, i) =>
+        storage === operand.storage && offset === operand.offset && merged[i]!.join() === steps.join(),
+    );
+    if (same >= 0) return same;
+    merged.push([...steps]);
+    return operands.push(operand) - 1;
+  };
+  const ofProducer = producer.operands.map((operand, i) => place(operand, strides[i]!));
+  const result = producer.operands.length + producer.code.length - 1;
+  const made = consumer.operands[k]!.storage;
+  const others = consumer.operands.filter((_, i) => i !== k);
+  // Read in another order too, the result is needed as a whole.
+  if (others.some(({ storage }) => storage === made)) return undefined;
+  const ofConsumer = consumer.operands.map((operand, i) =>
+    i === k ? result : place(operand, consumer.strides[i]!),
+  );
+  const length = producer.code.length + consumer.code.length;
+  if (operands.length > MOST_OPERANDS || length > MOST_INSTRUCTIONS) return undefined;
+
+  const inProducer = (value: number) =>
+    value < producer.operands.length
+      ? ofProducer[value]!
+      : value - producer.operands.length + operands.length;
+  const inConsumer = (value: number) => {
+    if (value === k) return inProducer(result);
+    if (value < consumer.operands.length) return ofConsumer[value]!;
+    return value - consumer.operands.length + operands.length + producer.code.length;
+  };
+  const code = [
+    ...producer.code.map((one) => ({ ...one, a: inProducer(one.a), b: inProducer(one.b) })),
+    ...consumer.code.map((one) => ({ ...one, a: inConsumer(one.a), b: inConsumer(one.b) })),
+  ];
+  return { ...consumer, operands, strides: merged, code };
+}
+
+/** A step's strides over other extents of the same elements, where it can be had: nothing may be broadcast then. */
+function stridesIn(
+  { extents, strides }: Elementwise,
+  wanted: readonly number[],
+): readonly (readonly number[])[] | undefined {
+  if (extents.join() === wanted.join()) return strides;
+  if (!strides.every((list) => isDense(extents, list))) return undefined;
+  return strides.map(() => stridesOf(wanted));
+}
+
+const BINARY: ReadonlySet<string> = new Set([
+  'add',
+  'subtract',
+  'multiply',
+  'divide',
+  'minimum',
+  'maximum',
+  'power',
+  'prelu',
+]);
+
+function readsOf({ operation, a, b }: Instruction): number[] {
+  if (operation === 'constant') return [];
+  return BINARY.has(operation) ? [a, b] : [a];
+}
+
+/** The only number of a constant of one element. */
+function scalarOf({ storage, offset }: Operand): number | undefined {
+  if (storage.data === undefined || storage.bytes !== 4 || offset !== 0) return undefined;
+  return (storage.data as Float32Array)[0];
+}
+
+/** Operands that are one number become parameters, and formulas that have a name get it. */
+function simplify(step: Elementwise): Pick<Elementwise, 'operands' | 'strides' | 'code'> {
+  const count = step.operands.length;
+  const scalars = step.operands.map(scalarOf);
+  const code = step.code.map((one) => withScalar(one, scalars));
+  code.forEach((_, i) => (code[i] = named(code, i, count)));
+  return prune({ ...step, code });
+}
+
+function withScalar(one: Instruction, scalars: readonly (number | undefined)[]): Instruction {
+  const [left, right] = [scalars[one.a], scalars[one.b]];
+  const affine = (a: number, p: number, q: number): Instruction => ({ operation: 'affine', a, b: 0, p, q });
+  if (one.operation === 'add' && right !== undefined) return affine(one.a, 1, right);
+  if (one.operation === 'add' && left !== undefined) return affine(one.b, 1, left);
+  if (one.operation === 'subtract' && right !== undefined) return affine(one.a, 1, -right);
+  if (one.operation === 'multiply' && right !== undefined) return affine(one.a, right, 0);
+  if (one.operation === 'multiply' && left !== undefined) return affine(one.b, left, 0);
+  if (one.operation === 'divide' && right !== undefined) return affine(one.a, 1 / right, 0);
+  return one;
+}
+
+/** What computes a value; an operand has no instruction. */
+type Definition = (value: number) => Instruction | undefined;
+
+/** The instruction, or what the formula that ends in it is called. */
+function named(code: readonly Instruction[], i: number, operands: number): Instruction {
+  const one = code[i]!;
+  const define: Definition = (value) => code[value - operands];
+  const product = factorsOf(one, define);
+  if (product === undefined) return one;
+  const { x, other, scale } = product;
+  const gate = define(other);
+  if (gate === undefined) return one;
+  const as = (operation: 'silu' | 'hardSwish'): Instruction => ({ operation, a: x, b: 0, p: 0, q: 0 });
+  if (scale === 1 && gate.operation === 'sigmoid' && gate.a === x) return as('silu');
+  if (scale === 1 && gate.operation === 'hardSigmoid' && gate.a === x) {
+    return isSixth(gate.p) && gate.q === 0.5 ? as('hardSwish') : one;
+  }
+  return isSixth(scale) && isRelu6OfThreeMore(gate, x, define) ? as('hardSwish') : one;
+}
+
+/** x * gate, or x * gate * scale, or x * (gate * scale) */
+function factorsOf(
+  one: Instruction,
+  define: Definition,
+): { x: number; other: number; scale: number } | undefined {
+  if (one.operation === 'affine' && one.q === 0) {
+    const inner = define(one.a);
+    if (inner?.operation !== 'multiply') return undefined;
+    const factors = factorsOf(inner, define);
+    return factors && { ...factors, scale: factors.scale * one.p };
+  }
+  if (one.operation !== 'multiply') return undefined;
+  const [x, other] = define(one.a) === undefined || one.a < one.b ? [one.a, one.b] : [one.b, one.a];
+  const scaled = define(other);
+  if (scaled?.operation === 'affine' && scaled.q === 0) return { x, other: scaled.a, scale: scaled.p };
+  return { x, other, scale: 1 };
+}
+
+const isSixth = (value: number) => Math.abs(value * 6 - 1) < 1e-6;
+
+function isRelu6OfThreeMore(gate: Instruction, x: number, define: Definition): boolean {
+  const shifted = define(gate.a);
+  const clips = gate.operation === 'clip' && gate.p === 0 && gate.q === 6;
+  return clips && shifted?.operation === 'affine' && shifted.a === x && shifted.p === 1 && shifted.q === 3;
+}
+
+/** Without the operands and instructions that the result does not depend on. */
+function prune({
+  operands,
+  strides,
+  code,
+}: Pick<Elementwise, 'operands' | 'strides' | 'code'>): Pick<Elementwise, 'operands' | 'strides' | 'code'> {
+  const count = operands.length;
+  const needed = new Set([count + code.length - 1]);
+  for (let i = code.length - 1; i >= 0; i--) {
+    if (needed.has(count + i)) readsOf(code[i]!).forEach((value) => needed.add(value));
+  }
+  // A chain of constants alone would have no operand to take its extents from.
+  if (![...needed].some((value) => value < count)) needed.add(0);
+  const kept = Array.from({ length: count + code.length }, (_, value) => value).filter((value) =>
+    needed.has(value),
+  );
+  const renumbered = new Map(kept.map((value, i) => [value, i]));
+  const to = (value: number) => renumbered.get(value) ?? 0;
+  return {
+    operands: operands.filter((_, i) => needed.has(i)),
+    strides: strides.filter((_, i) => needed.has(i)),
+    code: code.filter((_, i) => needed.has(count + i)).map((one) => ({ ...one, a: to(one.a), b: to(one.b) })),
+  };
+}
+
+interface Absorbed {
+  readonly step: Step<Operand>;
+  /** What is left to do afterwards */
+  readonly rest: Elementwise | undefined;
+}
+
+/** As many leading instructions as the producer's epilogue can do. */
+function absorb(producer: Step<Operand>, consumer: Elementwise): Absorbed | undefined {
+  if (producer.kind !== 'convolution' && producer.kind !== 'matmul') return undefined;
+  const made = producer.output.storage;
+  const k = consumer.operands.findIndex(({ storage }) => storage === made);
+  if (consumer.operands.filter(({ storage }) => storage === made).length > 1) return undefined;
+  const isWhole = sizeOf(consumer.extents) * 4 === producer.output.storage.bytes;
+  if (!isWhole || !isDense(consumer.extents, consumer.strides[k]!)) return undefined;
+  let [step, rest]: [Convolution | Matmul, Elementwise | undefined] = [producer, consumer];
+  let position = k;
+  for (;;) {
+    const next: Taken | undefined = rest && takeFirst(step, rest, position);
+    if (next === undefined) break;
+    step = next.step;
+    rest = next.rest;
+    position = next.position;
+  }
+  if (step === producer) return undefined;
+  if (rest === undefined) return { step: { ...step, output: consumer.output }, rest };
+  // The rest reads operands that may be computed between the two; the producer must not wait for its residual.
+  return step.kind === 'convolution' && step.residual !== null ? undefined : { step, rest };
+}
+
+interface Taken {
+  readonly step: Convolution | Matmul;
+  readonly rest: Elementwise | undefined;
+  /** Of the producer's result among the operands of the rest */
+  readonly position: number;
+}
+
+function takeFirst(step: Convolution | Matmul, rest: Elementwise, k: number): Taken | undefined {
+  const users = rest.code.filter((one) => readsOf(one).includes(k));
+  const first = users[0];
+  if (users.length !== 1 || (first!.a === k && first!.b === k && BINARY.has(first!.operation))) {
+    return undefined;
+  }
+  const taken =
+    step.kind === 'convolution' ? intoConvolution(step, rest, first!, k) : intoMatmul(step, rest, first!, k);
+  return taken && { step: taken, ...without(rest, first!, k) };
+}
+
+/** The step without an instruction, whose result is operand k itself from now on. */
+function without(
+  rest: Elementwise,
+  gone: Instruction,
+  k: number,
+): { rest: Elementwise | undefined; position: number } {
+  if (rest.code.length === 1) return { rest: undefined, position: k };
+  const at = rest.operands.length + rest.code.indexOf(gone);
+  const to = (value: number) => (value === at ? k : value > at ? value - 1 : value);
+  const code = rest.code.filter((one) => one !== gone).map((one) => ({ ...one, a: to(one.a), b: to(one.b) }));
+  const pruned = { ...rest, ...prune({ ...rest, code }) };
+  const { storage } = rest.operands[k]!;
+  return { rest: pruned, position: pruned.operands.findIndex((operand) => operand.storage === storage) };
+}
+
+function activationOf({ operation, p, q }: Instruction): NativeActivation | undefined {
+  switch (operation) {
+    case 'relu':
+    case 'sigmoid':
+    case 'silu':
+    case 'hardSwish':
+      return { name: operation, parameters: [] };
+    case 'leakyRelu':
+      return { name: operation, parameters: [p] };
+    case 'clip':
+      return { name: operation, parameters: [p, q] };
+    default:
+      return undefined;
+  }
+}
+
+function intoConvolution(
+  step: Convolution,
+  rest: Elementwise,
+  one: Instruction,
+  k: number,
+): Convolution | undefined {
+  const { convolution } = step;
+  if (convolution.activation.name !== 'none') return undefined;
+  const activation = activationOf(one);
+  if (activation !== undefined) return { ...step, convolution: { ...convolution, activation } };
+  const isLinear =
+    step.residual === null && isKnown(step.weight) && (step.bias === null || isKnown(step.bias));
+  if (one.operation === 'affine') return isLinear ? scaled(step, [one.p], [one.q]) : undefined;
+  if (one.operation !== 'add' && one.operation !== 'multiply') return undefined;
+  const other = one.a === k ? one.b : one.a;
+  const operand = rest.operands[other];
+  if (operand === undefined) return undefined;
+  const byChannel = isLinear ? channelConstant(rest, other, convolution.weightDims[0]!) : undefined;
+  if (byChannel !== undefined) {
+    return one.operation === 'add' ? scaled(step, [1], byChannel) : scaled(step, byChannel, [0]);
+  }
+  const isResidual = one.operation === 'add' && isDense(rest.extents, rest.strides[other]!);
+  return isResidual && step.residual === null ? { ...step, residual: operand } : undefined;
+}
+
+const isKnown = ({ storage }: Operand) => storage.data !== undefined;
+
+const floatsOf = ({ storage, offset }: Operand, count: number) =>
+  (storage.data as Float32Array).subarray(offset / 4, offset / 4 + count);
+
+/** One number for each channel of [N, C, …], where the operand is such. */
+function channelConstant(
+  { extents, strides, operands }: Elementwise,
+  i: number,
+  channels: number,
+): Float32Array | undefined {
+  if (!isKnown(operands[i]!) || extents.length < 2 || extents[1] !== channels) return undefined;
+  const steps = strides[i]!;
+  const others = steps.filter((_, axis) => axis !== 1);
+  if (!others.every((stride) => stride === 0) || (channels > 1 && steps[1] !== 1)) return undefined;
+  return floatsOf(operands[i]!, channels);
+}
+
+/** The convolution's result times `factor` plus `summand`; each one number a channel, or one for all. */
+function scaled(step: Convolution, factor: ArrayLike<number>, summand: ArrayLike<number>): Convolution {
+  const filters = step.convolution.weightDims[0]!;
+  const size = sizeOf(step.convolution.weightDims) / filters;
+  const of = (list: ArrayLike<number>, k: number) => list[list.length === 1 ? 0 : k]!;
+  const bias = step.bias === null ? undefined : floatsOf(step.bias, filters);
+  const newBias = new Float32Array(filters);
+  for (let k = 0; k < filters; k++) newBias[k] = (bias?.[k] ?? 0) * of(factor, k) + of(summand, k);
+  const changesWeight = factor.length > 1 || factor[0] !== 1;
+  const weight = changesWeight
+    ? constantOperand(
+        floatsOf(step.weight, filters * size).map((value, i) => value * of(factor, Math.floor(i / size))),
+      )
+    : step.weight;
+  return { ...step, weight, bias: constantOperand(newBias) };
+}
+
+function constantOperand(data: Float32Array): Operand {
+  return { storage: { space: 'constant', bytes: data.byteLength, data }, offset: 0 };
+}
+
+function intoMatmul(step: Matmul, rest: Elementwise, one: Instruction, k: number): Matmul | undefined {
+  if (step.activation.name !== 'none') return undefined;
+  const activation = activationOf(one);
+  if (activation !== undefined) return { ...step, activation };
+  if (one.operation !== 'add' || step.bias !== null) return undefined;
+  const other = one.a === k ? one.b : one.a;
+  const operand = rest.operands[other];
+  // Only the row that is added everywhere: its stride is 1 along the last axis, and 0 along the others.
+  const steps = operand && rest.strides[other]!;
+  if (steps === undefined || rest.extents.at(-1) !== step.n || !isKnown(operand!)) return undefined;
+  const isRow = steps.every((stride, axis) => stride === (axis === steps.length - 1 ? 1 : 0));
+  if (!isRow) return undefined;
+  return { ...step, bias: operand!, beta: 1, biasStrides: [...step.batch.map(() => 0), 0, 1] };
+}

@@ -1,0 +1,261 @@
+/** Convolutions and their transposes. */
+import type { ConvolutionSpec } from '../../addon';
+import { integer, integers, string } from '../attributes';
+import { requireFloat, shapeOf } from '../builder';
+import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
+import { sizeOf, stridesOf, type Value } from '../values';
+import { attribute, readWindows, requireMaps } from './windows';
+
+interface Geometry extends Pick<ConvolutionSpec, 'stride' | 'dilation'> {
+  /** Top, left, bottom, right */
+  readonly padding: readonly [number, number, number, number];
+}
+
+/** A convolution of four-dimensional tensors without activation. The device is set where the program is made. */
+function convolve(
+  x: Lowering,
+  input: Value,
+  weight: Value,
+  bias: Value | undefined,
+  groups: number,
+  geometry: Geometry,
+  output: Value,
+): void {
+  const convolution: ConvolutionSpec = {
+    inputDims: input.dims,
+    weightDims: weight.dims,
+    ...geometry,
+    groups,
+    activation: { name: 'none', parameters: [] },
+    device: -1,
+    algorithm: x.build.algorithm,
+    variant: '',
+    workspaceLimit: Infinity,
+    sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
+  };
+  x.build.emit({
+    kind: 'convolution',
+    convolution,
+    input: input.operand,
+    weight: weight.operand,
+    bias: bias?.operand ?? null,
+    residual: null,
+    output: output.operand,
+  });
+}
+
+const conv: Lower = (x) => {
+  const [input, weight, bias] = [x.input(0), x.input(1), x.optional(2)];
+  requireMaps(x, input);
+  x.requireRank(weight, input.dims.length);
+  const tensors = bias === undefined ? [input, weight] : [input, weight, bias];
+  tensors.forEach((value) => requireFloat(x.node, value));
+  const groups = integer(x.node, 'group', 1);
+  const [filters, channels] = weight.dims as [number, number];
+  if (groups < 1 || channels * groups !== input.dims[1] || filters % groups !== 0) {
+    throw x.invalid(`convolves ${shapeOf(input)} with ${shapeOf(weight)} in ${groups} groups`);
+  }
+  if (bias !== undefined && sizeOf(bias.dims) !== filters) {
+    throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
+  }
+  const { h, w, outputDims } = readWindows(x, input, weight.dims.slice(2));
+  const output = x.build.scratch('float32', outputDims(filters));
+  const geometry: Geometry = {
+    stride: [h.stride, w.stride],
+    dilation: [h.dilation, w.dilation],
+    padding: [h.before, w.before, h.after, w.after],
+  };
+  convolve(x, flat(x, input), flat(x, weight), bias, groups, geometry, flat(x, output));
+  return output;
+};
+
+/** A 1-D operand as a map of height 1. */
+function flat(x: Lowering, value: Value): Value {
+  if (value.dims.length === 4) return value;
+  const [n, c, w] = value.dims as [number, number, number];
+  return x.build.view(value, [n, c, 1, w]);
+}
+
+/** One axis of a transposed convolution. */
+interface TransposedAxis {
+  readonly input: number;
+  readonly filter: number;
+  readonly stride: number;
+  readonly dilation: number;
+  readonly before: number;
+  readonly output: number;
+}
+
+/**
+ * The outputs o of one axis with (o + before) mod stride = phase: an ordinary convolution of stride 1. Filter element r
+ * reaches them where r * dilation mod stride = phase. With o + before = u * stride + phase, those elements are r = first
+ * + j * step and see the inputs u - shift - j * dilation.
+ */
+interface Phase {
+  /** Filter elements, in the order in which the convolution has them: the transposed one's backwards */
+  readonly elements: readonly number[];
+  readonly dilation: number;
+  readonly before: number;
+  readonly after: number;
+  /** How many of the convolution's outputs to pass over, and how many to keep */
+  readonly skip: number;
+  readonly count: number;
+  /** The first output that it makes */
+  readonly start: number;
+}
+
+function phaseOf(axis: TransposedAxis, phase: number): Phase {
+  const { input, filter, stride, dilation, before, output } = axis;
+  const elements = Array.from({ length: filter }, (_, r) => r).filter(
+    (r) => (r * dilation) % stride === phase,
+  );
+  const first = Math.max(0, Math.ceil((before - phase) / stride));
+  const start = first * stride + phase - before;
+  const count = start < output ? Math.ceil((output - start) / stride) : 0;
+  const shifts = elements.map((r) => (r * dilation - phase) / stride);
+  const step = shifts.length > 1 ? shifts[1]! - shifts[0]! : 1;
+  // Output u of the phase begins its window at input u - reach; the window's last element is at u - shifts[0].
+  const reach = shifts.at(-1) ?? 0;
+  const padBefore = reach - first;
+  const padAfter = first + count - 1 - (shifts[0] ?? 0) - (input - 1);
+  return {
+    elements: [...elements].reverse(),
+    dilation: step,
+    before: Math.max(0, padBefore),
+    after: Math.max(0, padAfter),
+    skip: Math.max(0, -padBefore),
+    count,
+    start,
+  };
+}
+
+/**
+ * A transposed convolution as ordinary ones: one for each phase of the output along both axes, by the part of the filter
+ * that reaches it, and their results put between each other. No zero is multiplied.
+ */
+const convTranspose: Lower = (x) => {
+  const [input, weight, bias] = [x.input(0), x.input(1), x.optional(2)];
+  requireMaps(x, input);
+  requireFloat(x.node, input);
+  x.requireRank(weight, input.dims.length);
+  const groups = integer(x.node, 'group', 1);
+  const filters = weight.dims[1]! * groups;
+  if (weight.dims[0] !== input.dims[1] || weight.dims[0]! % groups !== 0) {
+    throw x.invalid(`convolves ${shapeOf(input)} with ${shapeOf(weight)} in ${groups} groups`);
+  }
+  const axes = transposedAxes(x, input, weight);
+  const extents = axes.map(({ output }) => output);
+  const output = x.build.scratch('float32', [input.dims[0]!, filters, ...extents]);
+  const [h, w] = axes.length === 1 ? [FLAT_AXIS, axes[0]!] : [axes[0]!, axes[1]!];
+  const maps = { input: flat(x, input), weight: flat(x, weight), output: flat(x, output) };
+  for (let a = 0; a < h.stride; a++) {
+    for (let b = 0; b < w.stride; b++) {
+      computePhase(x, maps, bias, groups, { h, w }, { h: phaseOf(h, a), w: phaseOf(w, b) });
+    }
+  }
+  return output;
+};
+
+const FLAT_AXIS: TransposedAxis = { input: 1, filter: 1, stride: 1, dilation: 1, before: 0, output: 1 };
+
+function computePhase(
+  x: Lowering,
+  { input, weight, output }: { input: Value; weight: Value; output: Value },
+  bias: Value | undefined,
+  groups: number,
+  axes: { h: TransposedAxis; w: TransposedAxis },
+  phase: { h: Phase; w: Phase },
+): void {
+  const { h, w } = phase;
+  if (h.count === 0 || w.count === 0) return;
+  const [n, filters] = output.dims as [number, number];
+  const kept = [n, filters, h.count, w.count];
+  const strides = stridesOf(output.dims);
+  const into = [strides[0]!, strides[1]!, strides[2]! * axes.h.stride, axes.w.stride];
+  const first = h.start * strides[2]! + w.start;
+  if (h.elements.length === 0 || w.elements.length === 0) {
+    const rest = bias ?? x.build.floats(new Float32Array(filters));
+    x.build.copy(rest, kept, [0, 1, 0, 0], output, into, 0, first);
+    return;
+  }
+  const part = partOf(x, weight, groups, h.elements, w.elements);
+  const dims = [n, filters, h.skip + h.count, w.skip + w.count];
+  const between = x.build.scratch('float32', outputsOf(input, part, dims, phase));
+  const geometry: Geometry = {
+    stride: [1, 1],
+    dilation: [h.dilation, w.dilation],
+    padding: [h.before, w.before, h.after, w.after],
+  };
+  convolve(x, input, part, bias, groups, geometry, between);
+  const from = stridesOf(between.dims);
+  x.build.copy(between, kept, from, output, into, h.skip * from[2]! + w.skip, first);
+}
+
+/** What the convolution of a phase makes: at the end there may be outputs that nobody wants. */
+function outputsOf(
+  input: Value,
+  part: Value,
+  [n, k]: readonly number[],
+  { h, w }: { h: Phase; w: Phase },
+): number[] {
+  const along = (axis: number, { before, after, dilation }: Phase) =>
+    input.dims[axis]! + before + after - (part.dims[axis]! - 1) * dilation;
+  return [n!, k!, along(2, h), along(3, w)];
+}
+
+/** The filter [C, K / groups, R, S] as one of a convolution, [K, C / groups, …], of these rows and columns alone. */
+function partOf(
+  x: Lowering,
+  weight: Value,
+  groups: number,
+  rows: readonly number[],
+  columns: readonly number[],
+): Value {
+  const { data } = x.constant(1);
+  const [channels, filters, r, s] = weight.dims as [number, number, number, number];
+  const groupChannels = channels / groups;
+  const part = new Float32Array(filters * channels * rows.length * columns.length);
+  let to = 0;
+  for (let k = 0; k < filters * groups; k++) {
+    for (let c = 0; c < groupChannels; c++) {
+      const channel = Math.floor(k / filters) * groupChannels + c;
+      const from = (channel * filters + (k % filters)) * r;
+      for (const row of rows) {
+        for (const column of columns) part[to++] = data[(from + row) * s + column] as number;
+      }
+    }
+  }
+  return x.build.floats(part, [filters * groups, groupChannels, rows.length, columns.length]);
+}
+
+function transposedAxes(x: Lowering, input: Value, weight: Value): TransposedAxis[] {
+  const filter = weight.dims.slice(2);
+  const rank = filter.length;
+  const strides = attribute(x, 'strides', rank, 1);
+  const dilations = attribute(x, 'dilations', rank, 1);
+  const extra = integers(x.node, 'output_padding', new Array<number>(rank).fill(0));
+  const wanted = integers(x.node, 'output_shape', null)?.slice(-rank);
+  const pads = integers(x.node, 'pads', new Array<number>(2 * rank).fill(0));
+  const mode = string(x.node, 'auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID'], 'NOTSET');
+  return filter.map((extent, i) => {
+    const [stride, dilation, size] = [strides[i]!, dilations[i]!, input.dims[i + 2]!];
+    const full = stride * (size - 1) + extra[i]! + (extent - 1) * dilation + 1;
+    const target = wanted?.[i] ?? (mode.startsWith('SAME') ? size * stride : undefined);
+    const total = target === undefined ? undefined : Math.max(0, full - target);
+    const given = mode === 'NOTSET' ? [pads[i]!, pads[i + rank]!] : [0, 0];
+    const [before, after] = total === undefined ? given : halves(total, mode);
+    const output = target ?? full - before! - after!;
+    if (output < 1) throw x.invalid(`has no output along axis ${i + 2}`);
+    if (before! < 0 || after! < 0) throw unsupportedNode(x.node, 'has negative pads');
+    return { input: size, filter: extent, stride, dilation, before: before!, output };
+  });
+}
+
+/** Which end has the odd element follows ONNX's formula for output_shape. */
+function halves(total: number, mode: string): [before: number, after: number] {
+  const less = Math.floor(total / 2);
+  return mode === 'SAME_UPPER' ? [less, total - less] : [total - less, less];
+}
+
+export const convolution: Record<string, Lower> = { Conv: conv, ConvTranspose: convTranspose };

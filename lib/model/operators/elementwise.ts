@@ -1,0 +1,131 @@
+/** Functions of single elements. */
+import { float, string } from '../attributes';
+import { instruction, requireFloat } from '../builder';
+import type { Lower, Lowering } from '../lowering';
+import type { BinaryOperation, Instruction, UnaryOperation } from '../steps';
+import type { Value } from '../values';
+
+function unary(
+  operation: UnaryOperation,
+  parameters: (x: Lowering) => Partial<Pick<Instruction, 'p' | 'q'>> = () => ({}),
+): Lower {
+  return (x) => x.build.elementwise(x.node, [x.input(0)], [instruction(operation, parameters(x))]);
+}
+
+function binary(operation: BinaryOperation): Lower {
+  return (x) => x.build.elementwise(x.node, [x.input(0), x.input(1)], [instruction(operation, { b: 1 })]);
+}
+
+/** Any number of inputs, two at a time. */
+function variadic(operation: BinaryOperation): Lower {
+  return (x) =>
+    x.inputs.reduce((left, right) =>
+      x.build.elementwise(x.node, [left, right], [instruction(operation, { b: 1 })]),
+    );
+}
+
+function sumOf(x: Lowering): Value {
+  return variadic('add')(x) as Value;
+}
+
+const mean: Lower = (x) =>
+  x.build.elementwise(x.node, [sumOf(x)], [instruction('affine', { p: 1 / x.inputs.length })]);
+
+/** Bounds were attributes before opset 11, and are inputs since. */
+const clip: Lower = (x) => {
+  if (x.opset < 11) {
+    const [p, q] = [float(x.node, 'min', -Infinity), float(x.node, 'max', Infinity)];
+    return x.build.elementwise(x.node, [x.input(0)], [instruction('clip', { p, q })]);
+  }
+  const bound = (i: number, otherwise: number) => {
+    const given = x.optional(i);
+    if (given === undefined) return otherwise;
+    return given.constant === undefined ? given : Number(given.constant.data[0]);
+  };
+  const [low, high] = [bound(1, -Infinity), bound(2, Infinity)];
+  if (typeof low === 'number' && typeof high === 'number') {
+    return x.build.elementwise(x.node, [x.input(0)], [instruction('clip', { p: low, q: high })]);
+  }
+  return limit(x, limit(x, x.input(0), 'maximum', low), 'minimum', high);
+};
+
+function limit(x: Lowering, value: Value, operation: 'minimum' | 'maximum', bound: Value | number): Value {
+  const tensor = typeof bound === 'number' ? x.build.floats(Float32Array.of(bound), []) : bound;
+  return x.build.elementwise(x.node, [value, tensor], [instruction(operation, { b: 1 })]);
+}
+
+const gelu: Lower = (x) => {
+  const form = string(x.node, 'approximate', ['none', 'tanh'], 'none');
+  return x.build.elementwise(x.node, [x.input(0)], [instruction(form === 'none' ? 'gelu' : 'geluTanh')]);
+};
+
+/** The exponent may be of another type than the base. */
+const power: Lower = (x) => {
+  const [base, exponent] = [x.input(0), x.input(1)];
+  requireFloat(x.node, base);
+  const floating =
+    exponent.type === 'float32' ? exponent : x.build.floats(Float32Array.from(x.numbers(1)), exponent.dims);
+  return x.build.elementwise(x.node, [base, floating], [instruction('power', { b: 1 })]);
+};
+
+/** x * sigmoid(alpha * x) */
+function scaledSilu(defaultAlpha: number): Lower {
+  return (x) => {
+    const alpha = float(x.node, 'alpha', defaultAlpha);
+    const code = [
+      instruction('affine', { p: alpha }),
+      instruction('sigmoid', { a: 1 }),
+      instruction('multiply', { a: 0, b: 2 }),
+    ];
+    return x.build.elementwise(x.node, [x.input(0)], alpha === 1 ? [instruction('silu')] : code);
+  };
+}
+
+export const elementwise: Record<string, Lower> = {
+  Abs: unary('absolute'),
+  Add: binary('add'),
+  Ceil: unary('ceil'),
+  Celu: unary('celu', ({ node }) => ({ p: float(node, 'alpha', 1) })),
+  Clip: clip,
+  Cos: unary('cos'),
+  Div: binary('divide'),
+  Elu: unary('elu', ({ node }) => ({ p: float(node, 'alpha', 1) })),
+  Erf: unary('erf'),
+  Exp: unary('exp'),
+  Floor: unary('floor'),
+  Gelu: gelu,
+  HardSigmoid: unary('hardSigmoid', ({ node }) => ({
+    p: float(node, 'alpha', 0.2),
+    q: float(node, 'beta', 0.5),
+  })),
+  HardSwish: unary('hardSwish'),
+  LeakyRelu: unary('leakyRelu', ({ node }) => ({ p: float(node, 'alpha', 0.01) })),
+  Log: unary('log'),
+  Max: variadic('maximum'),
+  Mean: mean,
+  Min: variadic('minimum'),
+  Mish: unary('mish'),
+  Mul: binary('multiply'),
+  Neg: unary('negate'),
+  Pow: power,
+  PRelu: binary('prelu'),
+  QuickGelu: scaledSilu(1.702),
+  Reciprocal: unary('reciprocal'),
+  Relu: unary('relu'),
+  Round: unary('round'),
+  Selu: unary('selu', ({ node }) => ({
+    p: float(node, 'alpha', 1.67326319217681884765625),
+    q: float(node, 'gamma', 1.05070102214813232421875),
+  })),
+  Sigmoid: unary('sigmoid'),
+  Sign: unary('sign'),
+  Silu: unary('silu'),
+  Sin: unary('sin'),
+  Softplus: unary('softplus'),
+  Softsign: unary('softsign'),
+  Sqrt: unary('sqrt'),
+  Sub: binary('subtract'),
+  Sum: variadic('add'),
+  Swish: scaledSilu(1),
+  Tanh: unary('tanh'),
+};

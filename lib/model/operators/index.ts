@@ -1,0 +1,33 @@
+/** Every operator that a model may have, by domain and name. */
+import type { GraphNode } from '../graph';
+import type { Lower } from '../lowering';
+import { convolution } from './convolution';
+import { elementwise } from './elementwise';
+import { layout } from './layout';
+import { matrix } from './matrix';
+import { normalization } from './normalization';
+import { pooling } from './pooling';
+import { reduction } from './reduction';
+import { resizing } from './resize';
+
+const { QuickGelu, ...standard } = elementwise;
+
+const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefined>>>> = {
+  '': {
+    ...convolution,
+    ...standard,
+    ...layout,
+    ...matrix,
+    ...normalization,
+    ...pooling,
+    ...reduction,
+    ...resizing,
+  },
+  'com.microsoft': { QuickGelu, Gelu: standard.Gelu },
+};
+
+/** What lowers a node; `undefined` where no kernel computes its operator. */
+export function operatorOf({ domain, operator }: GraphNode): Lower | undefined {
+  const operators = Object.hasOwn(OPERATORS, domain) ? OPERATORS[domain]! : {};
+  return Object.hasOwn(operators, operator) ? operators[operator] : undefined;
+}

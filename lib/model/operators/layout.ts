@@ -1,0 +1,405 @@
+/** Elements in other places, or under other dims. */
+import { flag, integer, integers, string } from '../attributes';
+import { numbersOf, shapeOf } from '../builder';
+import { elementType } from '../element_types';
+import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
+import type { CastType } from '../steps';
+import { broadcastDims, broadcastStrides, bytesOf, extentOf, sizeOf, stridesOf, type Value } from '../values';
+
+const identity: Lower = (x) => x.input(0);
+
+/** At inference nothing is dropped; the mask, where anybody wants it, is all true. */
+const dropout: Lower = (x) => {
+  const input = x.input(0);
+  if (x.optional(2) !== undefined && x.numbers(2)[0] !== 0) throw unsupportedNode(x.node, 'trains');
+  if (!x.hasOutput(1)) return input;
+  const data = new Uint8Array(sizeOf(input.dims)).fill(1);
+  return [input, x.build.constant({ type: 'bool', dims: input.dims, data })];
+};
+
+const reshape: Lower = (x) => {
+  const input = x.input(0);
+  const keepsZeros = flag(x.node, 'allowzero', false);
+  const wanted = x.numbers(1).map((extent, i) => (extent === 0 && !keepsZeros ? input.dims[i]! : extent));
+  const known = wanted.filter((extent) => extent !== -1).reduce((product, extent) => product * extent, 1);
+  const dims = wanted.map((extent) => (extent === -1 ? sizeOf(input.dims) / known : extent));
+  const isLegal = dims.every((extent) => Number.isInteger(extent) && extent >= 0);
+  if (!isLegal || sizeOf(dims) !== sizeOf(input.dims)) {
+    throw x.invalid(`cannot bring ${shapeOf(input)} to [${x.numbers(1).join(', ')}]`);
+  }
+  return x.build.view(input, dims);
+};
+
+const flatten: Lower = (x) => {
+  const { dims } = x.input(0);
+  const axis = integer(x.node, 'axis', 1);
+  const split = axis === dims.length ? axis : x.axis(axis, dims.length);
+  return x.build.view(x.input(0), [extentOf(dims, 0, split), extentOf(dims, split, dims.length)]);
+};
+
+/** An attribute before that opset, an input since. */
+function axesOf(x: Lowering): readonly number[] | undefined {
+  return x.opset < 13 ? (integers(x.node, 'axes', null) ?? undefined) : x.optionalNumbers(1);
+}
+
+const squeeze: Lower = (x) => {
+  const { dims } = x.input(0);
+  const axes = axesOf(x)?.map((axis) => x.axis(axis, dims.length));
+  const goes = (extent: number, axis: number) => axes?.includes(axis) ?? extent === 1;
+  if (dims.some((extent, axis) => goes(extent, axis) && extent !== 1)) {
+    throw x.invalid(`takes axes of extent 1 away from ${shapeOf(x.input(0))}, not [${axes!.join(', ')}]`);
+  }
+  return x.build.view(
+    x.input(0),
+    dims.filter((extent, axis) => !goes(extent, axis)),
+  );
+};
+
+const unsqueeze: Lower = (x) => {
+  const { dims } = x.input(0);
+  const given = axesOf(x) ?? [];
+  const rank = dims.length + given.length;
+  const axes = new Set(given.map((axis) => x.axis(axis, rank)));
+  const rest = dims[Symbol.iterator]();
+  const widened = Array.from({ length: rank }, (_, axis) => (axes.has(axis) ? 1 : rest.next().value!));
+  return x.build.view(x.input(0), widened);
+};
+
+const transpose: Lower = (x) => {
+  const rank = x.input(0).dims.length;
+  const order = integers(x.node, 'perm', null) ?? Array.from({ length: rank }, (_, i) => rank - 1 - i);
+  const isOrder = order.length === rank && new Set(order).size === rank;
+  if (!isOrder || order.some((axis) => axis < 0 || axis >= rank)) {
+    throw x.invalid(`has perm [${order.join(', ')}] for ${shapeOf(x.input(0))}`);
+  }
+  return x.build.transpose(x.input(0), order);
+};
+
+const concat: Lower = (x) => {
+  const { inputs } = x;
+  const first = inputs[0]!;
+  const axis = x.axis(integer(x.node, 'axis', 1), first.dims.length);
+  const fits = ({ type, dims }: Value) =>
+    type === first.type &&
+    dims.length === first.dims.length &&
+    dims.every((extent, i) => i === axis || extent === first.dims[i]);
+  if (!inputs.every(fits))
+    throw x.invalid(`cannot join ${inputs.map(shapeOf).join(' and ')} on axis ${axis}`);
+  const extent = inputs.reduce((sum, { dims }) => sum + dims[axis]!, 0);
+  const output = x.build.scratch(first.type, first.dims.with(axis, extent));
+  const strides = stridesOf(output.dims);
+  let start = 0;
+  for (const input of inputs) {
+    x.build.copy(input, input.dims, stridesOf(input.dims), output, strides, 0, start * strides[axis]!);
+    start += input.dims[axis]!;
+  }
+  return output;
+};
+
+/** `count` positions of an axis from `start` on, every `step`-th. */
+function along(x: Lowering, input: Value, parts: readonly Part[]): Value {
+  const strides = stridesOf(input.dims);
+  const dims = [...input.dims];
+  const steps = [...strides];
+  let first = 0;
+  for (const { axis, start, step, count } of parts) {
+    dims[axis] = count;
+    first += start * strides[axis]!;
+    steps[axis] = strides[axis]! * step;
+  }
+  return isDense(dims, steps)
+    ? x.build.view(input, dims, first)
+    : x.build.gatherStrided(input, dims, steps, first);
+}
+
+interface Part {
+  readonly axis: number;
+  readonly start: number;
+  readonly step: number;
+  readonly count: number;
+}
+
+/** Whether these strides are those of a tensor of these dims, where an axis has more than one position. */
+function isDense(dims: readonly number[], strides: readonly number[]): boolean {
+  const dense = stridesOf(dims);
+  return dims.includes(0) || dims.every((extent, axis) => extent === 1 || strides[axis] === dense[axis]);
+}
+
+const split: Lower = (x) => {
+  const input = x.input(0);
+  const axis = x.axis(integer(x.node, 'axis', 0), input.dims.length);
+  const given = x.opset < 13 ? integers(x.node, 'split', null) : x.optionalNumbers(1);
+  const counts = given ?? evenly(input.dims[axis]!, x.node.outputs.length);
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (counts.length !== x.node.outputs.length || total !== input.dims[axis]) {
+    throw x.invalid(`splits axis ${axis} of ${shapeOf(input)} into [${counts.join(', ')}]`);
+  }
+  let start = 0;
+  return counts.map((count) => {
+    const part = along(x, input, [{ axis, start, step: 1, count }]);
+    start += count;
+    return part;
+  });
+};
+
+/** The last part is the smaller one. */
+function evenly(extent: number, parts: number): number[] {
+  const most = Math.ceil(extent / parts);
+  return Array.from({ length: parts }, (_, i) => Math.max(0, Math.min(most, extent - i * most)));
+}
+
+const slice: Lower = (x) => {
+  const input = x.input(0);
+  const byInput = x.opset >= 10;
+  const starts = byInput ? x.numbers(1) : integers(x.node, 'starts');
+  const ends = byInput ? x.numbers(2) : integers(x.node, 'ends');
+  const axes = (byInput ? x.optionalNumbers(3) : integers(x.node, 'axes', null)) ?? starts.map((_, i) => i);
+  const steps = (byInput ? x.optionalNumbers(4) : undefined) ?? starts.map(() => 1);
+  if (ends.length !== starts.length || axes.length !== starts.length || steps.length !== starts.length) {
+    throw x.invalid('has starts, ends, axes and steps of different lengths');
+  }
+  const parts = axes.map((given, i): Part => {
+    const axis = x.axis(given, input.dims.length);
+    return { axis, ...range(x, input.dims[axis]!, starts[i]!, ends[i]!, steps[i]!) };
+  });
+  return along(x, input, parts);
+};
+
+/** Negative positions count from the end, and all are brought to the nearest that there is. */
+function range(x: Lowering, extent: number, start: number, end: number, step: number) {
+  if (step === 0) throw x.invalid('has a step of 0');
+  const [low, high] = step > 0 ? [0, extent] : [-1, extent - 1];
+  const bring = (position: number) =>
+    Math.min(high, Math.max(low, position < 0 ? position + extent : position));
+  const first = Math.min(Math.max(bring(start), 0), Math.max(extent - (step < 0 ? 1 : 0), 0));
+  const count = Math.max(0, Math.ceil((bring(end) - first) / step));
+  return { start: first, step, count };
+}
+
+const gather: Lower = (x) => {
+  const [input, indices] = [x.input(0), x.input(1)];
+  const axis = x.axis(integer(x.node, 'axis', 0), input.dims.length);
+  const output = x.build.scratch(input.type, [
+    ...input.dims.slice(0, axis),
+    ...indices.dims,
+    ...input.dims.slice(axis + 1),
+  ]);
+  gatherAlong(x, input, axis, asInt64(x, indices), output);
+  return output;
+};
+
+function gatherAlong(x: Lowering, input: Value, axis: number, indices: Value, output: Value): void {
+  x.build.emit({
+    kind: 'gather',
+    bytes: bytesOf(input.type),
+    outer: extentOf(input.dims, 0, axis),
+    axis: input.dims[axis]!,
+    count: sizeOf(indices.dims),
+    inner: extentOf(input.dims, axis + 1, input.dims.length),
+    indices: indices.operand,
+    input: input.operand,
+    output: output.operand,
+  });
+}
+
+function asInt64(x: Lowering, value: Value): Value {
+  return value.type === 'int64' ? value : castTo(x, value, 'int64');
+}
+
+/** Elements of an axis in another order, or repeated. */
+export function takeAlong(x: Lowering, input: Value, axis: number, positions: readonly number[]): Value {
+  const data = BigInt64Array.from(positions, BigInt);
+  const indices = x.build.constant({ type: 'int64', dims: [positions.length], data });
+  const output = x.build.scratch(input.type, input.dims.with(axis, positions.length));
+  gatherAlong(x, input, axis, indices, output);
+  return output;
+}
+
+const pad: Lower = (x) => {
+  const input = x.input(0);
+  const rank = input.dims.length;
+  const pads = x.opset < 11 ? integers(x.node, 'pads') : x.numbers(1);
+  const axes = x.opset < 18 ? undefined : x.optionalNumbers(3);
+  const where = (axes ?? input.dims.map((_, axis) => axis)).map((axis) => x.axis(axis, rank));
+  if (pads.length !== 2 * where.length) {
+    throw x.invalid(`has ${pads.length} pads for ${where.length} axes`);
+  }
+  const before = new Array<number>(rank).fill(0);
+  const after = new Array<number>(rank).fill(0);
+  where.forEach((axis, i) => {
+    before[axis] = pads[i]!;
+    after[axis] = pads[i + where.length]!;
+  });
+  if (pads.every((count) => count === 0)) return input;
+  const mode = string(x.node, 'mode', ['constant', 'reflect', 'edge', 'wrap'], 'constant');
+  return mode === 'constant'
+    ? padConstant(x, input, before, after)
+    : padByInput(x, input, before, after, mode);
+};
+
+function padConstant(x: Lowering, input: Value, before: readonly number[], after: readonly number[]): Value {
+  if (input.type !== 'float32')
+    throw unsupportedNode(x.node, `pads ${shapeOf(input)}; here it can pad float32`);
+  const value = x.opset < 11 ? ((x.node.attributes.get('value') as number | undefined) ?? 0) : padValue(x);
+  const dims = input.dims.map((extent, axis) => extent + before[axis]! + after[axis]!);
+  if (dims.some((extent) => extent < 0)) throw x.invalid(`takes more away than ${shapeOf(input)} has`);
+  const output = x.build.scratch('float32', dims);
+  x.build.emit({ kind: 'fill', count: sizeOf(dims), value, output: output.operand });
+  // Negative pads cut the input.
+  const kept = input.dims.map((extent, i) => extent + Math.min(0, before[i]!) + Math.min(0, after[i]!));
+  const [from, to] = [stridesOf(input.dims), stridesOf(dims)];
+  const firstOfInput = before.reduce((sum, count, i) => sum + Math.max(0, -count) * from[i]!, 0);
+  const firstOfOutput = before.reduce((sum, count, i) => sum + Math.max(0, count) * to[i]!, 0);
+  if (kept.every((extent) => extent > 0)) {
+    x.build.copy(input, kept, from, output, to, firstOfInput, firstOfOutput);
+  }
+  return output;
+}
+
+function padValue(x: Lowering): number {
+  return x.optional(2) === undefined ? 0 : Number(x.constant(2).data[0]);
+}
+
+function padByInput(
+  x: Lowering,
+  input: Value,
+  before: readonly number[],
+  after: readonly number[],
+  mode: 'reflect' | 'edge' | 'wrap',
+): Value {
+  return input.dims.reduce((value, extent, axis) => {
+    if (before[axis] === 0 && after[axis] === 0) return value;
+    const count = extent + before[axis]! + after[axis]!;
+    const positions = Array.from({ length: Math.max(0, count) }, (_, i) =>
+      sourceOf(i - before[axis]!, extent, mode),
+    );
+    return takeAlong(x, value, axis, positions);
+  }, input);
+}
+
+function sourceOf(position: number, extent: number, mode: 'reflect' | 'edge' | 'wrap'): number {
+  if (mode === 'edge' || extent === 1) return Math.min(extent - 1, Math.max(0, position));
+  const period = mode === 'wrap' ? extent : 2 * (extent - 1);
+  const within = ((position % period) + period) % period;
+  return within < extent ? within : period - within;
+}
+
+const expand: Lower = (x) => {
+  const input = x.input(0);
+  const dims = broadcastDims(input.dims, x.numbers(1));
+  if (dims === undefined) throw x.invalid(`cannot expand ${shapeOf(input)} to [${x.numbers(1).join(', ')}]`);
+  if (sizeOf(dims) === sizeOf(input.dims)) return x.build.view(input, dims);
+  return x.build.gatherStrided(input, dims, broadcastStrides(input.dims, dims));
+};
+
+const tile: Lower = (x) => {
+  const input = x.input(0);
+  const repeats = x.numbers(1);
+  if (repeats.length !== input.dims.length || repeats.some((count) => count < 0)) {
+    throw x.invalid(`repeats ${shapeOf(input)} [${repeats.join(', ')}] times`);
+  }
+  // Each axis as two, the outer one repeated.
+  const dims = input.dims.flatMap((extent, axis) => [repeats[axis]!, extent]);
+  const strides = stridesOf(input.dims).flatMap((stride) => [0, stride]);
+  const tiled = x.build.gatherStrided(input, dims, strides);
+  return x.build.view(
+    tiled,
+    input.dims.map((extent, axis) => extent * repeats[axis]!),
+  );
+};
+
+const CAST_TYPES: readonly string[] = [
+  'float32',
+  'float64',
+  'int8',
+  'int16',
+  'int32',
+  'int64',
+  'uint8',
+  'uint16',
+  'uint32',
+  'bool',
+] satisfies CastType[];
+
+const cast: Lower = (x) => {
+  const type = elementType(integer(x.node, 'to'));
+  if (type === undefined) throw unsupportedNode(x.node, `casts to ONNX's type ${integer(x.node, 'to')}`);
+  return type === x.input(0).type ? x.input(0) : castTo(x, x.input(0), type);
+};
+
+function castTo(x: Lowering, input: Value, type: Value['type']): Value {
+  for (const end of [input.type, type]) {
+    if (!CAST_TYPES.includes(end)) throw unsupportedNode(x.node, `casts ${input.type} to ${type}`);
+  }
+  const output = x.build.scratch(type, input.dims);
+  x.build.emit({
+    kind: 'cast',
+    count: sizeOf(input.dims),
+    from: input.type as CastType,
+    to: type as CastType,
+    input: input.operand,
+    output: output.operand,
+  });
+  return output;
+}
+
+const depthToSpace: Lower = (x) => {
+  const input = x.input(0);
+  x.requireRank(input, 4);
+  const [n, c, h, w] = input.dims as [number, number, number, number];
+  const block = integer(x.node, 'blocksize');
+  const mode = string(x.node, 'mode', ['DCR', 'CRD'], 'DCR');
+  const channels = c / block ** 2;
+  if (!Number.isInteger(channels)) throw x.invalid(`makes blocks of ${block} x ${block} of ${c} channels`);
+  const split = mode === 'DCR' ? [n, block, block, channels, h, w] : [n, channels, block, block, h, w];
+  const order = mode === 'DCR' ? [0, 3, 4, 1, 5, 2] : [0, 1, 4, 2, 5, 3];
+  const moved = x.build.transpose(x.build.view(input, split), order);
+  return x.build.view(moved, [n, channels, h * block, w * block]);
+};
+
+const spaceToDepth: Lower = (x) => {
+  const input = x.input(0);
+  x.requireRank(input, 4);
+  const [n, c, h, w] = input.dims as [number, number, number, number];
+  const block = integer(x.node, 'blocksize');
+  const [p, q] = [h / block, w / block];
+  if (!Number.isInteger(p) || !Number.isInteger(q)) {
+    throw x.invalid(`makes blocks of ${block} x ${block} of maps of ${h} x ${w}`);
+  }
+  const mode = string(x.node, 'mode', ['DCR', 'CRD'], 'DCR');
+  const order = mode === 'DCR' ? [0, 3, 5, 1, 2, 4] : [0, 1, 3, 5, 2, 4];
+  const moved = x.build.transpose(x.build.view(input, [n, c, p, block, q, block]), order);
+  return x.build.view(moved, [n, c * block ** 2, p, q]);
+};
+
+/** A tensor of one value, of dims that are known only now. */
+const constantOfShape: Lower = (x) => {
+  const given = x.node.attributes.get('value') as { data: ArrayLike<number> } | undefined;
+  const [value] = given === undefined ? [0] : numbersOf(given.data as Float32Array);
+  const dims = x.numbers(0);
+  const output = x.build.scratch('float32', dims);
+  x.build.emit({ kind: 'fill', count: sizeOf(dims), value: value!, output: output.operand });
+  return output;
+};
+
+export const layout: Record<string, Lower> = {
+  Cast: cast,
+  Concat: concat,
+  ConstantOfShape: constantOfShape,
+  DepthToSpace: depthToSpace,
+  Dropout: dropout,
+  Expand: expand,
+  Flatten: flatten,
+  Gather: gather,
+  Identity: identity,
+  Pad: pad,
+  Reshape: reshape,
+  Slice: slice,
+  SpaceToDepth: spaceToDepth,
+  Split: split,
+  Squeeze: squeeze,
+  Tile: tile,
+  Transpose: transpose,
+  Unsqueeze: unsqueeze,
+};

@@ -1,0 +1,191 @@
+/** Scaling by statistics, of the model or of the input itself. */
+import { flag, float, integer } from '../attributes';
+import { instruction, requireFloat, shapeOf } from '../builder';
+import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
+import { extentOf, sizeOf, type Value } from '../values';
+
+/** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
+const batchNormalization: Lower = (x) => {
+  const [input, scale, shift, mean, variance] = [0, 1, 2, 3, 4].map((i) => x.input(i)) as [
+    Value,
+    Value,
+    Value,
+    Value,
+    Value,
+  ];
+  if (flag(x.node, 'training_mode', false) || !flag(x.node, 'spatial', true)) {
+    throw unsupportedNode(x.node, 'trains, or normalises each position by itself');
+  }
+  const epsilon = float(x.node, 'epsilon', 1e-5);
+  const known = [scale, shift, mean, variance].map(
+    (value) => value.constant?.data as Float32Array | undefined,
+  );
+  const { factor, summand } = known.every((data) => data !== undefined)
+    ? foldStatistics(x, known as Float32Array[], epsilon)
+    : computeStatistics(x, { scale, shift, mean, variance }, epsilon);
+  const channels = [scale.dims[0]!, ...input.dims.slice(2).map(() => 1)];
+  return x.build.elementwise(
+    x.node,
+    [input, x.build.view(factor, channels), x.build.view(summand, channels)],
+    [instruction('multiply', { a: 0, b: 1 }), instruction('add', { a: 3, b: 2 })],
+  );
+};
+
+interface Affine {
+  readonly factor: Value;
+  readonly summand: Value;
+}
+
+/** In double precision: these numbers go into the weights of the convolution before. */
+function foldStatistics(
+  x: Lowering,
+  [scale, shift, mean, variance]: Float32Array[],
+  epsilon: number,
+): Affine {
+  const factor = scale!.map((value, c) => value / Math.sqrt(variance![c]! + epsilon));
+  const summand = shift!.map(
+    (value, c) => value - (mean![c]! * scale![c]!) / Math.sqrt(variance![c]! + epsilon),
+  );
+  return { factor: x.build.floats(factor), summand: x.build.floats(summand) };
+}
+
+function computeStatistics(
+  x: Lowering,
+  { scale, shift, mean, variance }: Record<'scale' | 'shift' | 'mean' | 'variance', Value>,
+  epsilon: number,
+): Affine {
+  const factor = x.build.elementwise(
+    x.node,
+    [scale, variance],
+    [
+      instruction('affine', { a: 1, p: 1, q: epsilon }),
+      instruction('sqrt', { a: 2 }),
+      instruction('divide', { a: 0, b: 3 }),
+    ],
+  );
+  const summand = x.build.elementwise(
+    x.node,
+    [shift, mean, factor],
+    [instruction('multiply', { a: 1, b: 2 }), instruction('subtract', { a: 0, b: 3 })],
+  );
+  return { factor, summand };
+}
+
+interface Rows {
+  readonly rows: number;
+  readonly count: number;
+  readonly groups: number;
+  readonly channels: number;
+  readonly inner: number;
+}
+
+function normalize(x: Lowering, input: Value, rows: Rows, scale?: Value, shift?: Value): Value {
+  [input, scale, shift].forEach((value) => value && requireFloat(x.node, value));
+  const output = x.build.scratch('float32', input.dims);
+  x.build.emit({
+    kind: 'normalize',
+    ...rows,
+    epsilon: float(x.node, 'epsilon', 1e-5),
+    scale: scale?.operand ?? null,
+    shift: shift?.operand ?? null,
+    input: input.operand,
+    output: output.operand,
+  });
+  return output;
+}
+
+const instanceNormalization: Lower = (x) => {
+  const input = x.input(0);
+  const [n, c] = input.dims as [number, number];
+  const count = extentOf(input.dims, 2, input.dims.length);
+  return normalize(
+    x,
+    input,
+    { rows: n * c, count, groups: c, channels: 1, inner: count },
+    x.input(1),
+    x.input(2),
+  );
+};
+
+const layerNormalization: Lower = (x) => {
+  const input = x.input(0);
+  const axis = x.axis(integer(x.node, 'axis', -1), input.dims.length);
+  const count = extentOf(input.dims, axis, input.dims.length);
+  const [scale, shift] = [x.input(1), x.optional(2)];
+  if ([scale, shift].some((value) => value !== undefined && sizeOf(value.dims) !== count)) {
+    throw unsupportedNode(x.node, `scales rows of ${count} elements by ${shapeOf(scale)}`);
+  }
+  const rows = extentOf(input.dims, 0, axis);
+  const shape = { rows, count, groups: 1, channels: 0, inner: 1 };
+  const output = normalize(x, input, shape, scale, shift);
+  return x.hasOutput(1) || x.hasOutput(2) ? [output, ...statistics(x, input, axis)] : output;
+};
+
+/** The mean of each row, and one over its standard deviation. */
+function statistics(x: Lowering, input: Value, axis: number): Value[] {
+  const dims = input.dims.map((extent, i) => (i < axis ? extent : 1));
+  const shape = { outer: sizeOf(dims), reduced: sizeOf(input.dims) / sizeOf(dims), inner: 1, last: false };
+  const average = (of: Value) => {
+    const output = x.build.scratch('float32', dims);
+    x.build.emit({ kind: 'reduce', mode: 'mean', ...shape, input: of.operand, output: output.operand });
+    return output;
+  };
+  const mean = average(input);
+  const squares = x.build.elementwise(
+    x.node,
+    [input, mean],
+    [instruction('subtract', { b: 1 }), instruction('multiply', { a: 2, b: 2 })],
+  );
+  const deviation = x.build.elementwise(
+    x.node,
+    [average(squares)],
+    [
+      instruction('affine', { p: 1, q: float(x.node, 'epsilon', 1e-5) }),
+      instruction('sqrt', { a: 1 }),
+      instruction('reciprocal', { a: 2 }),
+    ],
+  );
+  return [mean, deviation];
+}
+
+/** Until opset 21 scale and shift had one element a group. */
+const groupNormalization: Lower = (x) => {
+  const input = x.input(0);
+  const [n, c] = input.dims as [number, number];
+  const groups = integer(x.node, 'num_groups');
+  if (groups < 1 || c % groups !== 0) throw x.invalid(`puts ${c} channels into ${groups} groups`);
+  const inner = extentOf(input.dims, 2, input.dims.length);
+  const [scale, shift] = [x.input(1), x.input(2)];
+  const byGroup = sizeOf(scale.dims) === groups && groups !== c;
+  const count = (c / groups) * inner;
+  const channels = byGroup ? { channels: 1, inner: count } : { channels: c / groups, inner };
+  return normalize(x, input, { rows: n * groups, count, groups, ...channels }, scale, shift);
+};
+
+const localResponse: Lower = (x) => {
+  const input = x.input(0);
+  requireFloat(x.node, input);
+  const output = x.build.scratch('float32', input.dims);
+  x.build.emit({
+    kind: 'localResponse',
+    n: input.dims[0]!,
+    channels: input.dims[1]!,
+    inner: extentOf(input.dims, 2, input.dims.length),
+    size: integer(x.node, 'size'),
+    alpha: float(x.node, 'alpha', 1e-4),
+    beta: float(x.node, 'beta', 0.75),
+    k: float(x.node, 'bias', 1),
+    input: input.operand,
+    output: output.operand,
+  });
+  return output;
+};
+
+export const normalization: Record<string, Lower> = {
+  BatchNormalization: batchNormalization,
+  GroupNormalization: groupNormalization,
+  InstanceNormalization: instanceNormalization,
+  LayerNormalization: layerNormalization,
+  LRN: localResponse,
+};

@@ -1,0 +1,84 @@
+/** What convolutions and pools have in common: the attributes that say how a window steps over a map. */
+import { MAX_INT32 } from '../../check';
+import { integers, string } from '../attributes';
+import { shapeOf } from '../builder';
+import type { Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
+import type { Value } from '../values';
+
+/** Of one axis */
+export interface Window {
+  readonly input: number;
+  readonly filter: number;
+  readonly stride: number;
+  readonly dilation: number;
+  readonly before: number;
+  readonly after: number;
+  readonly output: number;
+}
+
+/** Windows over the height and the width; the height of a 1-D operator is 1. */
+export interface Windows {
+  readonly h: Window;
+  readonly w: Window;
+  /** The dims of a result with so many channels, in the rank of the node's input */
+  readonly outputDims: (channels: number) => number[];
+}
+
+/** Only 1-D and 2-D maps have kernels. */
+export function requireMaps(x: Lowering, input: Value): void {
+  if (input.dims.length === 3 || input.dims.length === 4) return;
+  throw unsupportedNode(x.node, `has an input of ${shapeOf(input)}; here it can be of 3 or 4 axes`);
+}
+
+/** @param filter - spatial extents, of one or two axes */
+export function readWindows(
+  x: Lowering,
+  input: Value,
+  filter: readonly number[],
+  { ceil = false }: { ceil?: boolean } = {},
+): Windows {
+  const { node } = x;
+  const rank = filter.length;
+  const spatial = input.dims.slice(2);
+  const strides = attribute(x, 'strides', rank, 1);
+  const dilations = attribute(x, 'dilations', rank, 1);
+  const pads = integers(node, 'pads', new Array<number>(2 * rank).fill(0));
+  const mode = string(node, 'auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID'], 'NOTSET');
+  if (pads.length !== 2 * rank || pads.some((count) => count < 0 || count > MAX_INT32)) {
+    throw x.invalid(`has pads [${pads.join(', ')}]; it takes ${2 * rank} non-negative integers`);
+  }
+  const axes = spatial.map((extent, i): Window => {
+    const [stride, dilation] = [strides[i]!, dilations[i]!];
+    const reach = (filter[i]! - 1) * dilation + 1;
+    const given = mode === 'NOTSET' ? { before: pads[i]!, after: pads[i + rank]! } : { before: 0, after: 0 };
+    const { before, after } = mode.startsWith('SAME') ? samePadding(extent, reach, stride, mode) : given;
+    const steps = (extent + before + after - reach) / stride;
+    let output = (ceil ? Math.ceil(steps) : Math.floor(steps)) + 1;
+    // A last window that begins beyond the input and the padding before it has nothing to see.
+    if (ceil && (output - 1) * stride >= extent + before) output--;
+    if (output < 1) throw x.invalid(`has windows of ${reach} that do not fit into ${extent} elements`);
+    return { input: extent, filter: filter[i]!, stride, dilation, before, after, output };
+  });
+  const [h, w] = axes.length === 1 ? [FLAT, axes[0]!] : [axes[0]!, axes[1]!];
+  const outputDims = (channels: number) => [input.dims[0]!, channels, ...axes.map(({ output }) => output)];
+  return { h, w, outputDims };
+}
+
+const FLAT: Window = { input: 1, filter: 1, stride: 1, dilation: 1, before: 0, after: 0, output: 1 };
+
+/** As many outputs as the stride goes into the input; an odd element of padding is after it, or before. */
+function samePadding(extent: number, reach: number, stride: number, mode: string) {
+  const total = Math.max(0, (Math.ceil(extent / stride) - 1) * stride + reach - extent);
+  const less = Math.floor(total / 2);
+  return mode === 'SAME_LOWER'
+    ? { before: total - less, after: less }
+    : { before: less, after: total - less };
+}
+
+export function attribute(x: Lowering, name: string, rank: number, fallback: number): readonly number[] {
+  const given = integers(x.node, name, null) ?? new Array<number>(rank).fill(fallback);
+  const isLegal = given.every((value) => value >= 1 && value <= MAX_INT32);
+  if (given.length === rank && isLegal) return given;
+  throw x.invalid(`has ${name} [${given.join(', ')}]; it takes ${rank} positive integers`);
+}

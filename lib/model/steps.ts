@@ -1,0 +1,299 @@
+/**
+ * The steps that a compiled network consists of, as native code takes them (native/program/steps.h says what each does),
+ * over any form of buffer: the compiler has storages, native code places.
+ */
+import type { CallId, ConvolutionSpec, Done, NativeActivation, NativeCandidate } from '../addon';
+
+export interface ConvolutionStep<B> {
+  readonly kind: 'convolution';
+  readonly convolution: ConvolutionSpec;
+  readonly input: B;
+  readonly weight: B;
+  readonly bias: B | null;
+  readonly residual: B | null;
+  readonly output: B;
+}
+
+export interface MatmulStep<B> {
+  readonly kind: 'matmul';
+  readonly batch: readonly number[];
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly leftStrides: readonly number[];
+  readonly rightStrides: readonly number[];
+  readonly biasStrides: readonly number[];
+  readonly alpha: number;
+  readonly beta: number;
+  readonly activation: NativeActivation;
+  readonly left: B;
+  readonly right: B;
+  readonly bias: B | null;
+  readonly output: B;
+}
+
+export type BinaryOperation =
+  'add' | 'subtract' | 'multiply' | 'divide' | 'minimum' | 'maximum' | 'power' | 'prelu';
+
+export type UnaryOperation =
+  | 'constant'
+  | 'affine'
+  | 'negate'
+  | 'absolute'
+  | 'relu'
+  | 'leakyRelu'
+  | 'clip'
+  | 'sigmoid'
+  | 'hardSigmoid'
+  | 'hardSwish'
+  | 'silu'
+  | 'mish'
+  | 'elu'
+  | 'selu'
+  | 'celu'
+  | 'gelu'
+  | 'geluTanh'
+  | 'tanh'
+  | 'softplus'
+  | 'softsign'
+  | 'exp'
+  | 'log'
+  | 'sqrt'
+  | 'reciprocal'
+  | 'floor'
+  | 'ceil'
+  | 'round'
+  | 'erf'
+  | 'sign'
+  | 'sin'
+  | 'cos';
+
+/** Operands are values 0, 1, …; each instruction makes the next. */
+export interface Instruction {
+  readonly operation: BinaryOperation | UnaryOperation;
+  readonly a: number;
+  readonly b: number;
+  readonly p: number;
+  readonly q: number;
+}
+
+export interface ElementwiseStep<B> {
+  readonly kind: 'elementwise';
+  readonly extents: readonly number[];
+  readonly operands: readonly B[];
+  readonly strides: readonly (readonly number[])[];
+  readonly code: readonly Instruction[];
+  readonly output: B;
+}
+
+export const MOST_AXES = 6;
+export const MOST_OPERANDS = 8;
+export const MOST_INSTRUCTIONS = 24;
+
+export interface PoolStep<B> {
+  readonly kind: 'pool';
+  readonly mode: 'maximum' | 'average';
+  readonly planes: number;
+  readonly h: number;
+  readonly w: number;
+  readonly p: number;
+  readonly q: number;
+  readonly r: number;
+  readonly s: number;
+  readonly stride: readonly [number, number];
+  readonly dilation: readonly [number, number];
+  readonly padding: readonly [number, number];
+  readonly endPadding: readonly [number, number];
+  readonly countPadding: boolean;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface ReduceStep<B> {
+  readonly kind: 'reduce';
+  readonly mode:
+    'sum' | 'mean' | 'maximum' | 'minimum' | 'product' | 'sumOfSquares' | 'argMaximum' | 'argMinimum';
+  readonly outer: number;
+  readonly reduced: number;
+  readonly inner: number;
+  readonly last: boolean;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface SoftmaxStep<B> {
+  readonly kind: 'softmax';
+  readonly outer: number;
+  readonly reduced: number;
+  readonly inner: number;
+  readonly logarithm: boolean;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface NormalizeStep<B> {
+  readonly kind: 'normalize';
+  readonly rows: number;
+  readonly count: number;
+  readonly groups: number;
+  readonly channels: number;
+  readonly inner: number;
+  readonly epsilon: number;
+  readonly scale: B | null;
+  readonly shift: B | null;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface LocalResponseStep<B> {
+  readonly kind: 'localResponse';
+  readonly n: number;
+  readonly channels: number;
+  readonly inner: number;
+  readonly size: number;
+  readonly alpha: number;
+  readonly beta: number;
+  readonly k: number;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface CopyStep<B> {
+  readonly kind: 'copy';
+  readonly bytes: number;
+  readonly extents: readonly number[];
+  readonly inputStrides: readonly number[];
+  readonly outputStrides: readonly number[];
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface FillStep<B> {
+  readonly kind: 'fill';
+  readonly count: number;
+  readonly value: number;
+  readonly output: B;
+}
+
+export interface GatherStep<B> {
+  readonly kind: 'gather';
+  readonly bytes: number;
+  readonly outer: number;
+  readonly axis: number;
+  readonly count: number;
+  readonly inner: number;
+  readonly indices: B;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface InterpolateStep<B> {
+  readonly kind: 'interpolate';
+  readonly outer: number;
+  readonly axis: number;
+  readonly count: number;
+  readonly inner: number;
+  readonly taps: number;
+  readonly positions: readonly number[];
+  readonly weights: readonly number[];
+  readonly input: B;
+  readonly output: B;
+}
+
+/** The types that native code casts between. */
+export type CastType =
+  'float32' | 'float64' | 'int8' | 'int16' | 'int32' | 'int64' | 'uint8' | 'uint16' | 'uint32' | 'bool';
+
+export interface CastStep<B> {
+  readonly kind: 'cast';
+  readonly count: number;
+  readonly from: CastType;
+  readonly to: CastType;
+  readonly input: B;
+  readonly output: B;
+}
+
+export type Step<B> =
+  | ConvolutionStep<B>
+  | MatmulStep<B>
+  | ElementwiseStep<B>
+  | PoolStep<B>
+  | ReduceStep<B>
+  | SoftmaxStep<B>
+  | NormalizeStep<B>
+  | LocalResponseStep<B>
+  | CopyStep<B>
+  | FillStep<B>
+  | GatherStep<B>
+  | InterpolateStep<B>
+  | CastStep<B>;
+
+/** The fields that hold one buffer each, of all kinds of steps; `operands` alone holds several. */
+const READ_FIELDS = [
+  'input',
+  'weight',
+  'bias',
+  'residual',
+  'left',
+  'right',
+  'scale',
+  'shift',
+  'indices',
+] as const;
+
+/** The buffers that a step reads, in no particular order. */
+export function buffersRead<B>(step: Step<B>): B[] {
+  const fields = step as unknown as Partial<Record<string, unknown>>;
+  const single = READ_FIELDS.map((field) => fields[field] as B | null | undefined);
+  return [
+    ...single.filter((buffer) => buffer !== null && buffer !== undefined),
+    ...(step.kind === 'elementwise' ? step.operands : []),
+  ];
+}
+
+/** The step with every buffer replaced. */
+export function mapBuffers<A, B>(step: Step<A>, map: (buffer: A) => B): Step<B> {
+  const mapped: Record<string, unknown> = { ...step };
+  for (const field of [...READ_FIELDS, 'output']) {
+    const buffer = mapped[field] as A | null | undefined;
+    if (buffer !== null && buffer !== undefined) mapped[field] = map(buffer);
+  }
+  if (step.kind === 'elementwise') mapped.operands = step.operands.map(map);
+  return mapped as unknown as Step<B>;
+}
+
+/** A place in the memory of a run. The offset is in bytes. */
+export interface NativeBuffer {
+  readonly space: 'input' | 'output' | 'constant' | 'arena';
+  readonly index: number;
+  readonly offset: number;
+}
+
+export interface NativeProgramSpec {
+  /** The N of `cuda:N`, or -1 for the CPU */
+  readonly device: number;
+  readonly steps: readonly Step<NativeBuffer>[];
+  /** Typed arrays; native code reads them in place as long as the program lives */
+  readonly constants: readonly ArrayBufferView[];
+  readonly arenaBytes: number;
+  readonly inputBytes: readonly number[];
+  readonly outputBytes: readonly number[];
+}
+
+/** A compiled network for inputs of fixed extents. */
+export interface NativeProgram {
+  /** Chooses algorithms and packs weights; once, before anything else. */
+  prepare(done: Done): CallId;
+  /** `milliseconds`, unless null, gets one number a step. */
+  run(
+    inputs: readonly ArrayBufferView[],
+    outputs: readonly ArrayBufferView[],
+    milliseconds: number[] | null,
+    done: Done,
+  ): CallId;
+  runSync(inputs: readonly ArrayBufferView[], outputs: readonly ArrayBufferView[]): void;
+  /** For each step what was chosen for it; null where there is no choice. */
+  choices(): (NativeCandidate | null)[];
+  /** Lets go of the weights; running calls keep them until they end. */
+  dispose(): void;
+}

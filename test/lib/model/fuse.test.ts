@@ -1,0 +1,139 @@
+/** What becomes one step, shown by the steps that are left. Their results are compared in the networks' tests. */
+import { compile, type Compiled } from '../../../lib/model/compile';
+import { parseOnnx } from '../../../lib/model/onnx/load';
+import { float, node, onnxModel, tensor, value, type OnnxModel } from '../../support/onnx_builder';
+
+function compiled(model: OnnxModel, dims: Record<string, readonly number[]>): Compiled {
+  const graph = parseOnnx(onnxModel(model));
+  return compile(graph, { dims: new Map(Object.entries(dims)), constants: new Map() });
+}
+
+const IMAGE = [2, 3, 8, 8];
+const image = value('x', IMAGE);
+const filters = tensor('w', [3, 3, 3, 3], new Float32Array(81).fill(0.5));
+const byChannel = (name: string, ...elements: [number, number, number]) => tensor(name, [3], elements);
+const conv = (from: string, to: string) => node('Conv', [from, 'w'], [to], { pads: [1, 1, 1, 1] });
+
+/** The kinds of the steps, and of a convolution what it does besides. */
+function outline({ steps }: Compiled): string[] {
+  return steps.map(({ step }) => {
+    if (step.kind === 'elementwise') return step.code.map(({ operation }) => operation).join('+');
+    if (step.kind !== 'convolution') return step.kind;
+    const residual = step.residual === null ? '' : '+residual';
+    return `convolution${step.bias === null ? '' : '+bias'}${residual}+${step.convolution.activation.name}`;
+  });
+}
+
+function outlineOf(nodes: OnnxModel['nodes'], initializers: OnnxModel['initializers'] = []): string[] {
+  const outputs = [value('y')];
+  return outline(
+    compiled({ inputs: [image], initializers: [filters, ...initializers], nodes, outputs }, { x: IMAGE }),
+  );
+}
+
+describe('into a convolution', () => {
+  test('goes the activation after it', () => {
+    expect(outlineOf([conv('x', 'c'), node('Relu', ['c'], ['y'])])).toEqual(['convolution+relu']);
+  });
+
+  test('goes normalisation, and after it the activation', () => {
+    const norm = ['scale', 'shift', 'mean', 'variance'];
+    const nodes = [
+      conv('x', 'c'),
+      node('BatchNormalization', ['c', ...norm], ['n'], { epsilon: float(0) }),
+      node('Clip', ['n', 'low', 'high'], ['y']),
+    ];
+    const statistics = [
+      byChannel('scale', 2, 3, 4),
+      byChannel('shift', 1, 1, 1),
+      byChannel('mean', 0.5, 1, 2),
+      byChannel('variance', 4, 9, 16),
+      tensor('low', [], [0]),
+      tensor('high', [], [6]),
+    ];
+    const model = { inputs: [image], initializers: [filters, ...statistics], nodes, outputs: [value('y')] };
+    const { steps, program } = compiled(model, { x: IMAGE });
+    expect(outline({ steps } as Compiled)).toEqual(['convolution+bias+clip']);
+    // Scale over deviation is 1 everywhere, so the weights stay and the bias is shift - mean.
+    const [weight, bias] = program.constants as Float32Array[];
+    expect([...new Set(weight)]).toEqual([0.5]);
+    expect([...bias!]).toEqual([0.5, 0, -1]);
+  });
+
+  test('goes what is added to it, and the activation after that', () => {
+    const nodes = [
+      conv('x', 'c'),
+      node('Relu', ['c'], ['r']),
+      conv('r', 'd'),
+      node('Add', ['d', 'r'], ['s']),
+      node('Relu', ['s'], ['y']),
+    ];
+    expect(outlineOf(nodes)).toEqual(['convolution+relu', 'convolution+residual+relu']);
+  });
+
+  test.each([
+    ['silu', [node('Sigmoid', ['c'], ['g']), node('Mul', ['c', 'g'], ['y'])]],
+    ['silu', [node('Sigmoid', ['c'], ['g']), node('Mul', ['g', 'c'], ['y'])]],
+    [
+      'hardSwish',
+      [
+        node('HardSigmoid', ['c'], ['g'], { alpha: float(1 / 6), beta: float(0.5) }),
+        node('Mul', ['c', 'g'], ['y']),
+      ],
+    ],
+    [
+      'hardSwish',
+      [
+        node('Add', ['c', 'three'], ['a']),
+        node('Clip', ['a', 'zero', 'six'], ['b']),
+        node('Mul', ['c', 'b'], ['d']),
+        node('Div', ['d', 'six'], ['y']),
+      ],
+    ],
+  ])('goes %s, which the file has as several nodes', (name, gate) => {
+    const numbers = [tensor('zero', [], [0]), tensor('three', [], [3]), tensor('six', [], [6])];
+    expect(outlineOf([conv('x', 'c'), ...gate], numbers)).toEqual([`convolution+${name}`]);
+  });
+
+  test('goes nothing that another node reads before', () => {
+    const nodes = [conv('x', 'c'), node('Relu', ['c'], ['r']), node('Add', ['c', 'r'], ['y'])];
+    expect(outlineOf(nodes)).toEqual(['convolution+none', 'relu+add']);
+  });
+
+  test('goes nothing when its own result is an output', () => {
+    const nodes = [conv('x', 'c'), node('Relu', ['c'], ['y'])];
+    const outputs = [value('y'), value('c')];
+    const model = { inputs: [image], initializers: [filters], nodes, outputs };
+    expect(outline(compiled(model, { x: IMAGE }))).toEqual(['convolution+none', 'relu']);
+  });
+});
+
+test('a chain of elementwise functions is one step', () => {
+  const nodes = [
+    node('Tanh', ['x'], ['a']),
+    node('Mul', ['a', 'x'], ['b']),
+    node('Add', ['b', 'shift'], ['c']),
+    node('Exp', ['c'], ['y']),
+  ];
+  expect(outlineOf(nodes, [tensor('shift', [3, 1, 1], [1, 2, 3])])).toEqual(['tanh+multiply+add+exp']);
+});
+
+test('nodes that no output depends on are left out', () => {
+  expect(outlineOf([node('Exp', ['x'], ['unused']), node('Abs', ['x'], ['y'])])).toEqual(['absolute']);
+});
+
+describe('joined tensors', () => {
+  const join = (dims: readonly number[]) => {
+    const nodes = [conv('x', 'a'), node('Sin', ['x'], ['b']), node('Concat', ['a', 'b'], ['y'], { axis: 1 })];
+    const model = { inputs: [value('x', dims)], initializers: [filters], nodes, outputs: [value('y')] };
+    return outline(compiled(model, { x: dims }));
+  };
+
+  test('are written in place, where each is one piece of the whole', () => {
+    expect(join([1, 3, 8, 8])).toEqual(['convolution+none', 'sin']);
+  });
+
+  test('are copied, where their images alternate', () => {
+    expect(join(IMAGE)).toEqual(['convolution+none', 'sin', 'copy', 'copy']);
+  });
+});
