@@ -8,6 +8,7 @@ import { addon } from './load';
 export { conv2d, conv2dSync } from './convolution';
 export { Conv2d } from './plan';
 export { Tensor } from './tensor';
+export { InferenceSession } from './session';
 export { compareWithCudnn } from './compare';
 export { algorithms, devices, memory, setThreads, threads } from './devices';
 export { WarpconvError } from './errors';

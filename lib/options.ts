@@ -305,7 +305,7 @@ function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unk
   };
 }
 
-function readPrecision(value: unknown): Precision {
+export function readPrecision(value: unknown): Precision {
   return checkOneOf('options.precision', value, ['fp32', 'tf32', 'fp16', 'bf16']);
 }
 
@@ -356,7 +356,7 @@ function clip(name: string, bounds: unknown): NativeActivation {
   return { name: 'clip', parameters: [min, max] };
 }
 
-function readAlgorithm(name: string, value: unknown): string {
+export function readAlgorithm(name: string, value: unknown): string {
   if (typeof value !== 'string') throw mismatch(name, `'auto' or the name of an algorithm`, value);
   if (value !== 'tune') return value;
   throw new WarpconvError(
@@ -389,7 +389,7 @@ function readSwitches(name: string, value: unknown): NativeSconvSwitches {
   };
 }
 
-function readSignal(name: string, value: unknown): AbortSignal | undefined {
+export function readSignal(name: string, value: unknown): AbortSignal | undefined {
   if (value === undefined) return undefined;
   const signal = value as Partial<AbortSignal> | null;
   const isSignal =

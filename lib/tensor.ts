@@ -307,6 +307,11 @@ function inferType(data: unknown): DataType {
   return type;
 }
 
+/** A new array for so many elements of a type, and the kinds of arrays that the type takes. */
+export function newArray(type: DataType, length: number): { array: TypedArray; kinds: readonly string[] } {
+  return { array: new CONSTRUCTORS[type](length), kinds: ARRAYS[type] };
+}
+
 function checkArray(type: DataType, data: unknown): TypedArray {
   if (Array.isArray(data) && (type === 'float32' || type === 'float64')) return fromNumbers(type, data);
   const kinds = ARRAYS[type];

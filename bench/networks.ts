@@ -1,0 +1,192 @@
+/**
+ * Whole networks, batch 1, by InferenceSession: ours against onnxruntime-node, and against ours with every convolution by
+ * im2col. Results are checked against PyTorch's in double precision before they are timed. Writes
+ * bench/results/<machine>-<date>-networks.json and .md.
+ *
+ *     python3 scripts/export_networks.py networks
+ *     npx ts-node bench/networks.ts [--folder networks] [--threads 1] [--network resnet50] [--quick]
+ */
+import { fork } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { InferenceSession, setThreads, Tensor } from 'warpconv';
+
+import { ROOT } from './command';
+import { timeInTurns, type Contender } from './contenders';
+import { circumstances, nameOf, writeJson, writeText, type Circumstances } from './results';
+import { geometricMean } from './statistics';
+
+interface Request {
+  readonly file: string;
+  readonly threads: number;
+  readonly contenders: readonly string[];
+  readonly quick: boolean;
+}
+
+type Times = Readonly<Record<string, number>>;
+
+interface NetworkResult {
+  readonly network: string;
+  readonly threads: number;
+  /** Milliseconds of one run by contender */
+  readonly ms: Times;
+}
+
+interface NetworksResult extends Circumstances {
+  readonly networks: readonly NetworkResult[];
+}
+
+const DIMS = [1, 3, 224, 224];
+const OURS = 'warpconv';
+const RIVALS = ['onnxruntime-node', 'warpconv, im2col'];
+
+/** The bytes of a file on a boundary of any element. */
+function read(file: string): ArrayBuffer {
+  return new Uint8Array(readFileSync(file)).buffer;
+}
+
+interface Runtime {
+  readonly Tensor: new (type: string, data: Float32Array, dims: readonly number[]) => object;
+  readonly InferenceSession: {
+    create(
+      file: string,
+      options: object,
+    ): Promise<{ run(feeds: object): Promise<{ output: { data: unknown } }>; release(): Promise<void> }>;
+  };
+}
+
+async function contender(name: string, file: string, threads: number): Promise<Contender> {
+  const input = new Float32Array(read(file.replace(/onnx$/, 'input')));
+  let output = new Float32Array();
+  const keep = (results: { output?: { data: unknown } }) =>
+    (output = results.output!.data as Float32Array<ArrayBuffer>);
+  if (name === 'onnxruntime-node') {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- a package of its own, which users never install
+    const runtime = require(path.join(__dirname, 'rivals/node_modules/onnxruntime-node')) as Runtime;
+    const options = { intraOpNumThreads: threads, interOpNumThreads: 1 };
+    const session = await runtime.InferenceSession.create(file, options);
+    const feeds = { input: new runtime.Tensor('float32', input, DIMS) };
+    const run = async () => keep(await session.run(feeds));
+    return { name, run, output: () => output, release: () => session.release() };
+  }
+  setThreads(threads);
+  const algorithm = name === OURS ? 'auto' : 'im2col';
+  const session = await InferenceSession.create(file, { device: 'cpu', algorithm });
+  const feeds = { input: new Tensor('float32', input, DIMS) };
+  const run = async () => keep(await session.run(feeds));
+  return { name, run, output: () => output, release: () => session.release() };
+}
+
+/** What rounding may do over a hundred layers, of the largest output: far below what a wrong layer does. */
+const TOLERANCE = 1e-4;
+
+async function verify({ name, run, output }: Contender, file: string): Promise<void> {
+  await run();
+  const expected = new Float64Array(read(file.replace(/onnx$/, 'output')));
+  const largest = expected.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const worst = expected.reduce((most, value, i) => Math.max(most, Math.abs(value - output()[i]!)), 0);
+  if (worst <= TOLERANCE * largest) return;
+  throw new Error(`${name} is off by ${worst} of ${largest} on ${path.basename(file)}`);
+}
+
+/** In a process of its own, whose threads nobody else's disturb. */
+async function measureHere({ file, threads, contenders, quick }: Request): Promise<Times> {
+  const all = await Promise.all(contenders.map((name) => contender(name, file, threads)));
+  for (const one of all) await verify(one, file);
+  const times = await timeInTurns(all, quick ? { rounds: 3, turn: 50 } : { rounds: 9, turn: 300 });
+  for (const { release } of all) await release();
+  return times;
+}
+
+function measure(request: Request): Promise<Times> {
+  const child = fork(__filename, [], { cwd: ROOT, execArgv: ['-r', 'ts-node/register'] });
+  return new Promise((resolve, reject) => {
+    child.once('message', (times: Times) => {
+      child.disconnect();
+      resolve(times);
+    });
+    child.once('exit', (code) => reject(new Error(`the measuring process ended with ${code}`)));
+    child.send(request);
+  });
+}
+
+/** One thread: interleaved in one process. Several: one after the other, since rivals' threads spin on after a call. */
+async function measureAll(request: Omit<Request, 'contenders'>): Promise<Times> {
+  const names = [OURS, ...RIVALS];
+  const groups = request.threads === 1 ? [names] : names.map((name) => [name]);
+  let times: Times = {};
+  for (const contenders of groups) times = { ...times, ...(await measure({ ...request, contenders })) };
+  return times;
+}
+
+function render(result: NetworksResult): string {
+  const lines = [
+    `# Whole networks on ${result.cpu.name}, ${result.date}`,
+    '',
+    `Batch 1, float32, ${result.cpu.isa}, Node.js ${result.node}: milliseconds of one run, the median of nine turns. Above 1 ×`,
+    'warpconv is faster. By `npx ts-node bench/networks.ts`.',
+  ];
+  for (const threads of new Set(result.networks.map((row) => row.threads))) {
+    const rows = result.networks.filter((row) => row.threads === threads);
+    lines.push('', `## ${threads} thread${threads === 1 ? '' : 's'}`, '');
+    lines.push(`| network | warpconv | ${RIVALS.flatMap((name) => [name, '×']).join(' | ')} |`);
+    lines.push(`| --- | --- | ${RIVALS.flatMap(() => ['---', '---']).join(' | ')} |`);
+    for (const { network, ms } of rows) {
+      const cells = RIVALS.flatMap((name) => [ms[name]!.toFixed(1), (ms[name]! / ms[OURS]!).toFixed(2)]);
+      lines.push(`| ${network} | ${ms[OURS]!.toFixed(1)} | ${cells.join(' | ')} |`);
+    }
+    const means = RIVALS.flatMap((name) => ['', mean(rows, name).toFixed(2)]);
+    lines.push(`| geometric mean | | ${means.join(' | ')} |`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function mean(rows: readonly NetworkResult[], rival: string): number {
+  return geometricMean(rows.map(({ ms }) => ms[rival]! / ms[OURS]!));
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      folder: { type: 'string', default: 'networks' },
+      threads: { type: 'string', multiple: true, default: ['1', '2'] },
+      network: { type: 'string', multiple: true },
+      quick: { type: 'boolean', default: false },
+    },
+  });
+  if (!existsSync(values.folder)) {
+    throw new Error(
+      `there is no folder ${values.folder}; make it by python3 scripts/export_networks.py networks`,
+    );
+  }
+  const found = readdirSync(values.folder).filter((file) => file.endsWith('.onnx'));
+  const names = values.network ?? found.map((file) => path.parse(file).name);
+  const about = circumstances(values.quick);
+  const networks: NetworkResult[] = [];
+  for (const threads of values.threads.map(Number)) {
+    for (const network of names) {
+      const file = path.resolve(values.folder, `${network}.onnx`);
+      networks.push({ network, threads, ms: await measureAll({ file, threads, quick: values.quick }) });
+      process.stderr.write(`\r${networks.length} of ${names.length * values.threads.length} networks`);
+    }
+  }
+  process.stderr.write('\n');
+  const result: NetworksResult = { ...about, networks };
+  const name = `${nameOf(result)}-networks`;
+  writeJson(name, result);
+  writeText(`${name}.md`, render(result));
+  console.log(render(result));
+}
+
+if (process.send === undefined) {
+  void main().catch((error: unknown) => {
+    console.error(error);
+    process.exitCode = 1;
+  });
+} else {
+  process.once('message', (request: Request) => {
+    void measureHere(request).then((times) => process.send!(times));
+  });
+}

@@ -1,0 +1,449 @@
+/** Whole networks. */
+import { totalmem } from 'node:os';
+
+import { LRUCache } from 'lru-cache';
+
+import { callNativeAsync } from './calls';
+import {
+  checkElements,
+  checkInteger,
+  describe,
+  elementCount,
+  invalid,
+  isObject,
+  MAX_INT32,
+  mismatch,
+} from './check';
+import { callNative, WarpconvError } from './errors';
+import { addon } from './load';
+import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
+import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
+import { ValueNeeded } from './model/lowering';
+import { loadOnnx } from './model/onnx/load';
+import { unsupportedNode } from './model/refusals';
+import type { NativeProgram } from './model/steps';
+import { explainProgram, type SessionExplanation } from './model/explain';
+import {
+  readRunArguments,
+  readSessionOptions,
+  type RunArguments,
+  type RunOptions,
+  type SessionOptions,
+  type SessionRequest,
+} from './session_options';
+import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
+import { newArray, Tensor, type DataType } from './tensor';
+import type { TensorLike } from './tensor_like';
+import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
+
+/** What a model says of an input or output: onnxruntime-common's `ValueMetadata` of a tensor. */
+export interface ValueMetadata {
+  readonly name: string;
+  readonly isTensor: true;
+  readonly type: DataType;
+  /** A dimension that each run chooses has its name, or an empty one */
+  readonly shape: readonly (number | string)[];
+}
+
+/** A program for one set of input dims. */
+interface Prepared {
+  readonly compiled: Compiled;
+  readonly native: NativeProgram;
+}
+
+/** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
+const MOST_DECIDING = 1024;
+
+/**
+ * A network that is loaded, compiled and ready to run, in the shape of onnxruntime-common's `InferenceSession`.
+ *
+ * Runs may overlap. For each new set of input dims the network is compiled once; the programs of the sets used last are
+ * kept.
+ */
+export class InferenceSession {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  /** Where it runs, for example `'cpu'`. */
+  readonly device: string;
+
+  readonly #graph: Graph;
+  readonly #place: Place;
+  readonly #options: SessionRequest;
+  readonly #programs: LRUCache<string, Promise<Prepared>>;
+  readonly #running = new Set<Promise<unknown>>();
+  /** The inputs whose elements were found to decide shapes */
+  readonly #deciding = new Set<string>();
+  #released = false;
+
+  /** Use {@link InferenceSession.create}. */
+  private constructor(graph: Graph, place: Place, options: SessionRequest) {
+    if (graph === undefined) throw invalid('a session is made by await InferenceSession.create(model)');
+    this.#graph = graph;
+    this.#place = place;
+    this.#options = options;
+    this.device = place;
+    this.inputNames = Object.freeze(graph.inputs.map(({ name }) => name));
+    this.outputNames = Object.freeze(graph.outputs.map(({ name }) => name));
+    this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
+    this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
+    this.#programs = new LRUCache({
+      max: options.cachedShapes,
+      dispose: (prepared) => void prepared.then(({ native }) => native.dispose()).catch(() => {}),
+    });
+  }
+
+  /**
+   * Loads and checks a model. Where all its input dims are fixed, it is compiled too; otherwise the first run of each
+   * set of dims does that.
+   *
+   * @param model - an ONNX file by its path, or its bytes
+   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_MODEL`, `ERR_WARPCONV_UNSUPPORTED` with every
+   * operator that cannot be run, `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_NO_DEVICE`,
+   * `ERR_WARPCONV_OUT_OF_MEMORY`
+   */
+  static async create(model: string | Uint8Array, options?: SessionOptions): Promise<InferenceSession> {
+    const request = readSessionOptions(options);
+    if (!isProbed(request.device)) await probeElsewhere(request.device);
+    const place = locateForWork(request.device);
+    await openPlace(place);
+    const graph = await loadOnnx(model);
+    requireOperators(graph);
+    const session = new InferenceSession(graph, place, request);
+    const dims = session.#fixedDims();
+    if (dims !== undefined) await session.#prepareAhead(dims);
+    return session;
+  }
+
+  /**
+   * Runs the network without holding up the event loop. Feeds are read in place: do not write to them before the
+   * promise settles.
+   *
+   * @param feeds - a tensor for each input, by name
+   * @param fetches - the names of the outputs that are wanted, or for each a tensor to write it into, or null for a new
+   * one; all where it is left out
+   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT` naming the feed,
+   * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` where the network cannot take these dims,
+   * `ERR_WARPCONV_ABORTED`, `ERR_WARPCONV_DISPOSED`, `ERR_WARPCONV_OUT_OF_MEMORY`
+   */
+  run(feeds: Readonly<Record<string, TensorLike>>, options?: RunOptions): Promise<Record<string, Tensor>>;
+  run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: readonly string[] | Readonly<Record<string, Tensor | null>>,
+    options?: RunOptions,
+  ): Promise<Record<string, Tensor>>;
+  async run(...args: [feeds: unknown, ...rest: unknown[]]): Promise<Record<string, Tensor>> {
+    const request = readRunArguments(args, this.outputNames);
+    const inputs = this.#graph.inputs.map((info) => readFeed(info, request.feeds[info.name]));
+    this.#requireLive();
+    const call = this.#runWith(inputs, request);
+    this.#running.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#running.delete(call);
+    }
+  }
+
+  /** What was compiled for inputs of these dims: each step, what it computes, how and where. */
+  async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
+    this.#requireLive();
+    const dims = inputDims === undefined ? this.#fixedDims() : new Map(Object.entries(inputDims));
+    const missing = this.inputNames.filter((name) => !dims?.has(name));
+    if (dims === undefined || missing.length > 0) {
+      throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
+    }
+    const { compiled, native } = await this.#prepared({ dims, constants: new Map() });
+    return explainProgram(this.device, compiled, native.choices());
+  }
+
+  /**
+   * As {@link explain}, for the dims of these feeds, and with what each step took: the median of a few runs.
+   *
+   * @param runs - how many; default 10
+   */
+  async profile(
+    feeds: Readonly<Record<string, TensorLike>>,
+    { runs = 10 }: { readonly runs?: number } = {},
+  ): Promise<SessionExplanation> {
+    const request = readRunArguments([feeds], this.outputNames);
+    const inputs = this.#graph.inputs.map((info) => readFeed(info, request.feeds[info.name]));
+    this.#requireLive();
+    const { compiled, native } = await this.#prepareFor(inputs);
+    const times: number[][] = compiled.steps.map(() => []);
+    for (let run = 0; run < checkInteger('runs', runs, { min: 1, max: MAX_INT32 }); run++) {
+      const taken: number[] = [];
+      await this.#start({ compiled, native }, inputs, outputsOf(compiled, undefined), taken);
+      taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
+    }
+    const explanation = explainProgram(this.device, compiled, native.choices());
+    const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
+    return { ...explanation, steps };
+  }
+
+  /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
+  async release(): Promise<void> {
+    this.#released = true;
+    await Promise.allSettled(this.#running);
+    this.#programs.clear();
+  }
+
+  /** As {@link InferenceSession.release}, without waiting. */
+  dispose(): void {
+    void this.release();
+  }
+
+  /** As {@link InferenceSession.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** As {@link InferenceSession.release}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  async #runWith(
+    inputs: readonly Feed[],
+    { fetches, signal }: RunArguments,
+  ): Promise<Record<string, Tensor>> {
+    const prepared = await this.#prepareFor(inputs);
+    const { compiled } = prepared;
+    const outputs = outputsOf(compiled, fetches);
+    await this.#start(prepared, inputs, outputs, null, signal);
+    const wanted = compiled.outputs.map(({ name }, i) => [name, outputs[i]!] as const);
+    return Object.fromEntries(wanted.filter(([name]) => fetches === undefined || fetches.has(name)));
+  }
+
+  #start(
+    { native }: Prepared,
+    inputs: readonly Feed[],
+    outputs: readonly Tensor[],
+    milliseconds: number[] | null,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const read = inputs.map(({ data }) => data);
+    const written = outputs.map(({ data }) => data);
+    return callNativeAsync((done) => native.run(read, written, milliseconds, done), signal);
+  }
+
+  /** With the elements of those inputs compiled in that turn out to decide shapes. */
+  async #prepareFor(inputs: readonly Feed[]): Promise<Prepared> {
+    requireConsistent(this.#graph.inputs, inputs);
+    for (;;) {
+      const bindings = this.#bind(inputs);
+      try {
+        return await this.#prepared(bindings);
+      } catch (error) {
+        if (!(error instanceof ValueNeeded) || !this.#decide(error, inputs)) throw asPublic(error);
+      }
+    }
+  }
+
+  #bind(inputs: readonly Feed[]): Bindings {
+    const constants = inputs.filter(({ name }) => this.#deciding.has(name));
+    return {
+      dims: new Map(inputs.map(({ name, dims }) => [name, dims])),
+      // Compiled in, they outlive the call: a copy is kept.
+      constants: new Map(
+        constants.map(({ name, type, dims, data }) => [
+          name,
+          { type, dims, data: data.slice() } as ConstantTensor,
+        ]),
+      ),
+    };
+  }
+
+  /** Whether compiling again with the elements of more inputs may help. */
+  #decide({ value }: ValueNeeded, inputs: readonly Feed[]): boolean {
+    const sources = sourcesOf(this.#graph, value);
+    const small = inputs.filter(
+      ({ name, dims }) =>
+        sources.has(name) && !this.#deciding.has(name) && elementCount(dims) <= MOST_DECIDING,
+    );
+    small.forEach(({ name }) => this.#deciding.add(name));
+    return small.length > 0;
+  }
+
+  #prepared(bindings: Bindings): Promise<Prepared> {
+    const key = keyOf(bindings);
+    const known = this.#programs.get(key);
+    if (known !== undefined) return known;
+    const prepared = this.#prepare(bindings);
+    this.#programs.set(key, prepared);
+    prepared.catch(() => this.#programs.delete(key));
+    return prepared;
+  }
+
+  async #prepare(bindings: Bindings): Promise<Prepared> {
+    const compiled = compile(this.#graph, bindings, this.#options.algorithm);
+    requireMemory(compiled);
+    const native = callNative(
+      () => new (addon().Program)({ ...compiled.program, device: indexOf(this.#place) }),
+    );
+    await callNativeAsync((done) => native.prepare(done));
+    return { compiled, native };
+  }
+
+  async #prepareAhead(dims: ReadonlyMap<string, readonly number[]>): Promise<void> {
+    try {
+      await this.#prepared({ dims, constants: new Map() });
+    } catch (error) {
+      // The first run brings what is missing.
+      if (!(error instanceof ValueNeeded)) throw error;
+    }
+  }
+
+  #fixedDims(): ReadonlyMap<string, readonly number[]> | undefined {
+    const { freeDimensions } = this.#options;
+    const entries = this.#graph.inputs.map(({ name, shape }) => {
+      const dims = shape?.map((extent) => fixedExtent(extent, freeDimensions));
+      return [name, dims] as const;
+    });
+    const isFixed = entries.every(([, dims]) => dims?.every((extent) => extent !== undefined));
+    return isFixed ? new Map(entries as [string, number[]][]) : undefined;
+  }
+
+  #requireLive(): void {
+    if (this.#released) throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the session has been released');
+  }
+}
+
+/** Asking for more memory than there is would get it at first, and end the process when it is used. */
+function requireMemory({ program }: Compiled): void {
+  const needed = program.outputBytes.reduce((sum, bytes) => sum + bytes, program.arenaBytes);
+  const limit = process.constrainedMemory() || totalmem();
+  const most = Math.min(limit, totalmem());
+  if (needed <= most) return;
+  throw new WarpconvError(
+    'ERR_WARPCONV_OUT_OF_MEMORY',
+    `a run needs ${needed} bytes for the tensors between its steps and the outputs; the machine has ${most}`,
+  );
+}
+
+function fixedExtent(extent: Extent, free: Readonly<Record<string, number>>): number | undefined {
+  if (typeof extent === 'number') return extent;
+  return extent === null ? undefined : free[extent];
+}
+
+function metadataOf({ name, type, shape = [] }: ValueInfo): ValueMetadata {
+  return Object.freeze({
+    name,
+    isTensor: true,
+    type,
+    shape: Object.freeze(shape.map((extent) => extent ?? '')),
+  });
+}
+
+/** A feed, each of its properties read once. */
+interface Feed {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  readonly data: TypedArray;
+}
+
+function readFeed({ name, type, shape }: ValueInfo, value: unknown): Feed {
+  const called = `feeds.${name}`;
+  if (value === undefined) throw invalid(`${called} is missing: the model has an input of that name`);
+  if (!isObject(value)) throw mismatch(called, 'a tensor ({ type, dims, data })', value);
+  const given = value as Partial<Record<keyof TensorLike, unknown>>;
+  if (given.location === 'gpu-buffer') {
+    throw invalid(`${called} is on a GPU and the session on the CPU; await its to('cpu') first`);
+  }
+  if (given.type !== type) throw mismatch(`${called}.type`, `'${type}'`, given.type);
+  const dims = readDims(called, given.dims, shape);
+  const data = given.data as TypedArray;
+  const { kinds } = newArray(type, 0);
+  if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
+  checkElements(`${called}.`, data, dims);
+  // A copy where the memory may change hands or shrink during the call.
+  const stable = instability(data) === undefined ? data : copyOf(type, data);
+  return { name, type, dims, data: stable };
+}
+
+function copyOf(type: DataType, data: TypedArray): TypedArray {
+  const { array } = newArray(type, lengthOf(data));
+  array.set(data as never);
+  return array;
+}
+
+function readDims(called: string, value: unknown, shape: ValueInfo['shape']): number[] {
+  const isDims = Array.isArray(value) && value.every((extent) => Number.isSafeInteger(extent) && extent >= 0);
+  if (!isDims) throw mismatch(`${called}.dims`, 'a list of non-negative integers', value);
+  const dims = value as number[];
+  const fits = shape?.every((extent, axis) => typeof extent !== 'number' || extent === dims[axis]) ?? true;
+  if (shape !== undefined && (shape.length !== dims.length || !fits)) {
+    const expected = shape.map((extent) => extent ?? '?').join(', ');
+    throw mismatch(`${called}.dims`, `[${expected}] as the model says`, dims);
+  }
+  return [...dims];
+}
+
+/** Dimensions of one name have one extent. */
+function requireConsistent(infos: readonly ValueInfo[], feeds: readonly Feed[]): void {
+  const extents = new Map<string, number>();
+  infos.forEach(({ name, shape }, i) =>
+    shape?.forEach((symbol, axis) => {
+      if (typeof symbol !== 'string') return;
+      const extent = feeds[i]!.dims[axis]!;
+      const known = extents.get(symbol) ?? extent;
+      if (known !== extent) {
+        throw invalid(
+          `feeds.${name}.dims has ${extent} for the dimension '${symbol}', which another feed has as ${known}`,
+        );
+      }
+      extents.set(symbol, extent);
+    }),
+  );
+}
+
+/** The graph's inputs that a value is made from. */
+function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
+  const writers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
+  const sources = new Set<string>();
+  const seen = new Set<string>();
+  const open = [value];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (seen.has(name)) continue;
+    seen.add(name);
+    if (inputs.some((input) => input.name === name)) sources.add(name);
+    open.push(...(writers.get(name)?.inputs ?? []));
+  }
+  return sources;
+}
+
+function asPublic(error: unknown): unknown {
+  if (!(error instanceof ValueNeeded)) return error;
+  return unsupportedNode(error.node, `needs the elements of '${error.value}' before the network runs`);
+}
+
+function keyOf({ dims, constants }: Bindings): string {
+  const values = [...constants].map(([name, { data }]) => `${name}=${describeElements(data)}`);
+  return [...[...dims].map(([name, extents]) => `${name}:${extents.join('x')}`), ...values].join(';');
+}
+
+function describeElements(data: TypedArray): string {
+  return Array.from(data as ArrayLike<number | bigint>, String).join();
+}
+
+function outputsOf({ outputs }: Compiled, fetches: RunArguments['fetches']): Tensor[] {
+  return outputs.map((port) => outputFor(port, fetches?.get(port.name)));
+}
+
+function medianOf(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+function outputFor(port: Port, given: Tensor | null | undefined): Tensor {
+  if (!given)
+    return new Tensor(port.type, newArray(port.type, elementCount(port.dims)).array as never, port.dims);
+  const fits = given.type === port.type && given.dims.join() === port.dims.join();
+  if (fits && given.location === 'cpu') return given;
+  throw mismatch(
+    `fetches.${port.name}`,
+    `a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory`,
+    `${given.type} ${describe(given.dims)} in '${given.location}'`,
+  );
+}

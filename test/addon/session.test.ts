@@ -1,0 +1,284 @@
+/** InferenceSession as its users have it: names, dims, feeds, fetches, life and death. */
+import { writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+import { InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
+import { node, onnxModel, tensor, value } from '../support/onnx_builder';
+
+/** Twice x plus y, and the greatest of each row of that. */
+const twoOutputs = onnxModel({
+  inputs: [value('x', ['N', 3]), value('y', ['N', 3])],
+  initializers: [tensor('two', [], [2])],
+  nodes: [
+    node('Mul', ['x', 'two'], ['d']),
+    node('Add', ['d', 'y'], ['sum']),
+    node('ReduceMax', ['sum'], ['most'], { axes: [1], keepdims: 0 }),
+  ],
+  outputs: [value('sum', ['N', 3]), value('most', ['N'])],
+});
+
+const rows = (...data: number[]) => new Tensor('float32', data, [data.length / 3, 3]);
+const feeds = { x: rows(1, 2, 3), y: rows(10, 20, 30) };
+
+const open: InferenceSession[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((session) => session.release()));
+});
+
+async function create(...args: Parameters<typeof InferenceSession.create>): Promise<InferenceSession> {
+  const [model, options] = args;
+  const session = await InferenceSession.create(model, { device: 'cpu', ...options });
+  open.push(session);
+  return session;
+}
+
+/** A convolution that takes about a tenth of a second. */
+async function slowSession(): Promise<{ session: InferenceSession; x: Tensor<'float32'> }> {
+  const dims = [1, 32, 112, 112];
+  const model = onnxModel({
+    inputs: [value('x', dims)],
+    initializers: [tensor('w', [32, 32, 7, 7], new Float32Array(32 * 32 * 49).fill(0.01))],
+    nodes: [
+      node('Conv', ['x', 'w'], ['a'], { pads: [3, 3, 3, 3] }),
+      node('Conv', ['a', 'w'], ['b'], { pads: [3, 3, 3, 3] }),
+    ],
+    outputs: [value('b')],
+  });
+  const x = new Tensor('float32', new Float32Array(32 * 112 * 112).fill(1), dims);
+  return { session: await create(model, { algorithm: 'direct' }), x };
+}
+
+describe('a session', () => {
+  test('tells names, types and shapes', async () => {
+    const session = await create(twoOutputs);
+    expect(session).toMatchObject({
+      device: 'cpu',
+      inputNames: ['x', 'y'],
+      outputNames: ['sum', 'most'],
+      inputMetadata: [
+        { name: 'x', isTensor: true, type: 'float32', shape: ['N', 3] },
+        { name: 'y', isTensor: true, type: 'float32', shape: ['N', 3] },
+      ],
+      outputMetadata: [
+        { name: 'sum', type: 'float32', shape: ['N', 3] },
+        { name: 'most', type: 'float32', shape: ['N'] },
+      ],
+    });
+  });
+
+  test('loads a file by its path', async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'warpconv-'));
+    try {
+      const file = path.join(folder, 'model.onnx');
+      writeFileSync(file, twoOutputs);
+      const session = await create(file);
+      expect((await session.run(feeds)).most!.data).toEqual(Float32Array.of(36));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  test('runs any extent of a named dimension, each compiled once', async () => {
+    const session = await create(twoOutputs);
+    for (const n of [1, 4, 1, 7, 2, 9, 4]) {
+      const x = new Tensor('float32', new Float32Array(3 * n).fill(n), [n, 3]);
+      const { most } = await session.run({ x, y: x });
+      expect(most!.dims).toEqual([n]);
+      expect(most!.data).toEqual(new Float32Array(n).fill(3 * n));
+    }
+  });
+
+  test('reads dims that an input brings as its elements', async () => {
+    const session = await create(
+      onnxModel({
+        inputs: [value('x', ['N']), value('dims', [2], 'int64')],
+        nodes: [node('Reshape', ['x', 'dims'], ['y'])],
+        outputs: [value('y')],
+      }),
+    );
+    const x = new Tensor('float32', [1, 2, 3, 4, 5, 6], [6]);
+    for (const dims of [
+      [2, 3],
+      [3, 2],
+      [6, 1],
+    ]) {
+      const { y } = await session.run({ x, dims: new Tensor(BigInt64Array.from(dims, BigInt)) });
+      expect(y!.dims).toEqual(dims);
+    }
+  });
+
+  test('explains and measures its steps', async () => {
+    const session = await create(twoOutputs);
+    const { steps } = await session.explain({ x: [2, 3], y: [2, 3] });
+    expect(steps.map(({ kind }) => kind)).toEqual(['elementwise', 'reduce']);
+    const profile = await session.profile(feeds, { runs: 3 });
+    for (const { milliseconds } of profile.steps) expect(milliseconds).toBeGreaterThanOrEqual(0);
+  });
+});
+
+describe('fetches', () => {
+  test('choose outputs by name', async () => {
+    const session = await create(twoOutputs);
+    expect(Object.keys(await session.run(feeds, ['most']))).toEqual(['most']);
+    expect(Object.keys(await session.run(feeds))).toEqual(['sum', 'most']);
+  });
+
+  test('may bring the tensors to write into', async () => {
+    const session = await create(twoOutputs);
+    const sum = rows(0, 0, 0);
+    const results = await session.run(feeds, { sum, most: null });
+    expect(results.sum).toBe(sum);
+    expect(sum.data).toEqual(Float32Array.of(12, 24, 36));
+    expect(results.most!.data).toEqual(Float32Array.of(36));
+  });
+
+  test.each([
+    ['an unknown name', ['summ'], /did you mean 'sum'/],
+    ['no name', [], /names no output/],
+    [
+      'a tensor of other dims',
+      { most: rows(1, 2, 3) },
+      /fetches\.most must be a float32 tensor of dims \[1\]/,
+    ],
+  ])('of %s are refused', async (_, fetches, message) => {
+    const session = await create(twoOutputs);
+    const run = session.run(feeds, fetches as string[]);
+    await expect(run).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+    await expect(run).rejects.toThrow(message);
+  });
+});
+
+describe('feeds', () => {
+  test.each<[string, Record<string, unknown>, RegExp]>([
+    ['without one', { x: feeds.x }, /feeds\.y is missing/],
+    [
+      'of another type',
+      { ...feeds, x: new Tensor(Int32Array.of(1, 2, 3), [1, 3]) },
+      /feeds\.x\.type must be 'float32'/,
+    ],
+    ['of another rank', { ...feeds, x: new Tensor('float32', [1, 2, 3], [3]) }, /\[N, 3\] as the model says/],
+    [
+      'of another extent',
+      { ...feeds, x: new Tensor('float32', [1, 2], [1, 2]) },
+      /\[N, 3\] as the model says/,
+    ],
+    ['that disagree', { ...feeds, x: rows(1, 2, 3, 4, 5, 6) }, /'N'/],
+    [
+      'with too few elements',
+      { ...feeds, x: { type: 'float32', dims: [1, 3], data: new Float32Array(2) } },
+      /2 elements/,
+    ],
+  ])('%s are refused', async (_, given, message) => {
+    const session = await create(twoOutputs);
+    const attempt = async () => session.run(given as Record<string, TensorLike>);
+    await expect(attempt()).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+    await expect(attempt()).rejects.toThrow(message);
+    expect((await session.run(feeds)).most!.data).toEqual(Float32Array.of(36));
+  });
+
+  test('of any make are taken, over shared memory too', async () => {
+    const session = await create(twoOutputs);
+    const shared = new Float32Array(new SharedArrayBuffer(12));
+    shared.set([1, 2, 3]);
+    const x = { type: 'float32', dims: [1, 3], data: shared };
+    expect((await session.run({ x, y: feeds.y })).most!.data).toEqual(Float32Array.of(36));
+  });
+});
+
+describe('runs', () => {
+  test('overlap and do not disturb each other', async () => {
+    const session = await create(twoOutputs);
+    const results = await Promise.all(
+      Array.from({ length: 100 }, async (_, i) => {
+        const n = 1 + (i % 3);
+        const x = new Tensor('float32', new Float32Array(3 * n).fill(i), [n, 3]);
+        return (await session.run({ x, y: x })).most!.data;
+      }),
+    );
+    results.forEach((data, i) => expect(data).toEqual(new Float32Array(1 + (i % 3)).fill(3 * i)));
+  });
+
+  test('that are aborted stop, and later ones go on', async () => {
+    const { session, x } = await slowSession();
+    const expected = (await session.run({ x })).b!.data;
+    const controller = new AbortController();
+    const aborted = session.run({ x }, { signal: controller.signal });
+    setTimeout(() => controller.abort(new Error('enough')), 5);
+    await expect(aborted).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_ABORTED',
+      cause: { message: 'enough' },
+    });
+    expect((await session.run({ x })).b!.data).toEqual(expected);
+  });
+
+  test('finish when the session is released meanwhile, and later ones are refused', async () => {
+    const before = memory();
+    const { session, x } = await slowSession();
+    const running = session.run({ x });
+    await new Promise(setImmediate);
+    const released = session.release();
+    await expect(session.run({ x })).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+    expect((await running).b!.size).toBe(x.size);
+    await released;
+    expect(memory().plans).toBe(before.plans);
+  });
+});
+
+describe('a model', () => {
+  test('with operators that nothing computes is refused with all of them', async () => {
+    const model = onnxModel({
+      inputs: [value('x', [3])],
+      nodes: [
+        node('Det', ['x'], ['a'], {}, { name: 'first' }),
+        node('STFT', ['a'], ['b'], {}, { name: 'second' }),
+      ],
+      outputs: [value('b')],
+    });
+    const creation = create(model);
+    await expect(creation).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+    await expect(creation).rejects.toThrow(/Det: 'first'\s+STFT: 'second'/);
+  });
+
+  test('that would need more memory than there is, is refused', async () => {
+    const model = onnxModel({
+      inputs: [value('x', [1, 1, 2, 2])],
+      initializers: [tensor('w', [1, 1, 1, 1], [1])],
+      nodes: [
+        node('Conv', ['x', 'w'], ['a'], { pads: [500_000, 500_000, 500_000, 500_000] }),
+        node('Abs', ['a'], ['y']),
+      ],
+      outputs: [value('y')],
+    });
+    await expect(create(model)).rejects.toMatchObject({ code: 'ERR_WARPCONV_OUT_OF_MEMORY' });
+  });
+
+  test.each([
+    [
+      'cannot be added',
+      [node('Add', ['x', 'w'], ['y'])],
+      [4],
+      /Add 'Add#0' has inputs that cannot be broadcast/,
+    ],
+    [
+      'have no such axis',
+      [node('Concat', ['x', 'w'], ['y'], { axis: 7 })],
+      [3],
+      /Concat 'Concat#0' has axis 7/,
+    ],
+  ])('whose tensors %s is refused with the name of the node', async (_, nodes, dims, message) => {
+    const size = dims.reduce((product, extent) => product * extent, 1);
+    const initializers = [tensor('w', dims, new Float32Array(size))];
+    const model = onnxModel({ inputs: [value('x', [3])], initializers, nodes, outputs: [value('y')] });
+    await expect(create(model)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_MODEL' });
+    await expect(create(model)).rejects.toThrow(message);
+  });
+});
+
+test('options that are misspelt are refused, and those of onnxruntime taken', async () => {
+  await expect(create(twoOutputs, { devise: 'cpu' } as never)).rejects.toThrow(
+    /did you mean 'device'/,
+  );
+  await create(twoOutputs, { graphOptimizationLevel: 'all', executionProviders: ['cpu'] } as never);
+});
