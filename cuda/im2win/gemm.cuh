@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/im2win/async_copy.cuh"
+#include "cuda/async_copy.cuh"
 #include "cuda/im2win/gemm.h"
 
 namespace warpconv::cuda::im2win {
@@ -82,7 +82,8 @@ class WindowCopies {
     if (kTile.stages == 1) fetchSteps();
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      copyOne(shared_ + stage + i * kTile.blockN * 4, window_ + steps_[i].offset, (steps_[i].bits & outside_) == 0);
+      copyOrZero<4>(shared_ + stage + i * kTile.blockN * 4, window_ + steps_[i].offset,
+                    (steps_[i].bits & outside_) == 0);
     }
     order_ += kTile.blockK;
     if (kTile.stages > 1) fetchSteps();
@@ -138,7 +139,7 @@ class FilterCopies {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if (kQuads % kTile.threads() != 0 && threadIdx.x + i * kTile.threads() >= kQuads) break;
-      copyFour(shared_ + stage + i * kTile.threads() * 16, filter_[i], valid_[i]);
+      copyOrZero<16>(shared_ + stage + i * kTile.threads() * 16, filter_[i], valid_[i]);
       filter_[i] += tilePitch_;
     }
   }
@@ -320,14 +321,14 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   const auto copyTile = [&](int stage) {
     filters.copyTile(stage);
     windows.copyTile(stage);
-    endCopyGroup();
+    commitCopies();
   };
   const auto addTile = [&](int stage) { sums.addTile(shared + stage / 4, shared + stage / 4 + kFilters); };
 
   if constexpr (kStages == 1) {
     for (int tile = 0; tile < tiles; ++tile) {
       copyTile(0);
-      awaitCopyGroups<0>();
+      waitForCopies<0>();
       __syncthreads();
       addTile(0);
       __syncthreads();
@@ -338,19 +339,19 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
       if (ahead < tiles) {
         copyTile(ahead * kStageBytes);
       } else {
-        endCopyGroup();
+        commitCopies();
       }
     }
     int stage = 0;
     int freeStage = (kStages - 1) * kStageBytes;
     for (int tile = 0; tile < tiles; ++tile) {
-      awaitCopyGroups<kStages - 2>();
+      waitForCopies<kStages - 2>();
       // Everyone's copies of this tile are there, and everyone is done with the stage that was read last.
       __syncthreads();
       if (tile + kStages - 1 < tiles) {
         copyTile(freeStage);
       } else {
-        endCopyGroup();
+        commitCopies();
       }
       addTile(stage);
       freeStage = stage;

@@ -2,48 +2,11 @@
 
 #include <cooperative_groups.h>
 
+#include "cuda/async_copy.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
 
 namespace warpconv::cuda::pointwise {
-
-/**
- * Copies `bytes`, 4 or 16, from device to shared memory; what does not exist is not read, and is written as zeros. Done
- * after waitForCopies.
- */
-template <int bytes>
-__device__ inline void copyOrZero(float* to, const float* from, bool exists) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int taken = exists ? bytes : 0;
-  if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(taken) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from), "r"(taken) : "memory");
-  }
-#else
-  if constexpr (bytes == 16) {
-    *reinterpret_cast<float4*>(to) = exists ? *reinterpret_cast<const float4*>(from) : float4{};
-  } else {
-    *to = exists ? *from : 0.0f;
-  }
-#endif
-}
-
-/** Ends a stage of copies, which may be empty. */
-__device__ inline void commitCopies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-/** Waits for this thread's copies, but for the newest `stages`. */
-template <int stages>
-__device__ inline void waitForCopies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(stages) : "memory");
-#endif
-}
 
 /**
  * Programmatic dependent launch: the next kernel of the stream may take its place on the device once all blocks of
