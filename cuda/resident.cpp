@@ -1,24 +1,13 @@
 #include "cuda/resident.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace warpconv::cuda {
 namespace {
 
 int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
 
-bool allFinite(const float* values, int64_t count) {
-  return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
-}
-
-/**
- * What computes it: the algorithm, or the direct one, the last of the list. The others multiply padded elements by
- * zero, which an infinite or NaN weight would turn into NaN.
- */
+/** What computes it: the algorithm, or the direct one, the last of the list: it alone leaves padded elements out. */
 const GpuAlgorithm& safeAlgorithm(const GpuAlgorithm& algorithm, const ConvProblem& problem, const float* weight) {
-  const bool leaks = problem.hasPadding() && !allFinite(weight, problem.weightSize());
-  return leaks ? gpuAlgorithms().back() : algorithm;
+  return mustSkipPadding(problem, weight) ? gpuAlgorithms().back() : algorithm;
 }
 
 /** Of an operand that is resident: all memory of a GPU is made by its engine. */

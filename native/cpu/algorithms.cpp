@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "cpu/convolution.h"
 #include "cpu/depthwise/depthwise.h"
@@ -21,10 +20,6 @@ void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst
   } else {
     std::fill_n(dst, problem.k, 0.0f);
   }
-}
-
-bool allFinite(const float* values, int64_t count) {
-  return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
 }
 
 std::span<const CpuAlgorithm> cpuAlgorithms() {

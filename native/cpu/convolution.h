@@ -71,8 +71,6 @@ struct CpuAlgorithm {
 /** The biases, or zeros where there are none: K floats. */
 void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst);
 
-bool allFinite(const float* values, int64_t count);
-
 /** All of them in order of preference; the last takes every problem. */
 std::span<const CpuAlgorithm> cpuAlgorithms();
 

@@ -1,6 +1,7 @@
 #include "problem/conv_problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <string>
@@ -149,6 +150,11 @@ Result<ConvProblem> makeConvProblem(const ConvRequest& request) {
                      .dilation = request.dilation,
                      .padding = padding,
                      .groups = request.groups};
+}
+
+bool mustSkipPadding(const ConvProblem& problem, const float* weight) {
+  const auto isFinite = [](float value) { return std::isfinite(value); };
+  return problem.hasPadding() && !std::all_of(weight, weight + problem.weightSize(), isFinite);
 }
 
 std::string describe(const ConvProblem& x) {

@@ -110,10 +110,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::S
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
   const DepthwiseKernel& kernel = chooseKernel(problem, cpu);
-  // Padded elements are zeros, which an infinite or NaN weight would turn into NaN.
-  if (problem.hasPadding() && !allFinite(weights.weight, problem.weightSize())) {
-    return prepareDirect(problem, activation, weights);
-  }
+  // Padded elements are zeros here.
+  if (mustSkipPadding(problem, weights.weight)) return prepareDirect(problem, activation, weights);
   return std::make_unique<DepthwiseConvolution>(problem, activation, weights, kernel);
 }
 

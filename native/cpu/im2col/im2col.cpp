@@ -130,10 +130,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::S
 
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
-  // The matrix holds zeros for padded elements, which an infinite or NaN weight would turn into NaN.
-  if (problem.hasPadding() && !allFinite(weights.weight, problem.weightSize())) {
-    return prepareDirect(problem, activation, weights);
-  }
+  // The matrix holds zeros for padded elements.
+  if (mustSkipPadding(problem, weights.weight)) return prepareDirect(problem, activation, weights);
   return std::make_unique<Im2colConvolution>(problem, activation, weights, cpu);
 }
 

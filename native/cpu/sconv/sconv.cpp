@@ -440,9 +440,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
   const Slicing slicing = slicingOf(problem, cpu, switches);
-  // A packed tile multiplies padded elements by zero, which an infinite or NaN weight would turn into NaN.
-  const bool multipliesPadding = problem.hasPadding() && slicing.presentation == Presentation::packed;
-  if (multipliesPadding && !allFinite(weights.weight, problem.weightSize())) {
+  // A packed tile holds zeros for padded elements.
+  if (slicing.presentation == Presentation::packed && mustSkipPadding(problem, weights.weight)) {
     return prepareDirect(problem, activation, weights);
   }
   return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing, chooseKernel(cpu, switches));
