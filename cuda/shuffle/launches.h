@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/epilogue.cuh"
+#include "cuda/fast_divisor.h"
 #include "cuda/shuffle/shuffle_plan.h"
 
 namespace warpconv::cuda {
@@ -15,9 +16,25 @@ struct ShuffleCall {
   /** Elements that every row of the input may be read by at once, and every row of the output written: 4, 2 or 1 */
   int loadWidth;
   int storeWidth;
-  /** By the plan's lanes, segments and runs, and the problem's k and groupOutputs */
-  Divider byLanes, bySegments, byRuns, byOutputs, byGroupOutputs;
+  /**
+   * By the plan's lanes, segments and runs, and the problem's k and groupOutputs: a kernel's first instructions are
+   * divisions otherwise
+   */
+  FastDivisor byLanes, bySegments, byRuns, byOutputs, byGroupOutputs;
 };
+
+/** Calls take<F, T>() for an F x F filter and a stride of T, as all forms but `blocked` have them. */
+template <typename Take>
+void withSquareFilter(const Shape& shape, const Take& take) {
+  const auto withStride = [&]<int F>() {
+    return shape.strideW == 1 ? take.template operator()<F, 1>() : take.template operator()<F, 2>();
+  };
+  switch (shape.s) {
+    case 3: return withStride.template operator()<3>();
+    case 5: return withStride.template operator()<5>();
+    default: return withStride.template operator()<7>();
+  }
+}
 
 void launchSliding(const ShuffleCall& call, cudaStream_t stream);
 void launchBlocked(const ShuffleCall& call, cudaStream_t stream);

@@ -34,11 +34,11 @@ class Shuffle final : public GpuConvolution {
                            {weights_.bias.floats(), tensors.residual, activation_},
                            accessWidth(tensors.input, flat ? 4 : shape_.w),
                            accessWidth(tensors.output, flat ? 4 : shape_.q),
-                           makeDivider(plan_.lanes),
-                           makeDivider(plan_.segments),
-                           makeDivider(plan_.runs),
-                           makeDivider(shape_.k),
-                           makeDivider(shape_.groupOutputs)};
+                           FastDivisor(plan_.lanes),
+                           FastDivisor(plan_.segments),
+                           FastDivisor(plan_.runs),
+                           FastDivisor(shape_.k),
+                           FastDivisor(shape_.groupOutputs)};
     launch(call, stream);
     return launchStatus("shuffle");
   }

@@ -229,15 +229,6 @@ Lattice makeLattice(int stride, int dilation, int pad, int taps) {
   return {apart / common, stride / common, stride, apart, pad};
 }
 
-Divider makeDivider(int divisor) {
-  // With 2^bits >= divisor, the multiplier's error of less than 1 stays below 1 / divisor for any n below 2^31.
-  int bits = 0;
-  while (int64_t{1} << bits < divisor) ++bits;
-  const int shift = 31 + bits;
-  const auto wide = static_cast<uint64_t>(divisor);
-  return {static_cast<uint32_t>(((uint64_t{1} << shift) + wide - 1) / wide), shift};
-}
-
 std::optional<std::string> refuseShuffle(const GpuRequest& request) {
   const ConvProblem& x = request.problem;
   if (auto reason = refuseLarge(x)) return reason;

@@ -37,15 +37,6 @@ struct Lattice {
 
 Lattice makeLattice(int stride, int dilation, int pad, int taps);
 
-/** n / d for n below 2^31 is n * multiplier >> shift in 64 bits: a kernel's first instructions are divisions otherwise.
- */
-struct Divider {
-  uint32_t multiplier;
-  int shift;
-};
-
-Divider makeDivider(int divisor);
-
 inline constexpr int kWarpLanes = 32;
 inline constexpr int kShuffleWarps = 4;
 inline constexpr int kShuffleThreads = kShuffleWarps * kWarpLanes;

@@ -114,12 +114,7 @@ void launch(const ShuffleCall& call, cudaStream_t stream) {
 }  // namespace
 
 void launchSliding(const ShuffleCall& call, cudaStream_t stream) {
-  const bool one = call.shape.strideW == 1;
-  switch (call.shape.s) {
-    case 3: return one ? launch<3, 1>(call, stream) : launch<3, 2>(call, stream);
-    case 5: return one ? launch<5, 1>(call, stream) : launch<5, 2>(call, stream);
-    default: return one ? launch<7, 1>(call, stream) : launch<7, 2>(call, stream);
-  }
+  withSquareFilter(call.shape, [&]<int F, int T>() { launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

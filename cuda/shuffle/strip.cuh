@@ -4,11 +4,6 @@
 
 namespace warpconv::cuda {
 
-/** n / by, for n below 2^31. */
-__device__ inline unsigned divide(unsigned n, const Divider& by) {
-  return static_cast<unsigned>(uint64_t{n} * by.multiplier >> by.shift);
-}
-
 /**
  * An item of the forms with one input map a filter: a segment of the output columns, and `run` output rows, of one
  * output channel of one image. Items are numbered segment fastest, then run, then plane = n * K + k.
@@ -18,17 +13,17 @@ struct Strip {
   int plane, k;
   const float* map;
 
-  __device__ Strip(const ShuffleCall& call, unsigned item) {
+  __device__ Strip(const ShuffleCall& call, int item) {
     const Shape& x = call.shape;
     const ShufflePlan& plan = call.plan;
-    const unsigned above = divide(item, call.bySegments);
+    const int above = call.bySegments.quotient(item);
     segment = item - above * plan.segments;
-    plane = divide(above, call.byRuns);
+    plane = call.byRuns.quotient(above);
     firstP = (above - plane * plan.runs) * plan.run;
     lastP = min(firstP + plan.run, x.p);
-    const int n = divide(plane, call.byOutputs);
+    const int n = call.byOutputs.quotient(plane);
     k = plane - n * x.k;
-    map = call.tensors.input + (n * x.c + static_cast<int>(divide(k, call.byGroupOutputs))) * x.h * x.w;
+    map = call.tensors.input + (n * x.c + call.byGroupOutputs.quotient(k)) * x.h * x.w;
   }
 
   /** What the sums begin with. */

@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kShuffleThreads, wideWarpsResident(F, Edges) /
   const Shape& x = call.shape;
   const ShufflePlan& plan = call.plan;
   const int laneOfWarp = threadIdx.x % kWarpLanes;
-  const unsigned stripsPerWarp = divide(kWarpLanes, call.byLanes);
-  const unsigned stripOfWarp = divide(laneOfWarp, call.byLanes);
+  const unsigned stripsPerWarp = call.byLanes.quotient(kWarpLanes);
+  const unsigned stripOfWarp = call.byLanes.quotient(laneOfWarp);
   const Seams<kLeft, Window::kColumns, Edges> seams(laneOfWarp, laneOfWarp - stripOfWarp * plan.lanes, plan.lanes);
   const unsigned items = plan.segments * plan.runs * x.n * x.k;
   const unsigned item = (blockIdx.x * kShuffleWarps + threadIdx.x / kWarpLanes) * stripsPerWarp + stripOfWarp;
@@ -109,12 +109,7 @@ void launch(const ShuffleCall& call, cudaStream_t stream) {
 }  // namespace
 
 void launchWide(const ShuffleCall& call, cudaStream_t stream) {
-  const bool one = call.shape.strideW == 1;
-  switch (call.shape.s) {
-    case 3: return one ? launch<3, 1>(call, stream) : launch<3, 2>(call, stream);
-    case 5: return one ? launch<5, 1>(call, stream) : launch<5, 2>(call, stream);
-    default: return one ? launch<7, 1>(call, stream) : launch<7, 2>(call, stream);
-  }
+  withSquareFilter(call.shape, [&]<int F, int T>() { launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

@@ -2,7 +2,6 @@
 
 #include <random>
 
-#include "cuda/fast_divisor.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/im2win/window_order.h"
@@ -91,21 +90,6 @@ TEST_CASE("a window of the im2win tensor is contiguous but for dilation, columns
     CHECK(order[step].bits != 0);
   });
   for (size_t step = 36; step < 48; ++step) CHECK(order[step].bits == im2win::kPastTheEnd);
-}
-
-TEST_CASE("division by multiplication is exact") {
-  std::mt19937 random(1);
-  std::uniform_int_distribution<int> any(0, 2147483647);
-  for (const int divisor : {1, 2, 3, 5, 7, 64, 641, 65535, 65536, 65537, 1 << 30, (1 << 30) + 1, 2147483647}) {
-    const FastDivisor by(divisor);
-    for (int i = 0; i < 10000; ++i) {
-      int x = i == 0 ? 2147483647 : i == 1 ? divisor : i == 2 ? divisor - 1 : any(random);
-      const int whole = x;
-      CHECK(by.quotient(x) == whole / divisor);
-      CHECK(by.divide(x) == whole / divisor);
-      CHECK(x == whole % divisor);
-    }
-  }
 }
 
 TEST_CASE("explicit im2win reports its tensor, implicit im2win its splits' sums alone") {

@@ -65,24 +65,6 @@ TEST_CASE("a lattice reads what the definition reads, and covers every output on
   }
 }
 
-TEST_CASE("a divider divides") {
-  std::mt19937 random(3);
-  const auto check = [](uint32_t n, int divisor) {
-    const cuda::Divider by = cuda::makeDivider(divisor);
-    INFO(n << " / " << divisor);
-    REQUIRE((uint64_t{n} * by.multiplier >> by.shift) == n / static_cast<uint32_t>(divisor));
-  };
-  for (const int divisor : {1, 2, 3, 7, 28, 31, 32, 33, 641, 65535, 65537, (1 << 30) + 1, 2147483647}) {
-    for (const uint32_t n : {0u, 1u, 2147483646u, 2147483647u}) check(n, divisor);
-    for (uint32_t n = static_cast<uint32_t>(divisor); n < 1u << 31; n += (n >> 3) + static_cast<uint32_t>(divisor)) {
-      check(n - 1, divisor);
-      check(n / static_cast<uint32_t>(divisor) * static_cast<uint32_t>(divisor), divisor);
-    }
-  }
-  for (int round = 0; round < 100000; ++round)
-    check(static_cast<uint32_t>(random() >> 1), 1 + static_cast<int>(random() >> (1 + random() % 31)));
-}
-
 TEST_CASE("one tap is not dilated") {
   const cuda::Lattice lattice = cuda::makeLattice(1, 5, 0, 1);
   CHECK(lattice.residues == 1);
