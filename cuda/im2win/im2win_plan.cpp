@@ -139,7 +139,7 @@ double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t
 Plan planIm2win(const GpuRequest& request) {
   const Source source = sourceOf(request);
   if (source == Source::tensorBasic) {
-    // Two loads for each multiply-add, as in `direct`.
+    // Two loads for each multiply-add. A guess: nothing but the ablation asks for it.
     constexpr double kShareOfPeak = 0.05;
     const double flops = 2 * request.problem.multiplyAdds();
     return {source, 0, 1,

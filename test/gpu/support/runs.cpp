@@ -4,9 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
-#include <regex>
 
 namespace warpconv::test {
 namespace {
@@ -118,27 +116,6 @@ ConvProblem randomProblem(std::mt19937& random, double mostMultiplyAdds) {
     const Result<ConvProblem> problem = makeConvProblem(anyRequest(random));
     if (problem.isOk() && problem.value().multiplyAdds() <= mostMultiplyAdds) return problem.value();
   }
-}
-
-std::vector<NamedProblem> namedProblems(int64_t batch) {
-  std::ifstream file("bench/layers/gpu-bench.json");
-  REQUIRE_MESSAGE(file.is_open(), "start the tests in the repository's root, where bench/layers/gpu-bench.json is");
-  const std::regex row(R"re(\["(\w+)", (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\])re");
-  std::vector<NamedProblem> problems;
-  for (std::string line; std::getline(file, line);) {
-    std::smatch match;
-    if (!std::regex_search(line, match, row)) continue;
-    const auto number = [&](size_t i) { return std::stoll(match[i]); };
-    ConvRequest request;
-    request.inputDims = {batch, number(2), number(3), number(4)};
-    request.weightDims = {number(5), number(2) / number(10), number(6), number(7)};
-    request.stride = {number(8), number(8)};
-    request.padding = {number(9), number(9), number(9), number(9)};
-    request.groups = number(10);
-    problems.push_back({match[1], makeConvProblem(request).value()});
-  }
-  REQUIRE(problems.size() > 30);
-  return problems;
 }
 
 unsigned fuzzSeed() {

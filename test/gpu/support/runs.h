@@ -6,6 +6,7 @@
 
 #include "cuda/algorithm.h"
 #include "support/gpu_reference.h"
+#include "support/named_problems.h"
 
 namespace warpconv::test {
 
@@ -37,14 +38,6 @@ GpuCase makeCase(const ConvProblem& problem, Values values, bool withBias, bool 
 
 /** A random legal problem of at most `mostMultiplyAdds`, biased towards the edges of warps and tiles. */
 ConvProblem randomProblem(std::mt19937& random, double mostMultiplyAdds);
-
-struct NamedProblem {
-  std::string name;
-  ConvProblem problem;
-};
-
-/** The layers of bench/layers/gpu-bench.json, relative to the directory the tests are started in. */
-std::vector<NamedProblem> namedProblems(int64_t batch);
 
 /** The seed of WARPCONV_FUZZ_SEED, or a random one; printed, so that a failure can be had again. */
 unsigned fuzzSeed();
