@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "cuda/algorithm.h"
@@ -35,7 +38,7 @@ class Engine final : public Gpu {
     std::vector<Candidate> candidates;
     const GpuRequest request = toRequest(asked);
     for (const GpuAlgorithm& algorithm : gpuAlgorithms()) {
-      candidates.push_back(answer(algorithm.name, algorithm.refusal(request), asked.request,
+      candidates.push_back(answer(algorithm.name, refusal(algorithm, request), asked.request,
                                   [&] { return algorithm.estimate(request); }));
     }
     return candidates;
@@ -48,13 +51,23 @@ class Engine final : public Gpu {
     return std::shared_ptr<const Prepared>(std::move(prepared.value()));
   }
 
-  Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked,
-                                           const float* input, const float* weight,
-                                           const std::vector<std::string>& libraries) override {
+  Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked, const float* input,
+                                           const float* weight, const std::vector<std::string>& libraries) override {
     return cuda::compareWithCudnn(*queue_, named(algorithm), toRequest(asked), input, weight, libraries);
   }
 
  private:
+  static std::optional<std::string> refusal(const GpuAlgorithm& algorithm, const GpuRequest& request) {
+    const auto known = algorithm.variants;
+    if (request.variant.empty() || std::find(known.begin(), known.end(), request.variant) != known.end()) {
+      return algorithm.refusal(request);
+    }
+    std::string names;
+    for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+    return "has " + (names.empty() ? "no variants" : "variants " + names) + "; options.variant is '" + request.variant +
+           "'";
+  }
+
   /** The one of that name, which must be among the candidates. */
   static const GpuAlgorithm& named(const std::string& name) {
     const auto all = gpuAlgorithms();

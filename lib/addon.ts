@@ -56,6 +56,17 @@ export interface ConvolutionSpec {
   readonly sconv: NativeSconvSwitches;
 }
 
+/** One of the kernels that an algorithm chose from. */
+export interface NativeConsideredKernel {
+  /** The variant that asks for it */
+  readonly name: string;
+  /** Empty where there is no such kernel for the problem */
+  readonly tiles: Readonly<Record<string, number>>;
+  readonly figures: Readonly<Record<string, number>>;
+  /** Absent for the one that was chosen */
+  readonly lost?: string;
+}
+
 /** One entry of the planner's list for a problem. */
 export interface NativeCandidate {
   readonly algorithm: string;
@@ -65,6 +76,7 @@ export interface NativeCandidate {
   readonly workspaceBytes?: number;
   /** Tile extents and the like, by name */
   readonly tiles?: Readonly<Record<string, number>>;
+  readonly considered?: readonly NativeConsideredKernel[];
 }
 
 /** Called once on the JavaScript thread, when an asynchronous call has ended. */

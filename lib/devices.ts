@@ -41,6 +41,21 @@ export interface GpuInfo {
 /** One entry of {@link devices}. */
 export type DeviceInfo = CpuInfo | GpuInfo;
 
+/** One of the kernels that an algorithm chose from. */
+export interface ConsideredKernel {
+  /** By this name `options.variant` asks for it. */
+  readonly name: string;
+  /** Tile extents by name; empty where there is no such kernel for the problem. */
+  readonly tiles: Readonly<Record<string, number>>;
+  /**
+   * What decides: `milliseconds`, as predicted, and of `pointwise` also `M_A` (multiply-adds for each element that a
+   * thread copies), `M_B` (block tiles of the whole output), `registers` of a thread and `sharedBytes` of a block.
+   */
+  readonly figures: Readonly<Record<string, number>>;
+  /** Why it was not chosen; absent for the one that was. */
+  readonly lost?: string;
+}
+
 /** What an algorithm offers for one problem. */
 export interface AlgorithmInfo {
   readonly algorithm: AlgorithmName;
@@ -52,6 +67,8 @@ export interface AlgorithmInfo {
   readonly workspaceBytes?: number;
   /** Tile extents and the like, by name. */
   readonly tiles?: Readonly<Record<string, number>>;
+  /** The kernels that it chose from: of `pointwise` and `im2win` on a GPU. */
+  readonly considered?: readonly ConsideredKernel[];
 }
 
 /** What the package holds. */

@@ -18,7 +18,7 @@ export type { PlanExplanation } from './plan';
 export type { DataType, DataTypeMap, Location } from './tensor';
 export type { TensorLike } from './tensor_like';
 export type { TypedArray } from './typed_array';
-export type { AlgorithmInfo, CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';
+export type { AlgorithmInfo, ConsideredKernel, CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';
 export type {
   Activation,
   AlgorithmName,

@@ -43,7 +43,10 @@ export interface PlanExplanation {
   readonly inputDims: readonly number[];
   readonly weightDims: readonly number[];
   readonly outputDims: readonly number[];
-  /** Every algorithm of the device: predicted time, workspace and tiles, or the sentence that refused it. */
+  /**
+   * Every algorithm of the device: predicted time, workspace, tiles and the kernels it chose from, or the sentence that
+   * refused it.
+   */
   readonly candidates: readonly AlgorithmInfo[];
 }
 

@@ -86,33 +86,54 @@ double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_
   return cycles * 2 * 128 * traits.multiprocessors / traits.flopsPerSecond * 1e6;
 }
 
-/** The best time of a tile over numbers of splits that leave no split empty. */
-void considerSplits(const GpuRequest& request, int tile, Plan& best) {
+/** A tile with the number of splits that is best for it, of those that leave no split empty. */
+Plan planTile(const GpuRequest& request, Source source, int tile) {
+  Plan best{source, tile, 1, std::numeric_limits<double>::infinity()};
   const int64_t tiles = ceilDivide(request.problem.filterSize(), kTiles[tile].tile.blockK);
   for (const int64_t wanted : {1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32}) {
     if (wanted > tiles) break;
     const int64_t splits = ceilDivide(tiles, ceilDivide(tiles, wanted));
     const double milliseconds = gemmMilliseconds(request, kTiles[tile].tile, splits);
     if (milliseconds >= best.milliseconds) continue;
-    best.tile = tile;
     best.splits = static_cast<int>(splits);
     best.milliseconds = milliseconds;
   }
+  return best;
+}
+
+/** Each of the tiles that the planner chooses from. */
+std::vector<Plan> planTiles(const GpuRequest& request, Source source) {
+  std::vector<Plan> plans;
+  for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) plans.push_back(planTile(request, source, tile));
+  return plans;
 }
 
 Plan planGemm(const GpuRequest& request, Source source) {
-  Plan best{source, 0, 1, std::numeric_limits<double>::infinity()};
   const int pinned = pinnedTile(request.variant);
-  if (pinned >= 0 && pinned < kFirstPlannedTile) {
-    // The paper's kernel and its ablations do not split.
-    best.tile = pinned;
-    best.milliseconds = gemmMilliseconds(request, kTiles[pinned].tile, 1);
-    return best;
+  if (pinned >= kFirstPlannedTile) return planTile(request, source, pinned);
+  // The paper's kernel and its ablations do not split.
+  if (pinned >= 0) return {source, pinned, 1, gemmMilliseconds(request, kTiles[pinned].tile, 1)};
+  const std::vector<Plan> plans = planTiles(request, source);
+  return *std::min_element(plans.begin(), plans.end(),
+                           [](const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; });
+}
+
+Tiles tilesOf(const Plan& plan) {
+  const GemmTile& tile = kTiles[plan.tile].tile;
+  return {{"blockM", tile.blockM},   {"blockN", tile.blockN}, {"blockK", tile.blockK}, {"threadM", tile.threadM},
+          {"threadN", tile.threadN}, {"stages", tile.stages}, {"splits", plan.splits}};
+}
+
+/** What the planner chose `chosen` from, when it reads the input. */
+std::vector<ConsideredKernel> considered(const GpuRequest& request, const Plan& chosen) {
+  std::vector<ConsideredKernel> kernels;
+  for (const Plan& plan : planTiles(request, Source::input)) {
+    kernels.push_back({std::string(kTiles[plan.tile].variant),
+                       tilesOf(plan),
+                       {{"milliseconds", plan.milliseconds}},
+                       plan.tile == chosen.tile ? "" : "is predicted slower"});
   }
-  for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) {
-    if (pinned < 0 || tile == pinned) considerSplits(request, tile, best);
-  }
-  return best;
+  return kernels;
 }
 
 double transformMilliseconds(const GpuRequest& request) {
@@ -186,10 +207,9 @@ Estimate estimateIm2win(const GpuRequest& request) {
   const im2win::Workspace workspace = im2win::workspaceOf(request.problem, plan);
   Estimate estimate{plan.milliseconds, workspace.tensorBytes + workspace.sumBytes, {}};
   if (plan.source == im2win::Source::tensorBasic) return estimate;
-  const im2win::GemmTile& tile = im2win::kTiles[plan.tile].tile;
-  estimate.tiles = {{"blockM", tile.blockM},   {"blockN", tile.blockN},   {"blockK", tile.blockK},
-                    {"threadM", tile.threadM}, {"threadN", tile.threadN}, {"stages", tile.stages},
-                    {"splits", plan.splits}};
+  estimate.tiles = im2win::tilesOf(plan);
+  const bool choseTile = request.variant.empty() || request.variant == "implicit";
+  if (choseTile && plan.source == im2win::Source::input) estimate.considered = im2win::considered(request, plan);
   return estimate;
 }
 

@@ -3,6 +3,41 @@
 #include "cuda/shape.h"
 
 namespace warpconv::cuda {
+namespace {
+
+Tiles tilesOf(const pointwise::Candidate& candidate) {
+  if (const auto* tile = std::get_if<pointwise::DynamicTile>(&candidate.tile)) {
+    return {{"layout", static_cast<int64_t>(tile->layout)},
+            {"C_num", tile->channels},
+            {"T_num", tile->elements},
+            {"Warp_H", tile->height},
+            {"BlockTile_W", tile->blockWidth()},
+            {"BlockTile_H", tile->blockHeight()},
+            {"Iter", candidate.iterations}};
+  }
+  if (const auto* tile = std::get_if<pointwise::GemmTile>(&candidate.tile)) {
+    return {{"filters", tile->filters},
+            {"pixels", tile->pixels},
+            {"channels", tile->channels},
+            {"stages", tile->stages},
+            {"split", candidate.split}};
+  }
+  return {};
+}
+
+ConsideredKernel considered(const pointwise::Candidate& candidate, bool chosen, const std::string& variant) {
+  ConsideredKernel kernel{candidate.name, tilesOf(candidate), {}, chosen ? "" : candidate.lost};
+  if (!chosen && kernel.lost.empty()) kernel.lost = "would be chosen if options.variant were not '" + variant + "'";
+  if (kernel.tiles.empty()) return kernel;
+  kernel.figures = {{"M_A", candidate.intensity},
+                    {"M_B", static_cast<double>(candidate.blocks)},
+                    {"registers", candidate.registers},
+                    {"sharedBytes", static_cast<double>(candidate.sharedBytes)},
+                    {"milliseconds", candidate.milliseconds}};
+  return kernel;
+}
+
+}  // namespace
 
 std::optional<std::string> refusePointwise(const GpuRequest& request) {
   const ConvProblem& x = request.problem;
@@ -21,24 +56,11 @@ std::optional<std::string> refusePointwise(const GpuRequest& request) {
 }
 
 Estimate estimatePointwise(const GpuRequest& request) {
-  const auto candidate =
-      *pointwise::findCandidate(pointwise::planPointwise(request.problem, request.traits), request.variant);
-  Estimate estimate{candidate.milliseconds, 0, {}};
-  if (const auto* tile = std::get_if<pointwise::DynamicTile>(&candidate.tile)) {
-    estimate.tiles = {{"layout", static_cast<int64_t>(tile->layout)},
-                      {"C_num", tile->channels},
-                      {"T_num", tile->elements},
-                      {"Warp_H", tile->height},
-                      {"BlockTile_W", tile->blockWidth()},
-                      {"BlockTile_H", tile->blockHeight()},
-                      {"Iter", candidate.iterations}};
-  } else {
-    const auto& gemm = std::get<pointwise::GemmTile>(candidate.tile);
-    estimate.tiles = {{"filters", gemm.filters},
-                      {"pixels", gemm.pixels},
-                      {"channels", gemm.channels},
-                      {"stages", gemm.stages},
-                      {"split", candidate.split}};
+  const std::vector<pointwise::Candidate> candidates = pointwise::planPointwise(request.problem, request.traits);
+  const pointwise::Candidate chosen = *pointwise::findCandidate(candidates, request.variant);
+  Estimate estimate{chosen.milliseconds, 0, tilesOf(chosen)};
+  for (const pointwise::Candidate& candidate : candidates) {
+    estimate.considered.push_back(considered(candidate, candidate.name == chosen.name, request.variant));
   }
   return estimate;
 }

@@ -8,6 +8,27 @@
 
 namespace warpconv::binding {
 
+/** Numbers by name. */
+template <typename Number>
+Napi::Object toObject(Napi::Env env, const std::vector<std::pair<std::string, Number>>& numbers) {
+  Napi::Object object = Napi::Object::New(env);
+  for (const auto& [name, number] : numbers) object.Set(name, static_cast<double>(number));
+  return object;
+}
+
+Napi::Array toConsidered(Napi::Env env, const std::vector<ConsideredKernel>& kernels) {
+  Napi::Array list = Napi::Array::New(env);
+  for (uint32_t i = 0; i < kernels.size(); ++i) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("name", kernels[i].name);
+    object.Set("tiles", toObject(env, kernels[i].tiles));
+    object.Set("figures", toObject(env, kernels[i].figures));
+    if (!kernels[i].lost.empty()) object.Set("lost", kernels[i].lost);
+    list.Set(i, object);
+  }
+  return list;
+}
+
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("algorithm", candidate.algorithm);
@@ -17,9 +38,10 @@ Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   }
   object.Set("predictedMilliseconds", candidate.estimate.milliseconds);
   object.Set("workspaceBytes", static_cast<double>(candidate.estimate.workspaceBytes));
-  Napi::Object tiles = Napi::Object::New(env);
-  for (const auto& [name, extent] : candidate.estimate.tiles) tiles.Set(name, static_cast<double>(extent));
-  object.Set("tiles", tiles);
+  object.Set("tiles", toObject(env, candidate.estimate.tiles));
+  if (!candidate.estimate.considered.empty()) {
+    object.Set("considered", toConsidered(env, candidate.estimate.considered));
+  }
   return object;
 }
 

@@ -1,5 +1,5 @@
 /** What only a GPU can show. The device-neutral suites run on one by `npm run test:gpu`. */
-import { compareWithCudnn, Conv2d, conv2d, conv2dSync, devices, memory, Tensor } from '../../lib';
+import { algorithms, compareWithCudnn, Conv2d, conv2d, conv2dSync, devices, memory, Tensor } from '../../lib';
 import { PACKAGE_ROOT } from '../../lib/load';
 import { runChild } from '../support/child';
 import { describeGpu } from '../support/gpu';
@@ -87,6 +87,37 @@ describeGpu('a GPU', () => {
     await expect(conv2d(forged, weight)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
     resident.dispose();
     await expect(conv2d(resident, weight)).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+  });
+
+  it('explains every kernel that a family chose from', () => {
+    const dims = { inputDims: [1, 64, 28, 28], weightDims: [96, 64, 1, 1] };
+    const infos = algorithms(dims, 'cuda');
+    for (const name of ['pointwise', 'im2win'] as const) {
+      const { considered, tiles } = infos.find(({ algorithm }) => algorithm === name)!;
+      const chosen = considered!.filter(({ lost }) => lost === undefined);
+      expect(chosen).toEqual([expect.objectContaining({ tiles })]);
+      const [winner] = algorithms({ ...dims, algorithm: name, variant: chosen[0]!.name }, 'cuda').filter(
+        (info) => info.chosen,
+      );
+      expect(winner).toMatchObject({ algorithm: name, tiles });
+    }
+    const { considered } = infos.find(({ algorithm }) => algorithm === 'pointwise')!;
+    const complete = considered!.filter(({ tiles }) => Object.keys(tiles).length > 0);
+    expect(complete.length).toBeGreaterThan(10);
+    for (const { figures } of complete) {
+      expect(Object.keys(figures)).toEqual(['M_A', 'M_B', 'registers', 'sharedBytes', 'milliseconds']);
+    }
+    expect(infos.find(({ algorithm }) => algorithm === 'direct')!.considered).toBeUndefined();
+  });
+
+  it('refuses a variant that an algorithm does not have', async () => {
+    const pinned = { ...options, device: 'cuda', algorithm: 'im2win', variant: 'implict' } as const;
+    await expect(conv2d(input, weight, pinned)).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_UNSUPPORTED',
+      message: expect.stringMatching(
+        /has variants basic, explicit,.*; options.variant is 'implict'/,
+      ) as string,
+    });
   });
 
   it('survives a lack of memory', async () => {

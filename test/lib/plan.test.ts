@@ -1,5 +1,5 @@
 /** Plans over native code that does what the test says. */
-import type { Done } from '../../lib/addon';
+import type { Done, NativeCandidate } from '../../lib/addon';
 import { Conv2d } from '../../lib/plan';
 import { Tensor } from '../../lib/tensor';
 
@@ -14,6 +14,9 @@ class MockPlan {
   readonly run = mockRun;
   readonly runSync = mockRunSync;
 
+  candidates(): NativeCandidate[] {
+    return mockCandidates;
+  }
   prepare(_weight: Float32Array, _bias: Float32Array | null, done: Done): number {
     setImmediate(done);
     return 1;
@@ -22,6 +25,7 @@ class MockPlan {
 }
 
 let mockMilliseconds = 0;
+const mockCandidates: NativeCandidate[] = [];
 jest.mock('../../lib/load', () => ({
   addon: () => ({
     Plan: MockPlan,
@@ -78,4 +82,19 @@ it('rejects with what other threads report', async () => {
   const plan = await createPlan(100);
   mockRun.mockImplementation((_input, _residual, _output, done: Done) => setImmediate(done, failure));
   await expect(plan.run(one)).rejects.toMatchObject(expected);
+});
+
+it('explains what each algorithm chose from, and why the rest lost', async () => {
+  const considered = [
+    { name: 'small', tiles: { pixels: 8 }, figures: { M_A: 1.5 }, lost: 'is predicted slower' },
+    { name: 'large', tiles: { pixels: 64 }, figures: { M_A: 3 } },
+  ];
+  const refused = { algorithm: 'shuffle', refusal: 'takes something else' };
+  const chosen = { algorithm: 'direct', predictedMilliseconds: 1, workspaceBytes: 0, tiles: {}, considered };
+  mockCandidates.splice(0, Infinity, refused, chosen);
+  const plan = await createPlan(0);
+  expect(plan.explain().candidates).toEqual([
+    { ...refused, chosen: false },
+    { ...chosen, chosen: true },
+  ]);
 });

@@ -166,3 +166,28 @@ TEST_CASE("a tensor beyond 32-bit offsets is refused, and implicit im2win takes 
   CHECK(refusal->find("im2win tensor") != std::string::npos);
   CHECK_FALSE(refuseIm2win(requestOf(request)).has_value());
 }
+
+TEST_CASE("an estimate shows the tiles that were considered, of which the fastest was chosen") {
+  ConvRequest request;
+  request.inputDims = {1, 256, 14, 14};
+  request.weightDims = {256, 256, 3, 3};
+  const Estimate estimate = estimateIm2win(requestOf(request));
+  REQUIRE(estimate.considered.size() == im2win::kTileCount - im2win::kFirstPlannedTile);
+  int chosen = 0;
+  for (const ConsideredKernel& kernel : estimate.considered) {
+    INFO(kernel.name);
+    const Estimate alone = estimateIm2win(requestOf(request, kernel.name));
+    CHECK(kernel.tiles == alone.tiles);
+    REQUIRE(kernel.figures.size() == 1);
+    CHECK(kernel.figures[0] == std::pair<std::string, double>{"milliseconds", alone.milliseconds});
+    CHECK(alone.milliseconds >= estimate.milliseconds);
+    CHECK(alone.considered.empty());
+    chosen += kernel.lost.empty();
+    if (kernel.lost.empty()) CHECK(kernel.tiles == estimate.tiles);
+  }
+  CHECK(chosen == 1);
+  // Read from the tensor, tiles have no variants of their own.
+  request.inputDims = {1, 256, 14, 40};
+  request.weightDims = {8, 256, 2, 30};
+  CHECK(estimateIm2win(requestOf(request)).considered.empty());
+}

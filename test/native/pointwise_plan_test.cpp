@@ -160,11 +160,53 @@ TEST_CASE("pointwise refuses what it cannot take, and says why") {
 TEST_CASE("an estimate names the tile of the choice and asks for no workspace") {
   const Estimate paper = estimatePointwise(requestFor(problemOf(1, 16, 112, 96), "L1-c8-b2", kTuring));
   CHECK(paper.workspaceBytes == 0);
-  CHECK(paper.tiles == std::vector<std::pair<std::string, int64_t>>{{"layout", 1},
-                                                                    {"C_num", 8},
-                                                                    {"T_num", 12},
-                                                                    {"Warp_H", 8},
-                                                                    {"BlockTile_W", 96},
-                                                                    {"BlockTile_H", 16},
-                                                                    {"Iter", 2}});
+  CHECK(paper.tiles == Tiles{{"layout", 1},
+                             {"C_num", 8},
+                             {"T_num", 12},
+                             {"Warp_H", 8},
+                             {"BlockTile_W", 96},
+                             {"BlockTile_H", 16},
+                             {"Iter", 2}});
+}
+
+TEST_CASE("an estimate shows what was considered, as worked out by hand above, and why each lost") {
+  using Figures = std::vector<std::pair<std::string, double>>;
+  const ConvProblem problem = problemOf(1, 16, 112, 96);
+  const auto estimateOf = [&](const std::string& variant) {
+    return estimatePointwise(requestFor(problem, variant, kTuring));
+  };
+  const auto entryOf = [](const Estimate& estimate, std::string_view name) {
+    const auto named = [&](const ConsideredKernel& one) { return one.name == name; };
+    REQUIRE(std::count_if(estimate.considered.begin(), estimate.considered.end(), named) == 1);
+    return *std::find_if(estimate.considered.begin(), estimate.considered.end(), named);
+  };
+  const auto chosenOf = [](const Estimate& estimate) {
+    const auto chosen = [](const ConsideredKernel& one) { return one.lost.empty(); };
+    REQUIRE(std::count_if(estimate.considered.begin(), estimate.considered.end(), chosen) == 1);
+    return *std::find_if(estimate.considered.begin(), estimate.considered.end(), chosen);
+  };
+
+  const Estimate pinned = estimateOf("L1-c8-b2");
+  const ConsideredKernel best = chosenOf(pinned);
+  CHECK(best.name == "L1-c8-b2");
+  CHECK(best.tiles == pinned.tiles);
+  CHECK(best.figures == Figures{{"M_A", 96.0 * 16 * 2 / 112},
+                                {"M_B", 784},
+                                {"registers", 163},
+                                {"sharedBytes", 7488},
+                                {"milliseconds", pinned.milliseconds}});
+  CHECK(entryOf(pinned, "L1-c8-b4").lost == "needs 163 registers a thread where 128 are free");
+  const ConsideredKernel none = entryOf(pinned, "L1-c16-b2");
+  CHECK(none.lost == "no kernel holds 24 elements a thread");
+  CHECK(none.tiles.empty());
+  CHECK(none.figures.empty());
+
+  const Estimate free = estimateOf("");
+  const ConsideredKernel own = chosenOf(free);
+  CHECK(own.tiles == free.tiles);
+  CHECK(own.figures.back() == std::pair<std::string, double>{"milliseconds", free.milliseconds});
+  CHECK(entryOf(free, "L1-c8-b2").lost == "is predicted slower");
+  CHECK(entryOf(pinned, own.name).lost == "would be chosen if options.variant were not 'L1-c8-b2'");
+  CHECK(chosenOf(estimateOf("paper")).name == "L1-c8-b2");
+  CHECK(free.considered.size() == planPointwise(problem, kTuring).size());
 }
