@@ -1,11 +1,12 @@
 /**
  * Runs every check and ends with one line, `N passed, N failed, N skipped`: lint, types, the native tests under
- * sanitizers and as arm64 code, and Jest. With arguments it runs Jest alone and passes them on.
+ * sanitizers and as arm64 code, what the CUDA kernels use, and Jest. With arguments it runs Jest alone and passes them on.
  */
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
+import { complaints, cuobjdump, readKernels } from './kernels.mjs';
 import { installCommand, which } from './prerequisites.mjs';
 import { ROOT } from './root.mjs';
 import { run } from './run.mjs';
@@ -86,6 +87,7 @@ async function gpuTests(sanitize) {
     ...['fuzz', 'fixtures', 'numerics'].map((name) => `test/addon/${name}.test.ts`),
   ];
   const counts = [
+    kernelCheck(),
     await runNative('native tests, GPU', [program], {}),
     await jest(suites, { WARPCONV_TEST_DEVICE: 'cuda' }),
   ];
@@ -121,6 +123,21 @@ async function arm64Tests() {
   }
   const options = ['--toolchain', 'cmake/aarch64-linux-gnu.cmake', '-DCMAKE_BUILD_TYPE=Release'];
   return nativeTests('arm64', 'arm64', options, [emulator, '-L', '/usr/aarch64-linux-gnu']);
+}
+
+/** That no kernel of the built binary spills registers. */
+function kernelCheck() {
+  console.log('\n── kernels keep to registers');
+  const tool = cuobjdump();
+  const kernels = tool === undefined ? [] : readKernels(tool, path.join(ROOT, 'build/Release/warpconv.node'));
+  if (kernels.length === 0) {
+    const reason = tool === undefined ? 'there is no cuobjdump' : 'the build has no code for GPUs';
+    console.log(`skipped, ${reason}`);
+    return SKIPPED;
+  }
+  const wrong = complaints(kernels);
+  console.log(wrong.length === 0 ? `${kernels.length} kernels do` : wrong.join('\n'));
+  return wrong.length === 0 ? PASSED : FAILED;
 }
 
 /** The thread sanitizers of older compilers find no room where Linux spreads addresses widely. */
@@ -169,6 +186,7 @@ async function everything() {
     await sanitizedTests('address'),
     await sanitizedTests('thread'),
     await arm64Tests(),
+    kernelCheck(),
     await jest([]),
   ];
 }
