@@ -112,7 +112,10 @@ Status Device::initialise() {
   return toStatus(cudaStreamCreateWithFlags(&memoryStream_, cudaStreamNonBlocking), "creating a stream");
 }
 
-Status Device::makeCurrent() const { return toStatus(cudaSetDevice(index_), "choosing the device"); }
+Status Device::makeCurrent() const {
+  if (Status status = contextStatus(); !status.isOk()) return status;
+  return toStatus(cudaSetDevice(index_), "choosing the device");
+}
 
 Result<DeviceMemory> Device::allocate(int64_t bytes) {
   if (bytes == 0) return DeviceMemory();
@@ -132,7 +135,8 @@ Result<DeviceMemory> Device::allocate(int64_t bytes) {
 
 void Device::free(void* data, int64_t bytes) {
   bytes_ -= bytes;
-  // Fails only when the context is lost, and the memory with it.
+  // It goes with a lost context.
+  if (!contextStatus().isOk()) return;
   (void)cudaSetDevice(index_);
   (void)cudaFreeAsync(data, memoryStream_);
 }

@@ -56,7 +56,7 @@ class Device {
   int index() const { return index_; }
   const GpuTraits& traits() const { return traits_; }
 
-  /** CUDA calls of the calling thread go to this device from now on. */
+  /** CUDA calls of the calling thread go to this device from now on. Fails for good once the context is lost. */
   Status makeCurrent() const;
   /** Fails with `outOfMemory`, after which the device is as usable as before. No bytes give null. */
   Result<DeviceMemory> allocate(int64_t bytes);

@@ -46,8 +46,9 @@ class Sequence {
 }  // namespace
 
 Staging::~Staging() {
+  // A lost context takes all of it along.
+  if (!contextStatus().isOk()) return;
   for (Half& half : halves_) {
-    // Fails only when the context is lost, and with it what is to be freed.
     if (half.free != nullptr) (void)cudaEventDestroy(half.free);
     if (half.data != nullptr) (void)cudaFreeHost(half.data);
   }
@@ -121,7 +122,8 @@ Status Queue::open() {
 }
 
 Queue::~Queue() {
-  // Fails only when the context is lost, and with it what is to be waited for and freed.
+  // A lost context has nothing to wait for, and takes streams and events along.
+  if (!contextStatus().isOk()) return;
   (void)device_.makeCurrent();
   for (cudaStream_t stream : {compute_, upload_, download_}) {
     if (stream == nullptr) continue;
