@@ -6,6 +6,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/compare/compare.h"
+#include "cuda/pinned.h"
 #include "cuda/queue.h"
 #include "cuda/resident.h"
 #include "gpu/gpu.h"
@@ -26,6 +27,10 @@ class Engine final : public Gpu {
     Result<DeviceMemory> memory = queue_->device().allocate(bytes);
     if (!memory.isOk()) return memory.status();
     return std::shared_ptr<const GpuMemory>(std::make_shared<ResidentMemory>(std::move(memory.value()), index()));
+  }
+
+  Result<std::shared_ptr<const PinnedMemory>> allocatePinned(int64_t bytes) override {
+    return Pinned::allocate(queue_->device(), bytes);
   }
 
   Status upload(const void* from, const GpuMemory& to) override { return queue_->upload(from, memoryOf(to)); }

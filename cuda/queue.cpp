@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cuda/cuda_status.h"
+#include "cuda/pinned.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -117,7 +118,8 @@ Status Queue::open() {
   for (cudaStream_t* stream : {&compute_, &upload_, &download_}) {
     opening << cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
   }
-  for (cudaEvent_t* event : {&uploaded_, &computed_}) opening << cudaEventCreateWithFlags(event, kEventFlags);
+  for (cudaEvent_t* event : {&uploaded_, &computed_, &downloaded_})
+    opening << cudaEventCreateWithFlags(event, kEventFlags);
   return opening.status();
 }
 
@@ -130,15 +132,24 @@ Queue::~Queue() {
     (void)cudaStreamSynchronize(stream);
     (void)cudaStreamDestroy(stream);
   }
-  for (cudaEvent_t event : {uploaded_, computed_}) {
+  for (cudaEvent_t event : {uploaded_, computed_, downloaded_}) {
     if (event != nullptr) (void)cudaEventDestroy(event);
   }
+}
+
+Status Queue::copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done) {
+  Sequence copying("copying between pinned memory and the GPU");
+  copying << cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream);
+  if (!copying.failed()) copying << cudaEventRecord(done, stream) << cudaEventSynchronize(done);
+  return copying.status();
 }
 
 Status Queue::upload(const void* from, const DeviceMemory& to) {
   const std::lock_guard lock(uploading_);
   if (Status status = device_.makeCurrent(); !status.isOk()) return status;
-  if (Status status = up_.upload(from, to.data(), to.bytes(), upload_); !status.isOk()) return status;
+  const Status copied = isPinned(from, to.bytes()) ? copyPinned(from, to.data(), to.bytes(), upload_, uploaded_)
+                                                   : up_.upload(from, to.data(), to.bytes(), upload_);
+  if (!copied.isOk()) return copied;
   Sequence ordering("ordering kernels after a copy");
   ordering << cudaEventRecord(uploaded_, upload_) << cudaStreamWaitEvent(compute_, uploaded_, 0);
   return ordering.status();
@@ -150,7 +161,8 @@ Status Queue::download(const DeviceMemory& from, void* to) {
   Sequence ordering("ordering a copy after kernels");
   ordering << cudaEventRecord(computed_, compute_) << cudaStreamWaitEvent(download_, computed_, 0);
   if (ordering.failed()) return ordering.status();
-  return down_.download(from.data(), to, from.bytes(), download_);
+  return isPinned(to, from.bytes()) ? copyPinned(from.data(), to, from.bytes(), download_, downloaded_)
+                                    : down_.download(from.data(), to, from.bytes(), download_);
 }
 
 Status Queue::compute(const std::function<Status(cudaStream_t)>& enqueue) {

@@ -70,6 +70,8 @@ class Queue {
  private:
   explicit Queue(Device& device) : device_(device) {}
   Status open();
+  /** To or from pinned memory, without staging. Returns when it is done. */
+  static Status copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done);
 
   Device& device_;
   std::mutex computing_;
@@ -80,6 +82,7 @@ class Queue {
   cudaStream_t download_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;
   cudaEvent_t computed_ = nullptr;
+  cudaEvent_t downloaded_ = nullptr;
   Staging up_;
   Staging down_;
 };

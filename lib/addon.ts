@@ -205,8 +205,12 @@ export interface Addon {
   gpuMemory(index: number): number;
   /** Uninitialised memory of an opened GPU */
   readonly GpuBuffer: new (index: number, bytes: number) => NativeGpuBuffer;
-  /** Bytes of native CPU memory in use in this process, and live plans of this thread's environment */
-  memory(): { cpu: number; plans: number };
+  /** Page-locked memory of an opened GPU's driver, all zeros; `null` where the runtime takes no foreign memory. */
+  allocatePinned(index: number, bytes: number): ArrayBuffer | null;
+  /** Detaches such a buffer, whose memory goes when the last call that uses it has ended. */
+  releasePinned(buffer: ArrayBuffer): void;
+  /** Bytes of native CPU memory and of pinned memory in use in this process, and live plans of this thread's environment */
+  memory(): { cpu: number; pinned: number; plans: number };
   /** Asks for huge pages under an array that nothing has been written to yet; without effect where there are none. */
   adviseHugePages(array: Float32Array): void;
   /** Threads that convolutions run on, in the whole process */

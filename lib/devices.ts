@@ -75,6 +75,8 @@ export interface AlgorithmInfo {
 export interface MemoryInfo {
   /** Bytes of native CPU memory in this process: packed weights and workspaces. Tensor data is JavaScript's. */
   readonly cpu: number;
+  /** Bytes of the tensors of {@link allocPinned} in this process. */
+  readonly pinned: number;
   /** Bytes in use by device, for example `cuda:0`. */
   readonly gpu: Readonly<Record<string, number>>;
   /** Tensors of this thread that are neither disposed nor collected. */

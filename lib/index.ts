@@ -7,8 +7,8 @@ import { addon } from './load';
 
 export { conv2d, conv2dSync } from './convolution';
 export { Conv2d } from './plan';
-export { Tensor } from './tensor';
 export { InferenceSession } from './session';
+export { allocPinned, Tensor } from './tensor';
 export { compareWithCudnn } from './compare';
 export { algorithms, devices, memory, setThreads, threads } from './devices';
 export { WarpconvError } from './errors';

@@ -5,6 +5,7 @@ import {
   checkElements,
   checkIntegers,
   checkOneOf,
+  describe,
   elementCount,
   invalid,
   mismatch,
@@ -17,6 +18,7 @@ import {
   isProbed,
   locate,
   openPlace,
+  openPlaceSync,
   probeElsewhere,
   type Device,
   type Place,
@@ -67,7 +69,7 @@ const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
 
 interface ArrayType<A> {
   new (length: number): A;
-  new (buffer: ArrayBufferLike, byteOffset: number, length: number): A;
+  new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): A;
   readonly BYTES_PER_ELEMENT: number;
 }
 
@@ -108,6 +110,25 @@ class GpuElements {
   }
 }
 
+/** Elements in pinned memory, shared likewise. The array has no elements any more when the last lets go. */
+class PinnedElements {
+  #holders = 0;
+
+  constructor(
+    readonly array: TypedArray,
+    readonly buffer: ArrayBuffer,
+  ) {}
+
+  hold(): this {
+    this.#holders++;
+    return this;
+  }
+
+  letGo(): void {
+    if (--this.#holders === 0) addon().releasePinned(this.buffer);
+  }
+}
+
 /** Memory on a GPU that has been opened, for that many elements: uninitialised. */
 function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number): GpuElements {
   const { GpuBuffer } = addon();
@@ -123,6 +144,36 @@ function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number
 export function emptyOnGpu(place: Exclude<Place, 'cpu'>, dims: readonly number[]): Tensor<'float32'> {
   const elements = allocateOn(place, 'float32', elementCount(dims));
   return new Tensor('float32', elements as unknown as Float32Array, dims);
+}
+
+/**
+ * A tensor of zeros in page-locked CPU memory, which a GPU reads and writes by itself: `to('cuda')`, and calls that run
+ * on a GPU with such tensors as inputs, residuals or `output`, copy without a detour. Everything else takes it as any
+ * other tensor in CPU memory. Locking and freeing pages takes long, and they are lost to the rest of the machine: make
+ * few and use them again. The first use of a GPU in a process takes a good part of a second on the calling thread.
+ *
+ * `dispose()` frees the memory when no running call uses it, and leaves arrays over it without elements; tensors that
+ * nobody disposed are freed by the collector. In a runtime that takes no foreign memory (Electron) the tensor is an
+ * ordinary one, with `location` `'cpu'`.
+ *
+ * @param type - the type of the elements
+ * @param dims - outermost first
+ * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_OUT_OF_MEMORY`; `ERR_WARPCONV_NO_DEVICE`
+ * where there is no usable GPU, for which `new Tensor` makes tensors that are as good
+ */
+export function allocPinned<T extends DataType>(type: T, dims: readonly number[]): Tensor<T> {
+  const Elements = CONSTRUCTORS[checkOneOf('type', type, DATA_TYPES)];
+  const extents = checkDims(dims);
+  const length = elementCount(extents);
+  const bytes = length * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
+  if (!(bytes <= Number.MAX_SAFE_INTEGER))
+    throw invalid(`dims ${describe(extents)} need more bytes than can be counted`);
+  const place = locate('cuda');
+  openPlaceSync(place);
+  // No bytes need no locking.
+  const buffer = bytes === 0 ? null : callNative(() => addon().allocatePinned(indexOf(place), bytes));
+  const elements = buffer === null ? new Elements(length) : new PinnedElements(new Elements(buffer), buffer);
+  return new Tensor(type, elements as unknown as DataTypeMap[T], extents);
 }
 
 let live = 0;
@@ -158,7 +209,7 @@ export class Tensor<T extends DataType = DataType> {
   readonly dims: readonly number[];
   /** Number of elements: the product of `dims`. */
   readonly size: number;
-  #data: DataTypeMap[T] | GpuElements | undefined;
+  #data: DataTypeMap[T] | GpuElements | PinnedElements | undefined;
   readonly #life: Life = { ended: false };
 
   /**
@@ -179,6 +230,11 @@ export class Tensor<T extends DataType = DataType> {
       checkCount('', data.length, this.dims);
       this.size = data.length;
       this.#data = data.hold();
+    } else if (data instanceof PinnedElements) {
+      this.dims = Object.freeze(checkDims(dims));
+      checkElements('', data.array, this.dims);
+      this.size = lengthOf(data.array);
+      this.#data = data.hold();
     } else {
       const array = checkArray(this.type, data);
       this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
@@ -192,7 +248,8 @@ export class Tensor<T extends DataType = DataType> {
 
   get location(): Location {
     if (this.#data === undefined) return 'none';
-    return this.#data instanceof GpuElements ? 'gpu-buffer' : 'cpu';
+    if (this.#data instanceof GpuElements) return 'gpu-buffer';
+    return this.#data instanceof PinnedElements ? 'cpu-pinned' : 'cpu';
   }
 
   /** The device whose memory holds the elements: `'cpu'`, or for example `'cuda:0'`. */
@@ -208,7 +265,7 @@ export class Tensor<T extends DataType = DataType> {
    */
   get data(): DataTypeMap[T] {
     const elements = this.#requireLive();
-    if (!(elements instanceof GpuElements)) return elements;
+    if (!(elements instanceof GpuElements)) return inCpuMemory(elements);
     throw invalid(`the tensor's data is on '${elements.place}'; await getData() to bring it to CPU memory`);
   }
 
@@ -230,7 +287,7 @@ export class Tensor<T extends DataType = DataType> {
    */
   async getData(release?: boolean): Promise<DataTypeMap[T]> {
     const elements = this.#requireLive();
-    if (!(elements instanceof GpuElements)) return elements;
+    if (!(elements instanceof GpuElements)) return inCpuMemory(elements);
     const array = new CONSTRUCTORS[this.type](elements.length) as DataTypeMap[T];
     await callNativeAsync((done) => elements.buffer.read(array, done));
     if (release && this.#data === elements) {
@@ -272,7 +329,7 @@ export class Tensor<T extends DataType = DataType> {
 
   /** Lets go of the elements; `location` is `'none'` from now on. Again is harmless. */
   dispose(): void {
-    if (this.#data instanceof GpuElements) this.#data.letGo();
+    if (this.#data instanceof GpuElements || this.#data instanceof PinnedElements) this.#data.letGo();
     this.#data = undefined;
     end(this.#life);
   }
@@ -287,11 +344,15 @@ export class Tensor<T extends DataType = DataType> {
     this.dispose();
   }
 
-  #requireLive(): DataTypeMap[T] | GpuElements {
+  #requireLive(): DataTypeMap[T] | GpuElements | PinnedElements {
     if (this.#data === undefined)
       throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the tensor has been disposed');
     return this.#data;
   }
+}
+
+function inCpuMemory<T extends DataType>(elements: DataTypeMap[T] | PinnedElements): DataTypeMap[T] {
+  return elements instanceof PinnedElements ? (elements.array as DataTypeMap[T]) : elements;
 }
 
 /** The elements, or a copy of elements whose memory may change hands or shrink during a call. */

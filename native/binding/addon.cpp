@@ -6,6 +6,7 @@
 #include "binding/environment.h"
 #include "binding/failure.h"
 #include "binding/gpu_buffer.h"
+#include "binding/pinned_buffer.h"
 #include "binding/plan_object.h"
 #include "binding/program_object.h"
 #include "devices/cpu_info.h"
@@ -111,6 +112,7 @@ Napi::Value gpuMemory(const Napi::CallbackInfo& info) {
 Napi::Value memory(const Napi::CallbackInfo& info) {
   Napi::Object object = Napi::Object::New(info.Env());
   object.Set("cpu", static_cast<double>(AlignedBuffer::bytesInUse()));
+  object.Set("pinned", static_cast<double>(pinnedBytesInUse()));
   object.Set("plans", static_cast<double>(Environment::of(info.Env()).livePlans()));
   return object;
 }
@@ -147,6 +149,8 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("openGpuSync", Napi::Function::New<openGpuSync>(env, "openGpuSync"));
   exports.Set("hasGpu", Napi::Function::New<hasGpu>(env, "hasGpu"));
   exports.Set("gpuMemory", Napi::Function::New<gpuMemory>(env, "gpuMemory"));
+  exports.Set("allocatePinned", Napi::Function::New<allocatePinned>(env, "allocatePinned"));
+  exports.Set("releasePinned", Napi::Function::New<releasePinned>(env, "releasePinned"));
   exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
   exports.Set("adviseHugePages", Napi::Function::New<adviseHugePages>(env, "adviseHugePages"));
   exports.Set("threads", Napi::Function::New<threads>(env, "threads"));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "binding/failure.h"
+#include "binding/pinned_buffer.h"
 #include "cpu/cpu_backend.h"
 
 namespace warpconv::binding {
@@ -55,13 +56,18 @@ uint32_t Environment::pend(Napi::Function done, std::initializer_list<Napi::Valu
   Napi::Array pins = Napi::Array::New(env, pinned.size() + 1);
   uint32_t slot = 0;
   pins.Set(slot++, done);
-  for (const Napi::Value& value : pinned) pins.Set(slot++, value);
+  std::vector<std::shared_ptr<const PinnedMemory>> memory;
+  for (const Napi::Value& value : pinned) {
+    pins.Set(slot++, value);
+    if (auto under = pinnedMemoryUnder(value)) memory.push_back(std::move(under));
+  }
 
   // The event loop stays alive as long as a call is in flight.
   if (pending_.empty()) check(env, napi_ref_threadsafe_function(env, mailbox_->wake));
   const uint32_t id = nextId_++;
   Pending& pending = pending_[id];
   pending.pins = Napi::Persistent(pins);
+  pending.memory = std::move(memory);
   pending.settled = std::move(settled);
   const std::lock_guard lock(mailbox_->mutex);
   ++mailbox_->running;
@@ -138,6 +144,7 @@ void Environment::settle(Napi::Env env, Finished finished) {
   const napi_value done = pending.pins.Value().Get(uint32_t{0});
   const napi_value failure = finished.status.isOk() ? env.Undefined() : toFailure(env, finished.status);
   pending.pins.Reset();
+  pending.memory.clear();
   // Raw, so that what `done` throws becomes an uncaught exception instead of being mistaken for a termination.
   if (napi_call_function(env, env.Global(), done, 1, &failure, nullptr) == napi_pending_exception) {
     napi_value error = nullptr;

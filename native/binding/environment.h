@@ -20,9 +20,9 @@ namespace warpconv::binding {
  * What one JavaScript environment (the main thread or a worker) owns: its calls in flight and the way their ends
  * travel back to its event loop. Nothing here is shared between environments but the executor.
  *
- * A call pins its arrays by a reference. When the environment ends, in the middle of calls or not, its cleanup hook
- * takes queued calls out, asks running ones to stop and waits for them, so that no executor thread touches memory
- * that the environment is about to free.
+ * A call pins its arrays by a reference, and what allocPinned gave by a share of it. When the environment ends, in the
+ * middle of calls or not, its cleanup hook takes queued calls out, asks running ones to stop and waits for them, so
+ * that no executor thread touches memory that the environment is about to free.
  */
 class Environment {
  public:
@@ -65,6 +65,8 @@ class Environment {
  private:
   struct Pending {
     Napi::Reference<Napi::Array> pins;  // [done, pinned…]
+    /** Under arrays that JavaScript might let go of in the meantime */
+    std::vector<std::shared_ptr<const PinnedMemory>> memory;
     std::function<void()> settled;
     /** Null for work elsewhere */
     std::shared_ptr<Executor::Call> call;

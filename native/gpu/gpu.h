@@ -32,6 +32,15 @@ struct CudnnComparison {
   std::string cudnnVersion;
 };
 
+/** CPU memory that the copy engines of GPUs read and write by themselves. Let go of it when no call uses it any more.
+ */
+class PinnedMemory {
+ public:
+  virtual ~PinnedMemory() = default;
+  virtual void* data() const = 0;
+  virtual int64_t bytes() const = 0;
+};
+
 /** One JavaScript environment's way to one GPU: what it enqueues runs in order. */
 class Gpu : public Backend {
  public:
@@ -41,6 +50,8 @@ class Gpu : public Backend {
   }
   /** Uninitialised. Fails with `outOfMemory`, after which the device is as usable as before. */
   virtual Result<std::shared_ptr<const GpuMemory>> allocate(int64_t bytes) = 0;
+  /** All zeros. Fails with `outOfMemory`, after which everything is as usable as before. */
+  virtual Result<std::shared_ptr<const PinnedMemory>> allocatePinned(int64_t bytes) = 0;
   /** Blocks until `from` is free again; calls made later see the elements. */
   virtual Status upload(const void* from, const GpuMemory& to) = 0;
   /** Blocks until to.bytes() bytes have arrived. */
@@ -59,5 +70,11 @@ Result<std::shared_ptr<Gpu>> openGpu(int index);
 
 /** Device memory that this process holds on the GPU of that number, in bytes. */
 int64_t gpuBytesInUse(int index);
+
+/** The pinned memory of this process that an address lies in, or null. */
+std::shared_ptr<const PinnedMemory> pinnedMemoryAt(const void* data);
+
+/** Of all of it, in bytes. */
+int64_t pinnedBytesInUse();
 
 }  // namespace warpconv

@@ -12,6 +12,10 @@ Result<std::shared_ptr<Gpu>> openGpu(int) { return unsupported(kReason); }
 
 int64_t gpuBytesInUse(int) { return 0; }
 
+std::shared_ptr<const PinnedMemory> pinnedMemoryAt(const void*) { return nullptr; }
+
+int64_t pinnedBytesInUse() { return 0; }
+
 GpuProbe probeGpus() { return {.missing = GpuMissing::build, .reason = kReason, .driver = "", .gpus = {}}; }
 
 }  // namespace warpconv

@@ -1,5 +1,15 @@
 /** What only a GPU can show. The device-neutral suites run on one by `npm run test:gpu`. */
-import { algorithms, compareWithCudnn, Conv2d, conv2d, conv2dSync, devices, memory, Tensor } from '../../lib';
+import {
+  algorithms,
+  allocPinned,
+  compareWithCudnn,
+  Conv2d,
+  conv2d,
+  conv2dSync,
+  devices,
+  memory,
+  Tensor,
+} from '../../lib';
 import { PACKAGE_ROOT } from '../../lib/load';
 import { runChild } from '../support/child';
 import { describeGpu } from '../support/gpu';
@@ -58,6 +68,40 @@ describeGpu('a GPU', () => {
     expect(await output.getData()).toEqual(expected.data);
     for (const tensor of [resident, output]) tensor.dispose();
     plan.dispose();
+  });
+
+  it('computes on pinned tensors as on any other, and frees them', async () => {
+    expect(memory().pinned).toBe(0);
+    const pinnedInput = allocPinned('float32', inputDims);
+    const pinnedOutput = allocPinned('float32', expected.dims);
+    expect([pinnedInput.location, pinnedInput.device]).toEqual(['cpu-pinned', 'cpu']);
+    expect(pinnedInput.data.every((value) => value === 0)).toBe(true);
+    expect(memory().pinned).toBe(4 * (input.size + expected.size));
+    pinnedInput.data.set(input.data as Float32Array);
+    expect(await (await pinnedInput.to('cuda')).getData()).toEqual(input.data);
+    const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
+    expect(await plan.run(pinnedInput, { output: pinnedOutput })).toBe(pinnedOutput);
+    expect(pinnedOutput.data).toEqual(expected.data);
+    pinnedOutput.data.fill(0);
+    plan.runSync(pinnedInput, { output: pinnedOutput });
+    expect(pinnedOutput.data).toEqual(expected.data);
+    expect((await conv2d(pinnedInput, weight, { ...options, device: 'cpu' })).data).toEqual(expected.data);
+    const view = pinnedOutput.data;
+    pinnedOutput.dispose();
+    expect(view).toHaveLength(0);
+    expect(memory().pinned).toBe(4 * input.size);
+    // The memory of what is let go of in the middle of calls lasts until their end.
+    const runs = Array.from({ length: 20 }, () => plan.run(pinnedInput));
+    pinnedInput.dispose();
+    for (const output of await Promise.all(runs)) expect(output.data).toEqual(expected.data);
+    expect(memory().pinned).toBe(0);
+    plan.dispose();
+  });
+
+  it('refuses to pin more than there is', () => {
+    expect(() => allocPinned('float32', [2 ** 45])).toThrow(
+      expect.objectContaining({ code: 'ERR_WARPCONV_OUT_OF_MEMORY', cudaError: 'cudaErrorMemoryAllocation' }),
+    );
   });
 
   it('settles runs that outlive their plan and tensors', async () => {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
@@ -10,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "cuda/pinned.h"
 #include "cuda/resident.h"
 #include "support/reference.h"
 #include "support/runs.h"
@@ -73,6 +75,36 @@ TEST_CASE("what is uploaded comes back, below, at and above the size of a stagin
     INFO(bytes << " bytes");
     REQUIRE(sent == received);
   }
+}
+
+TEST_CASE("what is copied between pinned memory and the device comes back, whole or in part") {
+  const auto queue = openQueue();
+  constexpr int64_t kBytes = (int64_t{3} << 20) + 5;
+  const int64_t before = pinnedBytesInUse();
+  {
+    const auto sent = cuda::Pinned::allocate(test::device(), kBytes).value();
+    const auto received = cuda::Pinned::allocate(test::device(), kBytes).value();
+    CHECK(pinnedBytesInUse() == before + 2 * kBytes);
+    char* const from = static_cast<char*>(sent->data());
+    char* const to = static_cast<char*>(received->data());
+    REQUIRE(std::all_of(from, from + kBytes, [](char value) { return value == 0; }));
+    std::iota(from, from + kBytes, char{1});
+    for (const int64_t offset : {int64_t{0}, int64_t{64}}) {
+      const int64_t bytes = kBytes - offset;
+      std::fill(to, to + kBytes, char{0});
+      REQUIRE(cuda::isPinned(from + offset, bytes));
+      const auto memory = test::device().allocate(bytes);
+      REQUIRE(memory.isOk());
+      REQUIRE(queue->upload(from + offset, memory.value()).isOk());
+      REQUIRE(queue->download(memory.value(), to).isOk());
+      CHECK(std::equal(to, to + bytes, from + offset));
+    }
+    // Beyond its end it is somebody else's.
+    CHECK_FALSE(cuda::isPinned(from + 64, kBytes));
+    CHECK(pinnedMemoryAt(from + kBytes - 1) == sent);
+    CHECK(pinnedMemoryAt(&before) == nullptr);
+  }
+  CHECK(pinnedBytesInUse() == before);
 }
 
 TEST_CASE("a resident convolution takes its operands from anywhere, from several threads at once") {

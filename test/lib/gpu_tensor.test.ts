@@ -1,6 +1,6 @@
 /** Tensors over a GPU that is a piece of CPU memory. */
 import type { Done } from '../../lib/addon';
-import { Tensor } from '../../lib/tensor';
+import { allocPinned, Tensor } from '../../lib/tensor';
 
 const mockLive = new Set<object>();
 let mockFailure: { code: string; message: string } | undefined;
@@ -32,13 +32,16 @@ class MockGpuBuffer {
 
 const mockGpu = { name: 'G', computeCapability: '9.0', memoryBytes: 1, multiprocessors: 1 };
 const mockOpened = new Set<number>();
+const mockPinned = new Set<ArrayBuffer>();
+let mockTakesForeignMemory = true;
+let mockMissing: 'driver' | null = null;
 jest.mock('../../lib/load', () => ({
   addon: () => ({
     GpuBuffer: MockGpuBuffer,
     gpusProbed: () => true,
     gpuProbe: () => ({
-      missing: null,
-      reason: '',
+      missing: mockMissing,
+      reason: mockMissing === null ? '' : 'no driver is here',
       driver: '13.0',
       gpus: [0, 1].map((index) => ({ ...mockGpu, index })),
     }),
@@ -48,6 +51,15 @@ jest.mock('../../lib/load', () => ({
       setImmediate(done);
       return 1;
     },
+    openGpuSync: (index: number) => mockOpened.add(index),
+    allocatePinned(index: number, bytes: number) {
+      if (!mockOpened.has(index)) throw new Error(`cuda:${index} has not been opened`);
+      if (mockFailure !== undefined) throw mockFailure as unknown as Error;
+      const buffer = new ArrayBuffer(bytes);
+      if (mockTakesForeignMemory) mockPinned.add(buffer);
+      return mockTakesForeignMemory ? buffer : null;
+    },
+    releasePinned: (buffer: ArrayBuffer) => mockPinned.delete(buffer),
   }),
 }));
 
@@ -55,7 +67,10 @@ const cpu = new Tensor('float32', Float32Array.of(1, 2, 3, 4, 5, 6), [2, 3]);
 
 beforeEach(() => {
   mockLive.clear();
+  mockPinned.clear();
   mockFailure = undefined;
+  mockTakesForeignMemory = true;
+  mockMissing = null;
 });
 
 it('moves to a GPU and back, each time into memory of its own', async () => {
@@ -115,4 +130,73 @@ it('frees what it could not fill', async () => {
   mockFailure = { code: 'CUDA', message: 'lost' };
   await expect(cpu.to('cuda')).rejects.toMatchObject({ code: 'ERR_WARPCONV_CUDA', message: 'lost' });
   expect(mockLive.size).toBe(0);
+});
+
+it('pins zeros of every type, as a tensor in CPU memory', async () => {
+  const tensor = allocPinned('float32', [2, 3]);
+  expect([tensor.location, tensor.device, tensor.type, tensor.dims, tensor.size]).toEqual([
+    'cpu-pinned',
+    'cpu',
+    'float32',
+    [2, 3],
+    6,
+  ]);
+  expect(tensor.data).toEqual(new Float32Array(6));
+  expect(mockPinned).toEqual(new Set([tensor.data.buffer]));
+  tensor.data.set([1, 2, 3, 4, 5, 6]);
+  expect(await tensor.getData()).toBe(tensor.data);
+  expect(await tensor.to('cpu')).toBe(tensor);
+  const gpu = await tensor.to('cuda');
+  expect([...(await gpu.getData())]).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(tensor.location).toBe('cpu-pinned');
+  expect(allocPinned('int64', [3]).data).toEqual(new BigInt64Array(3));
+  expect(() => tensor.gpuBuffer).toThrow(/in CPU memory/);
+});
+
+it('frees pinned memory with the last of the reshapes over it', () => {
+  const tensor = allocPinned('float32', [2, 3]);
+  const reshaped = tensor.reshape([6]);
+  expect([reshaped.location, reshaped.data]).toEqual(['cpu-pinned', tensor.data]);
+  expect(() => tensor.reshape([5])).toThrow(/has 6 elements; dims \[5\] needs 5/);
+  tensor.dispose();
+  tensor.dispose();
+  expect([tensor.location, reshaped.location, mockPinned.size]).toEqual(['none', 'cpu-pinned', 1]);
+  expect(() => tensor.data).toThrow(expect.objectContaining({ code: 'ERR_WARPCONV_DISPOSED' }));
+  reshaped.dispose();
+  expect(mockPinned.size).toBe(0);
+});
+
+it('makes an ordinary tensor where nothing can be pinned', () => {
+  mockTakesForeignMemory = false;
+  const tensor = allocPinned('float32', [2]);
+  expect([tensor.location, tensor.data]).toEqual(['cpu', new Float32Array(2)]);
+  mockTakesForeignMemory = true;
+  expect(allocPinned('float32', [0, 4]).location).toBe('cpu');
+});
+
+it('refuses to pin without a GPU, without memory, and what is no tensor', () => {
+  mockMissing = 'driver';
+  expect(() => allocPinned('float32', [2])).toThrow(
+    expect.objectContaining({
+      code: 'ERR_WARPCONV_NO_DEVICE',
+      message: `cannot use device 'cuda': no driver is here`,
+    }),
+  );
+  mockMissing = null;
+  mockFailure = { code: 'OUT_OF_MEMORY', message: 'no room' };
+  expect(() => allocPinned('float32', [2])).toThrow(
+    expect.objectContaining({ code: 'ERR_WARPCONV_OUT_OF_MEMORY', message: 'no room' }),
+  );
+  const wrong: [type: never, dims: never][] = [
+    ['float' as never, [2] as never],
+    ['float32' as never, [-1] as never],
+    ['float32' as never, 2 as never],
+    ['float32' as never, [2 ** 40, 2 ** 40] as never],
+    ['float32' as never, [...Array<number>(30).fill(2 ** 50), 0] as never],
+  ];
+  for (const [type, dims] of wrong) {
+    expect(() => allocPinned(type, dims)).toThrow(
+      expect.objectContaining({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' }),
+    );
+  }
 });

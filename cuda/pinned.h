@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cuda/device.h"
+#include "gpu/gpu.h"
+
+namespace warpconv::cuda {
+
+/** Page-locked for every GPU of the process. */
+class Pinned final : public PinnedMemory {
+ public:
+  /** All zeros. Fails with `outOfMemory` where so much cannot be locked. */
+  static Result<std::shared_ptr<const PinnedMemory>> allocate(Device& device, int64_t bytes);
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  ~Pinned() override;
+
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  Pinned(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+
+  void* const data_;
+  const int64_t bytes_;
+};
+
+/** Whether all of it is memory that `Pinned` has allocated, so that the copy engine takes it as it is. */
+bool isPinned(const void* data, int64_t bytes);
+
+}  // namespace warpconv::cuda
