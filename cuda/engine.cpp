@@ -9,6 +9,7 @@
 #include "cuda/pinned.h"
 #include "cuda/queue.h"
 #include "cuda/resident.h"
+#include "cuda/tune/tune.h"
 #include "gpu/gpu.h"
 
 namespace warpconv {
@@ -54,6 +55,13 @@ class Engine final : public Gpu {
     auto prepared = ResidentConvolution::prepare(queue_, named(algorithm), toRequest(asked), weight, bias);
     if (!prepared.isOk()) return prepared.status();
     return std::shared_ptr<const Prepared>(std::move(prepared.value()));
+  }
+
+  Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) override {
+    // Whoever makes a call on the engine's own would wait as long, the event loop's thread among them.
+    auto queue = Queue::create(queue_->device());
+    if (!queue.isOk()) return queue.status();
+    return tune(*queue.value(), measurable(asked), cancellation);
   }
 
   Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked, const float* input,

@@ -2,90 +2,32 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <array>
-#include <functional>
 #include <utility>
+#include <vector>
 
 #include "cuda/compare/cudnn.h"
 #include "cuda/compare/oracle.h"
 #include "cuda/cuda_status.h"
+#include "cuda/timed_graph.h"
+#include "planner/contest.h"
 
 namespace warpconv::cuda {
 namespace {
 
-using Enqueue = std::function<Status()>;
-
 constexpr int kCallsPerGraph = 20;
 constexpr int kRounds = 11;
 
-/** Twenty calls as one graph, so that a launch costs what it costs inside a network. */
-class TimedGraph {
- public:
-  TimedGraph() = default;
-  TimedGraph(const TimedGraph&) = delete;
-  TimedGraph& operator=(const TimedGraph&) = delete;
-  ~TimedGraph() {
-    // Fails only for what does not exist.
-    if (executable_ != nullptr) (void)cudaGraphExecDestroy(executable_);
-    if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
-    for (cudaEvent_t event : {begin_, end_}) {
-      if (event != nullptr) (void)cudaEventDestroy(event);
-    }
-  }
-
-  Status capture(const Enqueue& enqueue, cudaStream_t stream) {
-    cudaError_t error = cudaEventCreate(&begin_);
-    if (error == cudaSuccess) error = cudaEventCreate(&end_);
-    if (error == cudaSuccess) error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-    if (error != cudaSuccess) return toStatus(error, "beginning a graph");
-    Status enqueued;
-    for (int call = 0; call < kCallsPerGraph && enqueued.isOk(); ++call) enqueued = enqueue();
-    error = cudaStreamEndCapture(stream, &graph_);
-    if (!enqueued.isOk()) return enqueued;
-    if (error == cudaSuccess) error = cudaGraphInstantiate(&executable_, graph_, 0);
-    return toStatus(error, "making a graph");
-  }
-
-  /** Milliseconds a call. */
-  Result<double> time(cudaStream_t stream) const {
-    cudaError_t error = cudaEventRecord(begin_, stream);
-    if (error == cudaSuccess) error = cudaGraphLaunch(executable_, stream);
-    if (error == cudaSuccess) error = cudaEventRecord(end_, stream);
-    if (error == cudaSuccess) error = cudaEventSynchronize(end_);
-    float milliseconds = 0;
-    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, begin_, end_);
-    if (error != cudaSuccess) return toStatus(error, "timing a graph");
-    return double{milliseconds} / kCallsPerGraph;
-  }
-
- private:
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/** Medians of both, timed in turns; the first round warms up. */
-Result<std::pair<double, double>> timeInTurns(const Enqueue& first, const Enqueue& second, cudaStream_t stream) {
+/** Medians of both. */
+Result<std::pair<double, double>> timeBoth(const Enqueue& first, const Enqueue& second, cudaStream_t stream) {
   std::array<TimedGraph, 2> graphs;
-  std::array<std::vector<double>, 2> samples;
-  if (Status status = graphs[0].capture(first, stream); !status.isOk()) return status;
-  if (Status status = graphs[1].capture(second, stream); !status.isOk()) return status;
-  for (int round = 0; round <= kRounds; ++round) {
-    for (size_t side = 0; side < 2; ++side) {
-      Result<double> sample = graphs[side].time(stream);
-      if (!sample.isOk()) return sample.status();
-      if (round > 0) samples[side].push_back(sample.value());
-    }
-  }
-  return std::pair{median(samples[0]), median(samples[1])};
+  if (Status status = graphs[0].capture(first, kCallsPerGraph, stream); !status.isOk()) return status;
+  if (Status status = graphs[1].capture(second, kCallsPerGraph, stream); !status.isOk()) return status;
+  const std::vector<Sample> samples{[&] { return graphs[0].time(stream); }, [&] { return graphs[1].time(stream); }};
+  if (const auto warm = timeInTurns(samples, 1); !warm.isOk()) return warm.status();
+  const auto times = timeInTurns(samples, kRounds);
+  if (!times.isOk()) return times.status();
+  return std::pair{times.value()[0], times.value()[1]};
 }
 
 Result<DeviceMemory> uploaded(Queue& queue, const float* from, int64_t count) {
@@ -144,7 +86,7 @@ Result<CudnnComparison> compareOn(cudaStream_t stream, Queue& queue, const GpuAl
   if (!ourErrors.isOk()) return ourErrors.status();
   const Result<Errors> theirErrors = judged(oracle.value(), runTheirs, arena, device, stream);
   if (!theirErrors.isOk()) return theirErrors.status();
-  const auto times = timeInTurns(runOurs, runTheirs, stream);
+  const auto times = timeBoth(runOurs, runTheirs, stream);
   if (!times.isOk()) return times.status();
   return CudnnComparison{{algorithm.name, times.value().first, workspace.value().bytes(), ourErrors.value().absolute,
                           ourErrors.value().relative},

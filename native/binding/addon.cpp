@@ -38,6 +38,11 @@ Napi::Value cpu(const Napi::CallbackInfo& info) {
   return object;
 }
 
+Napi::Value usableIsa(const Napi::CallbackInfo& info) {
+  const CpuInfo cpu = valueOrThrow(info.Env(), usableCpu());
+  return Napi::String::New(info.Env(), isaName(cpu.isaLevel));
+}
+
 Napi::Value missingName(Napi::Env env, GpuMissing missing) {
   switch (missing) {
     case GpuMissing::nothing: return env.Null();
@@ -141,6 +146,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("Program", ProgramObject::define(env));
   exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
   exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
+  exports.Set("usableIsa", Napi::Function::New<usableIsa>(env, "usableIsa"));
   exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));
   exports.Set("GpuBuffer", GpuBuffer::define(env));
   exports.Set("probeGpus", Napi::Function::New<probe>(env, "probeGpus"));

@@ -60,6 +60,8 @@ Napi::Function PlanObject::define(Napi::Env env) {
                          InstanceMethod<&PlanObject::convolve>("convolve"),
                          InstanceMethod<&PlanObject::convolveSync>("convolveSync"),
                          InstanceMethod<&PlanObject::compareWithCudnn>("compareWithCudnn"),
+                         InstanceMethod<&PlanObject::measure>("measure"),
+                         InstanceMethod<&PlanObject::measureSync>("measureSync"),
                          InstanceMethod<&PlanObject::dispose>("dispose"),
                      });
 }
@@ -265,6 +267,48 @@ Napi::Value PlanObject::compareWithCudnn(const Napi::CallbackInfo& info) {
         into.Set("cudnnVersion", slot->cudnnVersion);
       });
   return Napi::Number::New(env, id);
+}
+
+namespace {
+
+Napi::Array toMeasurements(Napi::Env env, const std::vector<Measurement>& measurements) {
+  Napi::Array list = Napi::Array::New(env, measurements.size());
+  for (uint32_t i = 0; i < measurements.size(); ++i) {
+    Napi::Object one = Napi::Object::New(env);
+    one.Set("algorithm", measurements[i].algorithm);
+    one.Set("variant", measurements[i].variant);
+    one.Set("milliseconds", measurements[i].milliseconds);
+    list.Set(i, one);
+  }
+  return list;
+}
+
+}  // namespace
+
+/** Arguments: an object that gets the report, done. */
+Napi::Value PlanObject::measure(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  auto slot = std::make_shared<std::vector<Measurement>>();
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[0].As<Napi::Object>()));
+  const uint32_t id = Environment::of(env).start(
+      toFunction(info[1], "done"), {info.This()},
+      [decision = decision_, slot](const Cancellation& cancellation) {
+        auto measured = decision->backend->measure(decision->asked, &cancellation);
+        if (measured.isOk()) *slot = std::move(measured.value());
+        return measured.isOk() ? Status{} : measured.status();
+      },
+      [env, slot, report] { report->Value().Set("measurements", toMeasurements(env, *slot)); });
+  return Napi::Number::New(env, id);
+}
+
+Napi::Value PlanObject::measureSync(const Napi::CallbackInfo& info) {
+  std::vector<Measurement> measurements;
+  throwUnlessOk(info.Env(), callToStatus([&] {
+                  auto measured = decision_->backend->measure(decision_->asked, nullptr);
+                  if (measured.isOk()) measurements = std::move(measured.value());
+                  return measured.isOk() ? Status{} : measured.status();
+                }));
+  return toMeasurements(info.Env(), measurements);
 }
 
 void PlanObject::dispose(const Napi::CallbackInfo& info) { release(info.Env()); }

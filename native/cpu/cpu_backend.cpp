@@ -1,8 +1,11 @@
 #include "cpu/cpu_backend.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "cpu/cpu_program.h"
+#include "memory/aligned_buffer.h"
 
 namespace warpconv {
 namespace {
@@ -27,6 +30,62 @@ class PreparedOnCpu final : public Prepared {
   const std::unique_ptr<PreparedConvolution> convolution_;
 };
 
+/** What all contestants read and, one after the other, write. */
+struct Arena {
+  AlignedBuffer input;
+  AlignedBuffer weight;
+  AlignedBuffer output;
+
+  explicit Arena(const ConvProblem& x) : input(x.inputSize()), weight(x.weightSize()), output(x.outputSize()) {
+    fillWithNoise(input.data(), input.elements());
+    fillWithNoise(weight.data(), weight.elements());
+  }
+  Operands operands() { return {.input = {input.data(), {}}, .residual = {}, .output = {output.data(), {}}}; }
+};
+
+class CpuContestant final : public Contestant {
+ public:
+  CpuContestant(CpuBackend& backend, std::string algorithm, const PlanProblem& asked, Arena& arena)
+      : backend_(backend), algorithm_(std::move(algorithm)), asked_(asked), arena_(arena) {}
+
+  Status prepare() override {
+    return callToStatus([&] {
+      auto prepared = backend_.prepare(algorithm_, asked_, arena_.weight.data(), nullptr);
+      if (prepared.isOk()) prepared_ = std::move(prepared.value());
+      return prepared.isOk() ? Status{} : prepared.status();
+    });
+  }
+
+  Result<double> once(double limit, const Cancellation* cancellation) override {
+    // More would overflow the clock's integers.
+    constexpr double kLongest = 1e9;
+    const std::chrono::duration<double, std::milli> longest(std::min(limit, kLongest));
+    const Cancellation limited(cancellation, Clock::now() + std::chrono::duration_cast<Clock::duration>(longest));
+    return time(1, &limited);
+  }
+
+  Result<double> sample(int calls, const Cancellation* cancellation) override { return time(calls, cancellation); }
+
+ private:
+  using Clock = Cancellation::Clock;
+
+  Result<double> time(int calls, const Cancellation* cancellation) {
+    const Operands operands = arena_.operands();
+    const Clock::time_point begin = Clock::now();
+    for (int call = 0; call < calls; ++call) {
+      Status status = callToStatus([&] { return prepared_->run(operands, cancellation); });
+      if (!status.isOk()) return status;
+    }
+    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / calls;
+  }
+
+  CpuBackend& backend_;
+  const std::string algorithm_;
+  const PlanProblem& asked_;
+  Arena& arena_;
+  std::shared_ptr<const Prepared> prepared_;
+};
+
 }  // namespace
 
 std::vector<Candidate> CpuBackend::candidates(const PlanProblem& asked) const {
@@ -42,6 +101,18 @@ Result<std::shared_ptr<const Prepared>> CpuBackend::prepare(const std::string& a
 
 Result<std::shared_ptr<const program::PreparedProgram>> CpuBackend::prepareProgram(program::ProgramSpec spec) {
   return prepareCpuProgram(std::move(spec), *this, executor_);
+}
+
+Result<std::vector<Measurement>> CpuBackend::measure(const PlanProblem& asked, const Cancellation* cancellation) {
+  const PlanProblem plain = measurable(asked);
+  Arena arena(plain.problem);
+  std::vector<Entrant> entrants;
+  for (const Candidate& candidate : candidates(plain)) {
+    if (!candidate.accepts()) continue;
+    entrants.push_back({candidate.algorithm, "", candidate.estimate.milliseconds,
+                        std::make_unique<CpuContestant>(*this, candidate.algorithm, plain, arena)});
+  }
+  return compete(std::move(entrants), cancellation);
 }
 
 }  // namespace warpconv

@@ -17,6 +17,7 @@ class CpuBackend final : public Backend {
   Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                   const float* weight, const float* bias) override;
   Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) override;
+  Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) override;
 
  private:
   Executor& executor_;

@@ -21,7 +21,7 @@
 namespace warpconv {
 namespace {
 
-/** What WARPCONV_ISA takes on this architecture, narrowest first. */
+/** What WARPCONV_ISA takes on this architecture, narrowest first: every one that CpuInfo::isaLevel can be. */
 constexpr std::pair<std::string_view, Isa> kIsaNames[] = {
     {"portable", Isa::portable},
 #if defined(__x86_64__) || defined(_M_X64)
@@ -189,6 +189,12 @@ Result<CpuInfo> capIsa(CpuInfo machine, const char* limit) {
   return invalidArgument(std::string("the environment variable WARPCONV_ISA is '") + limit +
                          "'; on this processor it takes " + isaNames() +
                          ", or nothing for the widest that the machine has");
+}
+
+std::string isaName(Isa isa) {
+  const auto* const place =
+      std::find_if(std::begin(kIsaNames), std::end(kIsaNames), [&](const auto& named) { return named.second == isa; });
+  return std::string(place->first);
 }
 
 Result<CpuInfo> usableCpu() { return capIsa(cpuInfo(), std::getenv("WARPCONV_ISA")); }

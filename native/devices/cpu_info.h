@@ -39,6 +39,9 @@ const CpuInfo& cpuInfo();
  */
 Result<CpuInfo> capIsa(CpuInfo machine, const char* limit);
 
+/** As WARPCONV_ISA has it. */
+std::string isaName(Isa isa);
+
 /** The machine as the environment variable WARPCONV_ISA, read at each call, lets it be used. */
 Result<CpuInfo> usableCpu();
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/cancellation.h"
+#include "planner/contest.h"
 #include "planner/planner.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
@@ -63,6 +64,18 @@ struct PlanProblem {
   PlanRequest request;
 };
 
+/**
+ * The part of a problem that is measured: the convolution alone, since bias, residual and activation cost every
+ * algorithm the same. Where the caller sets no limit, algorithms may try a gibibyte of scratch memory, so that a
+ * measurement does not take what its process lives on.
+ */
+inline PlanProblem measurable(const PlanProblem& asked) {
+  constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
+  PlanProblem plain{asked.problem, {}, asked.request};
+  if (!plain.request.workspaceLimit) plain.request.workspaceLimit = kMostWorkspaceBytes;
+  return plain;
+}
+
 /** What computes convolutions: the CPU, or one GPU. Any thread may call it. */
 class Backend {
  public:
@@ -79,6 +92,11 @@ class Backend {
                                                           const float* weight, const float* bias) = 0;
   /** Fails with what `choose` says of a convolution in it, or where the device runs no networks. Blocks. */
   virtual Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) = 0;
+  /**
+   * Times every algorithm that takes the measurable part, in its promising variants, on weights and inputs of its own:
+   * what is found serves others, too. The fastest comes first; which ones are missing `compete` says. Blocks.
+   */
+  virtual Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) = 0;
 };
 
 }  // namespace warpconv

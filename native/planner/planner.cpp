@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, 7> kAlgorithms{"direct", "shuffle", "poin
                                                       "im2col", "sconv",   "depthwise"};
 
 Status unknownAlgorithm(const std::vector<Candidate>& candidates, const std::string& name, const std::string& device) {
-  std::string names = "'auto'";
+  std::string names = "'auto', 'tune'";
   for (const Candidate& candidate : candidates) names += ", '" + candidate.algorithm + "'";
   if (std::find(kAlgorithms.begin(), kAlgorithms.end(), name) != kAlgorithms.end()) {
     return unsupported("options.algorithm '" + name + "' does not run on device '" + device + "'; it has " + names);
@@ -46,7 +46,8 @@ Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanReques
     return invalidArgument("options.sconv is for options.algorithm 'sconv', which is '" + request.algorithm +
                            "'; set it to 'sconv', or leave options.sconv out");
   }
-  return request.algorithm == "auto" ? chooseFastest(candidates) : choosePinned(candidates, request.algorithm, device);
+  const bool isOpen = request.algorithm == "auto" || request.algorithm == "tune";
+  return isOpen ? chooseFastest(candidates) : choosePinned(candidates, request.algorithm, device);
 }
 
 Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,

@@ -14,7 +14,7 @@ namespace warpconv {
 
 /** What may be chosen. */
 struct PlanRequest {
-  /** `auto` or the name of an algorithm */
+  /** `auto`, the name of an algorithm, or `tune`, which is like `auto` for as long as nothing has been measured */
   std::string algorithm = "auto";
   /** On a GPU: a variant of the pinned algorithm, for ablations; empty for its own choice */
   std::string variant = {};

@@ -130,6 +130,7 @@ TEST_CASE("the instruction sets are capped by name, and never widened") {
 #endif
   for (const auto& [machineName, has] : sets) {
     machine.isaLevel = has;
+    CHECK(isaName(has) == machineName);
     CHECK(capIsa(machine, nullptr).value().isaLevel == has);
     CHECK(capIsa(machine, "").value().isaLevel == has);
     for (const auto& [name, isa] : sets) CHECK(capIsa(machine, name).value().isaLevel == std::min(has, isa));

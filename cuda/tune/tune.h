@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "cuda/algorithm.h"
+#include "cuda/queue.h"
+#include "planner/backend.h"
+
+namespace warpconv::cuda {
+
+/** As Backend::measure, of a measurable problem, on a queue that nobody else uses meanwhile. */
+Result<std::vector<Measurement>> tune(Queue& queue, const PlanProblem& asked, const Cancellation* cancellation);
+
+}  // namespace warpconv::cuda

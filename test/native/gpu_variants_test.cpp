@@ -1,0 +1,65 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cuda/im2win/im2win.h"
+#include "cuda/shuffle/shuffle.h"
+#include "cuda/tune/variants.h"
+
+using namespace warpconv;
+using namespace warpconv::cuda;
+
+namespace {
+
+/** As of an H100. */
+constexpr GpuTraits kTraits{90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{50} << 20, 6.7e13, 3.35e12};
+
+/** As the engine lists them, less what makes kernels of them. */
+constexpr GpuAlgorithm kPlannedIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, nullptr};
+constexpr GpuAlgorithm kPlannedShuffle{"shuffle", kShuffleVariants, refuseShuffle, estimateShuffle, nullptr};
+
+GpuRequest requestOf(int64_t channels, int64_t extent, int64_t filters, int64_t filter) {
+  ConvRequest request;
+  request.inputDims = {1, channels, extent, extent};
+  request.weightDims = {filters, channels, filter, filter};
+  return {makeConvProblem(request).value(), {}, "", kTraits};
+}
+
+double predicted(const GpuAlgorithm& algorithm, GpuRequest request, const std::string& variant) {
+  request.variant = variant;
+  return algorithm.estimate(request).milliseconds;
+}
+
+}  // namespace
+
+TEST_CASE("worth measuring are an algorithm's own choice and the few variants that it predicts fastest") {
+  const GpuRequest request = requestOf(256, 56, 256, 3);
+  const std::vector<std::string> variants = promisingVariants(kPlannedIm2win, request);
+  REQUIRE(variants.size() == 5);
+  CHECK(variants.front() == "");
+  const double slowest = predicted(kPlannedIm2win, request, variants.back());
+  CHECK(predicted(kPlannedIm2win, request, variants[1]) <= slowest);
+  for (const std::string_view other : kIm2winVariants) {
+    if (std::find(variants.begin(), variants.end(), other) != variants.end()) continue;
+    CHECK(predicted(kPlannedIm2win, request, std::string(other)) >= slowest);
+  }
+}
+
+TEST_CASE("variants that refuse a problem are not measured") {
+  // No depthwise layer, and a filter that `wide` does not take.
+  const GpuRequest request = requestOf(3, 40, 8, 4);
+  for (const std::string& variant : promisingVariants(kPlannedShuffle, request)) {
+    GpuRequest one = request;
+    one.variant = variant;
+    INFO(variant);
+    CHECK_FALSE(refuseShuffle(one).has_value());
+  }
+}
+
+TEST_CASE("an algorithm without variants has its own choice alone") {
+  GpuAlgorithm plain = kPlannedIm2win;
+  plain.variants = {};
+  CHECK(promisingVariants(plain, requestOf(8, 20, 8, 3)) == std::vector<std::string>{""});
+}
