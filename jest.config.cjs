@@ -1,3 +1,8 @@
+const path = require('node:path');
+
+// Tests leave the user's own cache alone. Processes that they start inherit this.
+process.env.WARPCONV_CACHE_DIR = path.join(__dirname, 'build-tests', 'cache');
+
 /** @type {import('jest').Config} */
 module.exports = {
   testEnvironment: 'node',

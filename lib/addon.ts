@@ -47,7 +47,7 @@ export interface ConvolutionSpec {
   readonly activation: NativeActivation;
   /** The N of `cuda:N`, or -1 for the CPU. The GPU must have been opened. */
   readonly device: number;
-  /** `'auto'` or the name of an algorithm */
+  /** `'auto'`, the name of an algorithm, or `'tune'`, for which native code takes the predicted one, like `'auto'` */
   readonly algorithm: string;
   /** A variant of the pinned algorithm, or empty */
   readonly variant: string;
@@ -112,6 +112,15 @@ export interface NativeComparison {
   readonly cudnnVersion: string;
 }
 
+/** An algorithm's time in a measurement. */
+export interface NativeMeasurement {
+  readonly algorithm: string;
+  /** Of the algorithm; empty for its own choice */
+  readonly variant: string;
+  /** The median of a call */
+  readonly milliseconds: number;
+}
+
 /** A chosen algorithm for one problem and, once prepared, its packed weights. */
 export interface NativePlan {
   readonly outputDims: number[];
@@ -140,6 +149,13 @@ export interface NativePlan {
     report: Partial<NativeComparison>,
     done: Done,
   ): CallId;
+
+  /**
+   * Times the algorithms that take the problem, in their promising variants, on tensors of its own, and fills `report`, the
+   * fastest first. Those that are several times slower are left out. Needs no `prepare`.
+   */
+  measure(report: { measurements?: NativeMeasurement[] }, done: Done): CallId;
+  measureSync(): NativeMeasurement[];
 
   /** Lets go of the packed weights; running calls keep them until they end. */
   dispose(): void;
@@ -192,6 +208,8 @@ export interface Addon {
   /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */
   cancel(call: CallId): void;
   cpu(): NativeCpu;
+  /** The widest instruction set that WARPCONV_ISA lets convolutions use; throws where that is misspelt. */
+  usableIsa(): string;
   /** Looks for GPUs, once in a process. */
   gpuProbe(): NativeGpuProbe;
   /** Does that on another thread. */

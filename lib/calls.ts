@@ -34,7 +34,7 @@ export function callNativeAsync(start: (done: Done) => CallId, signal?: AbortSig
       }),
     );
     inFlight++;
-    if (signal !== undefined) stopFollowing = follow(signal, call);
+    if (signal !== undefined) stopFollowing = follow(signal, () => addon().cancel(call));
   });
 }
 
@@ -44,31 +44,31 @@ function publicError(failure: NativeFailure, signal: AbortSignal | undefined): W
 }
 
 interface Followers {
-  readonly calls: Set<CallId>;
+  readonly cancels: Set<() => void>;
   readonly cancelAll: () => void;
 }
 
-/** The calls in flight under each signal. One listener serves them all: Node.js takes more than ten for a leak. */
+/** What waits under each signal. One listener serves it all: Node.js takes more than ten for a leak. */
 const followersOf = new WeakMap<AbortSignal, Followers>();
 
-/** Cancels `call` when `signal` aborts, until the function that it returns is called. */
-function follow(signal: AbortSignal, call: CallId): () => void {
+/** Calls `cancel` when `signal` aborts, or has, until the function that it returns is called. */
+export function follow(signal: AbortSignal, cancel: () => void): () => void {
   const followers = followersOf.get(signal) ?? startFollowing(signal);
-  followers.calls.add(call);
+  followers.cancels.add(cancel);
   // The caller's own code may have run, and aborted, since the signal was last looked at.
-  if (signal.aborted) addon().cancel(call);
+  if (signal.aborted) cancel();
   return () => {
-    followers.calls.delete(call);
-    if (followers.calls.size > 0) return;
+    followers.cancels.delete(cancel);
+    if (followers.cancels.size > 0) return;
     signal.removeEventListener('abort', followers.cancelAll);
     followersOf.delete(signal);
   };
 }
 
 function startFollowing(signal: AbortSignal): Followers {
-  const calls = new Set<CallId>();
-  const cancelAll = () => calls.forEach((call) => addon().cancel(call));
-  const followers = { calls, cancelAll };
+  const cancels = new Set<() => void>();
+  const cancelAll = () => cancels.forEach((cancel) => cancel());
+  const followers = { cancels, cancelAll };
   signal.addEventListener('abort', cancelAll);
   followersOf.set(signal, followers);
   return followers;

@@ -1,13 +1,11 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 // Not through ./index, which throws where the binary does not load: that is what the doctor is for.
 import { formatComparison, readArguments, type CompareArguments } from './compare_command';
 import { examine, format, isHealthy } from './doctor';
 import { WarpconvError } from './errors';
-import { PACKAGE_ROOT } from './load';
+import { packageVersion } from './load';
 
 const USAGE = `usage: warpconv doctor [--json]
        warpconv compare --input NxCxHxW --weight KxCxRxS [--stride N] [--padding N] [--dilation N]
@@ -23,18 +21,11 @@ const USAGE = `usage: warpconv doctor [--json]
   --version    print the version of the package
 `;
 
-function version(): string {
-  const manifest = JSON.parse(readFileSync(path.join(PACKAGE_ROOT, 'package.json'), 'utf8')) as {
-    version: string;
-  };
-  return manifest.version;
-}
-
 function doctor(json: boolean): number {
   const findings = examine();
   const healthy = isHealthy(findings);
   const host = {
-    warpconv: version(),
+    warpconv: packageVersion(),
     node: process.version,
     platform: `${process.platform}-${process.arch}`,
   };
@@ -74,7 +65,7 @@ async function main(args: string[]): Promise<number> {
   });
   const { json = false, help, version: wantsVersion, ...problem } = values;
   if (help) return print(USAGE);
-  if (wantsVersion) return print(`${version()}\n`);
+  if (wantsVersion) return print(`${packageVersion()}\n`);
   const [command, ...rest] = positionals;
   if (command === undefined) return misuse('which command?');
   if (command !== 'doctor' && command !== 'compare') return misuse(`there is no command '${command}'`);

@@ -1,10 +1,10 @@
 import type { NativeComparison } from './addon';
 import { callNativeAsync } from './calls';
-import { openPlan } from './convolution';
 import { findCudnn } from './cudnn';
 import { readCompareOptions, requirePrecision, type AlgorithmName, type CompareOptions } from './options';
 import { indexOf, locate, openPlace, probeElsewhere } from './placement';
 import { readTensor, stableData, toCpu, type TensorLike } from './tensor_like';
+import { openChosen } from './tuning';
 
 /** One convolution by this package and by cuDNN, on the same GPU and tensors. */
 export interface CudnnComparison {
@@ -55,12 +55,8 @@ export async function compareWithCudnn(
   requirePrecision(precision, place);
   await openPlace(place);
   const [inputData, weightData] = [stableData(await toCpu(image)), stableData(await toCpu(filters))];
-  const plan = openPlan({
-    inputDims: image.dims,
-    weightDims: filters.dims,
-    device: indexOf(place),
-    ...method,
-  });
+  const spec = { inputDims: image.dims, weightDims: filters.dims, device: indexOf(place), ...method };
+  const { native: plan } = await openChosen({ spec, place, precision, deterministic: false });
   const report: Partial<NativeComparison> = {};
   // The loader finds it by name where the system knows it.
   const libraries = [...findCudnn(), 'libcudnn.so.9', 'libcudnn.so.8'];

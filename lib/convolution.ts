@@ -1,6 +1,6 @@
 import { constants } from 'node:buffer';
 
-import type { ConvolutionSpec, ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
+import type { ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { describe, elementCount, invalid } from './check';
 import { callNative, WarpconvError } from './errors';
@@ -27,6 +27,7 @@ import {
   type TensorArgument,
   type TensorLike,
 } from './tensor_like';
+import { openChosen, openChosenSync, openPlan, type PlanRequest } from './tuning';
 
 /**
  * Convolves `input` with `weight` (cross-correlation, as networks use it) without holding up the event loop: on other
@@ -52,7 +53,11 @@ export async function conv2d(
   if (!isProbed(asked.device)) await probeElsewhere(asked.device);
   const placed = placeRequest(asked);
   const request = isReady(placed) ? placed : await makeReady(placed);
-  const plan = choosePlan(request);
+  // Without an await the operands are read, and a short call is done, before this returns.
+  const plan =
+    request.method.algorithm === 'tune'
+      ? (await openChosen(planRequest(request), request.signal)).native
+      : openPlan(planRequest(request).spec);
   try {
     const output = newOutput(request.input, plan.outputDims);
     const operands = operandsOf(request, plan.outputDims, output);
@@ -66,7 +71,8 @@ export async function conv2d(
 
 /**
  * As {@link conv2d}, on the calling thread: for scripts and workers. A signal that is already aborted throws; later it
- * cannot be noticed. Weight and bias must be in CPU memory.
+ * cannot be noticed. Weight and bias must be in CPU memory. What `algorithm: 'tune'` has to measure, it measures on the
+ * calling thread, too; {@link tune} does so beforehand.
  *
  * @throws {@link WarpconvError} with the codes of {@link conv2d}
  */
@@ -77,7 +83,7 @@ export function conv2dSync(
 ): Tensor<'float32'> {
   const request = placeRequest(readRequest(input, weight, options));
   openPlaceSync(request.place);
-  const plan = choosePlan(request);
+  const plan = openChosenSync(planRequest(request)).native;
   try {
     const output = newOutput(request.input, plan.outputDims);
     const operands = operandsOf(request, plan.outputDims, output);
@@ -112,8 +118,9 @@ function placeRequest(request: Request): PlacedRequest {
   return { ...request, place };
 }
 
-function choosePlan({ input, weight, method, place }: PlacedRequest): NativePlan {
-  return openPlan({ inputDims: input.dims, weightDims: weight.dims, device: indexOf(place), ...method });
+function planRequest({ input, weight, method, place, precision, deterministic }: PlacedRequest): PlanRequest {
+  const spec = { inputDims: input.dims, weightDims: weight.dims, device: indexOf(place), ...method };
+  return { spec, place, precision, deterministic };
 }
 
 /** Whether the event loop's thread computes it: only ever on the CPU. */
@@ -163,12 +170,6 @@ export async function makeReady<T extends Ingredients>(ingredients: T): Promise<
   const { weight, bias, place } = ingredients;
   await openPlace(place);
   return { ...ingredients, weight: await toCpu(weight), bias: bias && (await toCpu(bias)) };
-}
-
-/** Lets native code choose an algorithm for the problem, or refuse it. */
-export function openPlan(spec: ConvolutionSpec): NativePlan {
-  const { Plan } = addon();
-  return callNative(() => new Plan(spec));
 }
 
 export function biasData(bias: TensorArgument | null, weightDims: readonly number[]): Float32Array | null {

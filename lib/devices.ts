@@ -1,11 +1,12 @@
-import type { NativeCandidate, NativeCpu, NativeGpu, NativePlan } from './addon';
-import { openPlan } from './convolution';
+import type { NativeCpu, NativeGpu } from './addon';
 import { checkInteger } from './check';
 import { callNative } from './errors';
+import { describeAlgorithms, type AlgorithmInfo } from './explanation';
 import { addon } from './load';
-import { readProblem, type AlgorithmName, type ConvolutionProblem } from './options';
+import { readProblem, type ConvolutionProblem } from './options';
 import { checkDeviceOrAuto, indexOf, locate, openPlaceSync, whyNoGpu, type Device } from './placement';
 import { liveTensors } from './tensor';
+import { openPlan, openRemembered } from './tuning';
 
 /** The processor: always there, always usable. */
 export interface CpuInfo {
@@ -40,36 +41,6 @@ export interface GpuInfo {
 
 /** One entry of {@link devices}. */
 export type DeviceInfo = CpuInfo | GpuInfo;
-
-/** One of the kernels that an algorithm chose from. */
-export interface ConsideredKernel {
-  /** By this name `options.variant` asks for it. */
-  readonly name: string;
-  /** Tile extents by name; empty where there is no such kernel for the problem. */
-  readonly tiles: Readonly<Record<string, number>>;
-  /**
-   * What decides: `milliseconds`, as predicted, and of `pointwise` also `M_A` (multiply-adds for each element that a
-   * thread copies), `M_B` (block tiles of the whole output), `registers` of a thread and `sharedBytes` of a block.
-   */
-  readonly figures: Readonly<Record<string, number>>;
-  /** Why it was not chosen; absent for the one that was. */
-  readonly lost?: string;
-}
-
-/** What an algorithm offers for one problem. */
-export interface AlgorithmInfo {
-  readonly algorithm: AlgorithmName;
-  /** Whether this is the one that runs. */
-  readonly chosen: boolean;
-  /** Why it cannot or may not run; absent when it can. */
-  readonly refusal?: string;
-  readonly predictedMilliseconds?: number;
-  readonly workspaceBytes?: number;
-  /** Tile extents and the like, by name. */
-  readonly tiles?: Readonly<Record<string, number>>;
-  /** The kernels that it chose from: of `pointwise` and `im2win` on a GPU. */
-  readonly considered?: readonly ConsideredKernel[];
-}
 
 /** What the package holds. */
 export interface MemoryInfo {
@@ -108,32 +79,22 @@ function gpuInfo({ index, ...facts }: NativeGpu, driver: string): GpuInfo {
 }
 
 /**
- * What each algorithm of a device makes of a convolution, without running it.
+ * What each algorithm of a device makes of a convolution, without running it. With `algorithm: 'tune'` the choice is that of
+ * an earlier measurement, which is shown, or else the predicted one.
  *
  * @param problem - the shapes, and the options that say which convolution is meant
  * @param device - defaults to where {@link conv2d} would run
  * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED`, `ERR_WARPCONV_NO_DEVICE`
  */
 export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' = 'auto'): AlgorithmInfo[] {
-  const spec = readProblem(problem);
+  const shapes = readProblem(problem);
   const place = locate(checkDeviceOrAuto('device', device));
   openPlaceSync(place);
-  const plan = openPlan({ ...spec, device: indexOf(place) });
-  try {
-    return describeAlgorithms(plan);
-  } finally {
-    plan.dispose();
-  }
-}
-
-/** The candidates of a plan, with the chosen one marked. */
-export function describeAlgorithms(plan: NativePlan): AlgorithmInfo[] {
-  const chosen = plan.algorithm;
-  return plan.candidates().map(({ algorithm, ...facts }: NativeCandidate) => ({
-    algorithm: algorithm as AlgorithmName,
-    chosen: algorithm === chosen,
-    ...facts,
-  }));
+  const spec = { ...shapes, device: indexOf(place) };
+  const chosen = { native: openPlan(spec) };
+  const request = { spec, place, precision: 'fp32', deterministic: false } as const;
+  const remembered = spec.algorithm === 'tune' ? openRemembered(request) : undefined;
+  return describeAlgorithms(spec, remembered ?? chosen);
 }
 
 /** What the package holds now, for finding leaks. */

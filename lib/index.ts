@@ -10,15 +10,16 @@ export { Conv2d } from './plan';
 export { InferenceSession } from './session';
 export { allocPinned, Tensor } from './tensor';
 export { compareWithCudnn } from './compare';
+export { tune } from './tune';
 export { algorithms, devices, memory, setThreads, threads } from './devices';
 export { WarpconvError } from './errors';
 
 export type { CudnnComparison } from './compare';
-export type { PlanExplanation } from './plan';
+export type { AlgorithmInfo, ConsideredKernel, PlanExplanation, TuningInfo } from './explanation';
 export type { DataType, DataTypeMap, Location } from './tensor';
 export type { TensorLike } from './tensor_like';
 export type { TypedArray } from './typed_array';
-export type { AlgorithmInfo, ConsideredKernel, CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';
+export type { CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';
 export type {
   Activation,
   AlgorithmName,
@@ -30,6 +31,8 @@ export type {
   ConvolutionProblem,
   Precision,
   SconvSwitches,
+  TuneOptions,
+  TuneProgress,
 } from './options';
 export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';

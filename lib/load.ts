@@ -1,7 +1,7 @@
 /** Finds the native binary and loads it; when that fails, explains what was tried and what would help. */
 import createDebug from 'debug';
 import nodeGypBuild from 'node-gyp-build';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 
@@ -12,6 +12,12 @@ const debug = createDebug('warpconv:load');
 
 /** The directory of package.json: one above this file, in `lib/` and in `dist/` alike. */
 export const PACKAGE_ROOT = path.resolve(__dirname, '..');
+
+/** The version of the package. */
+export function packageVersion(): string {
+  const manifest = readFileSync(path.join(PACKAGE_ROOT, 'package.json'), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version;
+}
 
 export interface LoadedBinary {
   readonly addon: Addon;

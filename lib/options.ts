@@ -15,6 +15,7 @@ import {
   mismatch,
   readProperties,
 } from './check';
+import type { PlanExplanation } from './explanation';
 import { checkDevice, checkDeviceOrAuto, type Device, type Place } from './placement';
 import type { Tensor } from './tensor';
 import { readDims, readTensor, type TensorArgument, type TensorLike } from './tensor_like';
@@ -78,14 +79,18 @@ export interface ConvolutionOptions {
   readonly groups?: number;
   /** Default `'none'`. */
   readonly activation?: Activation;
-  /** `'auto'` (the default) chooses; a name insists, and refuses with the reason where it cannot. */
+  /**
+   * `'auto'` (the default) takes the one that is predicted to be fastest; a name insists, and refuses with the reason where
+   * it cannot. `'tune'` measures them all when a problem first comes, in up to two seconds, and remembers what was fastest
+   * in this process and in the user's cache directory; {@link tune} does so beforehand, for a whole list.
+   */
   readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
   /**
    * For experiments: one of the named variants of a pinned GPU algorithm, such as `'implicit'` of `im2win`. Default `''`,
    * the algorithm's own choice.
    */
   readonly variant?: string;
-  /** Most bytes of scratch memory a call may take. Default `Infinity`. */
+  /** Most bytes of scratch memory a call may take. Default `Infinity`, with which `'tune'` tries up to a gibibyte. */
   readonly workspaceLimit?: number;
   /** Experiments with `sconv`. Default: none. */
   readonly sconv?: SconvSwitches;
@@ -133,12 +138,35 @@ export interface Conv2dRunOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A convolution by its shapes alone, for {@link algorithms}. */
+/** A convolution by its shapes alone, for {@link algorithms} and {@link tune}. */
 export interface ConvolutionProblem extends ConvolutionOptions {
   /** `[N, C, H, W]` */
   readonly inputDims: readonly number[];
   /** `[K, C / groups, R, S]` */
   readonly weightDims: readonly number[];
+}
+
+/** What {@link tune} has done so far. */
+export interface TuneProgress {
+  /** Problems that are done, this one included. */
+  readonly done: number;
+  readonly total: number;
+  /** Of the problem that was just done. */
+  readonly explanation: PlanExplanation;
+}
+
+/** The options of {@link tune}; each as for {@link conv2d} where that has it. */
+export interface TuneOptions {
+  /** Default `'auto'`. */
+  readonly device?: 'auto' | Device;
+  /** Default `'fp32'`. */
+  readonly precision?: Precision;
+  /** Default `false`. */
+  readonly deterministic?: boolean;
+  /** Ends it early. What has been measured by then is remembered. */
+  readonly signal?: AbortSignal;
+  /** Called after each problem. */
+  readonly onProgress?: (progress: TuneProgress) => void;
 }
 
 /** Everything of a native specification but the dimensions and the device. */
@@ -151,6 +179,7 @@ export interface Conv2dRequest {
   readonly residual: TensorArgument | null;
   readonly device: Device | 'auto';
   readonly precision: Precision;
+  readonly deterministic: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -200,6 +229,14 @@ const PROBLEM_DEFAULTS = {
   inputDims: undefined,
   weightDims: undefined,
 } as const satisfies Record<keyof ConvolutionProblem, unknown>;
+
+const TUNE_DEFAULTS = {
+  device: 'auto',
+  precision: 'fp32',
+  deterministic: false,
+  signal: undefined,
+  onProgress: () => {},
+} as const satisfies Record<keyof TuneOptions, unknown>;
 
 const SCONV_DEFAULTS = {
   schedule: null,
@@ -256,13 +293,47 @@ export function readRunOptions(options: unknown = {}): RunRequest {
   };
 }
 
-export function readProblem(problem: unknown): Omit<ConvolutionSpec, 'device'> {
-  const given = readProperties('problem', problem, PROBLEM_DEFAULTS);
+export function readProblem(problem: unknown, name = 'problem'): Omit<ConvolutionSpec, 'device'> {
+  const given = readProperties(name, problem, PROBLEM_DEFAULTS);
   return {
-    inputDims: readInputDims('problem', given.inputDims),
-    weightDims: readDims('problem.weightDims', given.weightDims, '[K, C / groups, R, S]', 4),
-    ...methodOf('problem', given),
+    inputDims: readInputDims(name, given.inputDims),
+    weightDims: readDims(`${name}.weightDims`, given.weightDims, '[K, C / groups, R, S]', 4),
+    ...methodOf(name, given),
   };
+}
+
+/** What a list of problems is tuned for, and how. */
+export interface TuneRequest {
+  readonly problems: readonly Omit<ConvolutionSpec, 'device'>[];
+  readonly device: Device | 'auto';
+  readonly precision: Precision;
+  readonly deterministic: boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly onProgress: Exclude<TuneOptions['onProgress'], undefined>;
+}
+
+export function readTuneRequest(problems: unknown, options: unknown = {}): TuneRequest {
+  if (!Array.isArray(problems)) throw mismatch('problems', 'a list of problems', problems);
+  const given = readProperties('options', options, TUNE_DEFAULTS);
+  if (typeof given.onProgress !== 'function')
+    throw mismatch('options.onProgress', 'a function', given.onProgress);
+  return {
+    problems: problems.map((problem, index) => readTunable(`problems[${index}]`, problem)),
+    device: checkDeviceOrAuto('options.device', given.device),
+    precision: readPrecision(given.precision),
+    deterministic: checkBoolean('options.deterministic', given.deterministic),
+    signal: readSignal('options.signal', given.signal),
+    onProgress: given.onProgress as TuneRequest['onProgress'],
+  };
+}
+
+/** A problem that leaves the algorithm open. */
+function readTunable(name: string, problem: unknown): Omit<ConvolutionSpec, 'device'> {
+  const spec = readProblem(problem, name);
+  if (spec.algorithm !== 'auto' && spec.algorithm !== 'tune') {
+    throw mismatch(`${name}.algorithm`, `'tune' or left out`, spec.algorithm);
+  }
+  return { ...spec, algorithm: 'tune' };
 }
 
 /** Refuses a precision that the device does not compute in. */
@@ -279,13 +350,13 @@ function readInputDims(owner: string, value: unknown): number[] {
 }
 
 function requestOf(given: Record<keyof typeof CONV2D_DEFAULTS, unknown>): Conv2dRequest {
-  checkBoolean('options.deterministic', given.deterministic);
   return {
     method: methodOf('options', given),
     bias: readOptionalTensor('options.bias', given.bias, 1),
     residual: readOptionalTensor('options.residual', given.residual, 4),
     device: checkDeviceOrAuto('options.device', given.device),
     precision: readPrecision(given.precision),
+    deterministic: checkBoolean('options.deterministic', given.deterministic),
     signal: readSignal('options.signal', given.signal),
   };
 }
@@ -357,17 +428,13 @@ function clip(name: string, bounds: unknown): NativeActivation {
 }
 
 export function readAlgorithm(name: string, value: unknown): string {
-  if (typeof value !== 'string') throw mismatch(name, `'auto' or the name of an algorithm`, value);
-  if (value !== 'tune') return value;
-  throw new WarpconvError(
-    'ERR_WARPCONV_UNSUPPORTED',
-    `${name} 'tune' is not available yet; use 'auto' or the name of an algorithm`,
-  );
+  if (typeof value === 'string') return value;
+  throw mismatch(name, `'auto', 'tune' or the name of an algorithm`, value);
 }
 
 function readVariant(owner: string, variant: unknown, algorithm: unknown): string {
   if (typeof variant !== 'string') throw mismatch(`${owner}.variant`, 'the name of a variant', variant);
-  if (variant === '' || algorithm !== 'auto') return variant;
+  if (variant === '' || (algorithm !== 'auto' && algorithm !== 'tune')) return variant;
   throw invalid(`${owner}.variant '${variant}' needs ${owner}.algorithm to name the algorithm it belongs to`);
 }
 

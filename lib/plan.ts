@@ -1,4 +1,4 @@
-import type { NativeElements, NativePlan } from './addon';
+import type { NativeElements } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { invalid } from './check';
 import {
@@ -7,12 +7,11 @@ import {
   isReady,
   makeReady,
   newOutput,
-  openPlan,
   requireDims,
   residualElements,
 } from './convolution';
-import { describeAlgorithms, type AlgorithmInfo } from './devices';
 import { callNative, WarpconvError } from './errors';
+import { explain, type PlanExplanation } from './explanation';
 import { runMilliseconds } from './loop_budget';
 import {
   readCreateOptions,
@@ -22,7 +21,7 @@ import {
   type Conv2dCreateOptions,
   type Conv2dRunOptions,
 } from './options';
-import { indexOf, isProbed, locateForWork, probeElsewhere, type Place } from './placement';
+import { indexOf, isProbed, locateForWork, probeElsewhere } from './placement';
 import type { Tensor } from './tensor';
 import {
   placeOf,
@@ -34,30 +33,15 @@ import {
   type TensorArgument,
   type TensorLike,
 } from './tensor_like';
+import { openChosen, type ChosenPlan, type PlanRequest } from './tuning';
 import { overlap } from './typed_array';
-
-/** What a plan decided, and against what. */
-export interface PlanExplanation {
-  readonly device: string;
-  readonly algorithm: AlgorithmName;
-  readonly inputDims: readonly number[];
-  readonly weightDims: readonly number[];
-  readonly outputDims: readonly number[];
-  /**
-   * Every algorithm of the device: predicted time, workspace, tiles and the kernels it chose from, or the sentence that
-   * refused it.
-   */
-  readonly candidates: readonly AlgorithmInfo[];
-}
 
 /** What {@link Conv2d.create} hands to the constructor. */
 interface Prepared {
-  readonly native: NativePlan;
+  readonly request: PlanRequest;
+  readonly chosen: ChosenPlan;
   /** What one run may be expected to take. */
   readonly milliseconds: number;
-  readonly place: Place;
-  readonly inputDims: readonly number[];
-  readonly weightDims: readonly number[];
   /** A copy of the plan's own */
   readonly residual: Float32Array | null;
 }
@@ -83,15 +67,16 @@ export class Conv2d {
   private constructor(prepared: Prepared) {
     if (prepared === undefined) throw invalid('a Conv2d is made by await Conv2d.create(weight, options)');
     this.#prepared = prepared;
-    this.device = prepared.place;
-    this.algorithm = prepared.native.algorithm as AlgorithmName;
-    this.outputDims = Object.freeze(prepared.native.outputDims);
-    this.workspaceBytes = prepared.native.workspaceBytes;
+    const { native } = prepared.chosen;
+    this.device = prepared.request.place;
+    this.algorithm = native.algorithm as AlgorithmName;
+    this.outputDims = Object.freeze(native.outputDims);
+    this.workspaceBytes = native.workspaceBytes;
   }
 
   /**
-   * Chooses an algorithm and packs the weights for it, without blocking the event loop. Weight, bias and residual are
-   * copied: once the promise has resolved, the plan does not depend on them.
+   * Chooses an algorithm, by measuring where that is asked for, and packs the weights for it, without blocking the event
+   * loop. Weight, bias and residual are copied: once the promise has resolved, the plan does not depend on them.
    *
    * @param weight - float32, dims `[K, C / groups, R, S]`
    * @param options - as for {@link conv2d}, and the dims of the inputs to come
@@ -99,22 +84,24 @@ export class Conv2d {
    */
   static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d> {
     const weights = readTensor('weight', weight, 4);
-    const { inputDims, method, bias, residual, device, precision, signal } = readCreateOptions(options);
+    const { inputDims, method, bias, residual, device, precision, deterministic, signal } =
+      readCreateOptions(options);
     if (!isProbed(device)) await probeElsewhere(device);
     const place = locateForWork(device, placeOf(weights));
     requirePrecision(precision, place);
     const asked = { weight: weights, bias, place, residual: residual && (await toCpu(residual)) };
     const ready = isReady(asked) ? asked : await makeReady(asked);
-    const native = openPlan({ inputDims, weightDims: weights.dims, device: indexOf(place), ...method });
+    const spec = { inputDims, weightDims: weights.dims, device: indexOf(place), ...method };
+    const request = { spec, place, precision, deterministic };
+    const chosen = await openChosen(request, signal);
+    const { native } = chosen;
     const { outputDims } = native;
     try {
       const constant = residualElements(ready.residual, outputDims, 'cpu') as Float32Array | null;
       const prepared = {
-        native,
+        request,
+        chosen,
         milliseconds: runMilliseconds(native.predictedMilliseconds, inputDims, weights.dims, outputDims),
-        place,
-        inputDims,
-        weightDims: weights.dims,
         residual: constant && new Float32Array(constant),
       };
       const packed = [stableData(ready.weight), biasData(ready.bias, weights.dims)] as const;
@@ -138,8 +125,8 @@ export class Conv2d {
    */
   async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
     const binding = this.#bind(input, options);
-    const { place, milliseconds } = this.#prepared;
-    if (place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
+    const { request, milliseconds } = this.#prepared;
+    if (request.place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
     else await this.#runElsewhere(binding);
     return binding.tensor;
   }
@@ -154,10 +141,7 @@ export class Conv2d {
   /** Why this algorithm, and why not the others. */
   explain(): PlanExplanation {
     this.#requireLive();
-    const { native, inputDims, weightDims } = this.#prepared;
-    const { algorithm, device, outputDims } = this;
-    const candidates = describeAlgorithms(native);
-    return { device, algorithm, inputDims, weightDims, outputDims, candidates };
+    return explain(this.#prepared.request, this.#prepared.chosen);
   }
 
   /**
@@ -166,7 +150,7 @@ export class Conv2d {
    */
   dispose(): void {
     this.#disposed = true;
-    this.#prepared.native.dispose();
+    this.#prepared.chosen.native.dispose();
   }
 
   /** As {@link Conv2d.dispose}, for `using`. */
@@ -181,11 +165,14 @@ export class Conv2d {
   }
 
   #runHere({ operands: { input, residual, output } }: Binding): void {
-    callNative(() => this.#prepared.native.runSync(input, residual, output));
+    callNative(() => this.#prepared.chosen.native.runSync(input, residual, output));
   }
 
   #runElsewhere({ operands: { input, residual, output }, signal }: Binding): Promise<void> {
-    const call = callNativeAsync((done) => this.#prepared.native.run(input, residual, output, done), signal);
+    const call = callNativeAsync(
+      (done) => this.#prepared.chosen.native.run(input, residual, output, done),
+      signal,
+    );
     const forget = () => this.#running.delete(call);
     this.#running.add(call);
     call.then(forget, forget);
@@ -197,9 +184,9 @@ export class Conv2d {
     const request = readRunOptions(options);
     // Only now: reading runs the caller's getters, and one of them may have disposed the plan.
     this.#requireLive();
-    requireDims(image, this.#prepared.inputDims, 'what the plan was created for');
+    const { spec, place } = this.#prepared.request;
+    requireDims(image, spec.inputDims, 'what the plan was created for');
     const { output, signal } = request;
-    const { place } = this.#prepared;
     const tensor = output?.tensor ?? newOutput(image, this.outputDims);
     const operands: Operands = {
       input: readableElements(image, place),
@@ -215,7 +202,7 @@ export class Conv2d {
 
   #givenOutput(output: TensorArgument): NativeElements {
     requireDims(output, this.outputDims, 'the dims of the output');
-    return writableElements(output, this.#prepared.place);
+    return writableElements(output, this.#prepared.request.place);
   }
 
   #requireLive(): void {

@@ -350,7 +350,12 @@ const OPTIONS: Row[] = [
     UNSUPPORTED,
     `options.algorithm 'sconv' refuses this problem: reads windows as they lie`,
   ],
-  ['tuning', { options: { algorithm: 'tune' } }, UNSUPPORTED, `options.algorithm 'tune'`],
+  [
+    'switches of sconv when tuning',
+    { options: { algorithm: 'tune', sconv: { vectorPacking: false } } },
+    INVALID,
+    `options.sconv is for options.algorithm 'sconv', which is 'tune'`,
+  ],
   ['an algorithm by number', { options: { algorithm: 0 } }, INVALID, 'options.algorithm'],
   ['an unknown precision', { options: { precision: 'fp64' } }, INVALID, 'options.precision'],
   [

@@ -3,6 +3,7 @@ import {
   readCreateOptions,
   readProblem,
   readRunOptions,
+  readTuneRequest,
   requirePrecision,
 } from '../../lib/options';
 
@@ -26,6 +27,7 @@ describe('defaults', () => {
       residual: null,
       device: 'auto',
       precision: 'fp32',
+      deterministic: false,
       signal: undefined,
     };
     expect(readConv2dOptions()).toEqual(defaults);
@@ -144,7 +146,11 @@ describe('refusals', () => {
       { activation: { leakyRelu: Infinity } },
       'options.activation.leakyRelu must be a finite number, got Infinity',
     ],
-    [{ algorithm: 5 }, `options.algorithm must be 'auto' or the name of an algorithm, got 5`],
+    [{ algorithm: 5 }, `options.algorithm must be 'auto', 'tune' or the name of an algorithm, got 5`],
+    [
+      { algorithm: 'tune', variant: 'wide' },
+      `options.variant 'wide' needs options.algorithm to name the algorithm it belongs to`,
+    ],
     [{ precision: 'fp64' }, `options.precision must be 'fp32', 'tf32', 'fp16' or 'bf16', got 'fp64'`],
     [{ deterministic: 'yes' }, `options.deterministic must be true or false, got 'yes'`],
     [
@@ -176,9 +182,8 @@ describe('refusals', () => {
     );
   });
 
-  it('says that tuning and other precisions are to come', () => {
+  it('says that other precisions are to come', () => {
     const unsupported = expect.objectContaining({ code: 'ERR_WARPCONV_UNSUPPORTED' });
-    expect(() => readConv2dOptions({ algorithm: 'tune' })).toThrow(unsupported);
     expect(() => requirePrecision('fp16', 'cpu')).toThrow(unsupported);
     expect(() => requirePrecision('fp32', 'cpu')).not.toThrow();
   });
@@ -196,6 +201,47 @@ describe('refusals', () => {
     const problem = { inputDims: [1, 1, 1, 1] };
     expect(() => readProblem(problem)).toThrow(
       'problem.weightDims must be [K, C / groups, R, S], got undefined',
+    );
+  });
+});
+
+describe('what to tune', () => {
+  const problem = { inputDims: [1, 2, 3, 4], weightDims: [5, 2, 1, 1] };
+
+  it('is a list of problems that leave the algorithm open', () => {
+    const request = readTuneRequest([problem, { ...problem, algorithm: 'tune', stride: 2 }]);
+    expect(request).toMatchObject({
+      problems: [
+        { ...problem, algorithm: 'tune' },
+        { algorithm: 'tune', stride: [2, 2] },
+      ],
+      device: 'auto',
+      precision: 'fp32',
+      deterministic: false,
+      signal: undefined,
+    });
+    expect(readTuneRequest([]).problems).toEqual([]);
+  });
+
+  it.each<[unknown, unknown, string]>([
+    [problem, {}, 'problems must be a list of problems, got an object'],
+    [[problem, 5], {}, 'problems[1] must be an object, got 5'],
+    [[{ ...problem, strides: 2 }], {}, `problems[0].strides is not known; did you mean 'stride'?`],
+    [[problem, { weightDims: [5, 2, 1, 1] }], {}, 'problems[1].inputDims must be [N, C, H, W]'],
+    [
+      [{ ...problem, algorithm: 'direct' }],
+      {},
+      `problems[0].algorithm must be 'tune' or left out, got 'direct'`,
+    ],
+    [[], { progress: 1 }, `options.progress is not known; did you mean 'onProgress'?`],
+    [[], { onProgress: 1 }, 'options.onProgress must be a function, got 1'],
+    [[], { device: 'gpu' }, `options.device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'gpu'`],
+  ])('%j with %j is refused', (problems, options, message) => {
+    expect(() => readTuneRequest(problems, options)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+        message: expect.stringContaining(message) as string,
+      }),
     );
   });
 });

@@ -1,0 +1,177 @@
+/** Plans, and the choice of their algorithms by measurement. */
+import type { ConvolutionSpec, NativeMeasurement, NativePlan } from './addon';
+import { callNativeAsync, follow } from './calls';
+import { abortedBy, callNative, WarpconvError } from './errors';
+import { addon, packageVersion } from './load';
+import type { Precision } from './options';
+import { indexOf, type Place } from './placement';
+import { TuningCache, type TuningKey, type TuningRecord } from './tuning_cache';
+
+/** What a plan is asked for. */
+export interface PlanRequest {
+  readonly spec: ConvolutionSpec;
+  readonly place: Place;
+  readonly precision: Precision;
+  readonly deterministic: boolean;
+}
+
+/** A measurement that decided. */
+export interface Tuning extends TuningRecord {
+  /** It was remembered, and not made for this plan. */
+  readonly fromCache: boolean;
+}
+
+export interface ChosenPlan {
+  readonly native: NativePlan;
+  /** Where a measurement chose */
+  readonly tuning?: Tuning;
+}
+
+const cache = new TuningCache();
+
+/** Lets native code choose an algorithm for the problem, or refuse it. */
+export function openPlan(spec: ConvolutionSpec): NativePlan {
+  const { Plan } = addon();
+  return callNative(() => new Plan(spec));
+}
+
+/** Opens the plan that is asked for, measuring first where that is `'tune'` and nothing is remembered. */
+export async function openChosen(request: PlanRequest, signal?: AbortSignal): Promise<ChosenPlan> {
+  if (request.spec.algorithm !== 'tune') return { native: openPlan(request.spec) };
+  const remembered = openRemembered(request);
+  if (remembered !== undefined) return remembered;
+  const record = await measureShared(request, signal);
+  return openMeasured(request, { ...record, fromCache: false });
+}
+
+/** As {@link openChosen}, measuring on the calling thread. */
+export function openChosenSync(request: PlanRequest): ChosenPlan {
+  if (request.spec.algorithm !== 'tune') return { native: openPlan(request.spec) };
+  return openRemembered(request) ?? openMeasured(request, { ...measureSync(request), fromCache: false });
+}
+
+/**
+ * The plan by what is remembered. Nothing where there is none, or where the algorithm that was fastest is no more or refuses:
+ * then it has to be measured again.
+ */
+export function openRemembered(request: PlanRequest): ChosenPlan | undefined {
+  const record = cache.recall(keyOf(request));
+  if (record === undefined) return undefined;
+  try {
+    return openMeasured(request, { ...record, fromCache: true });
+  } catch (error) {
+    if (error instanceof WarpconvError && STALE.has(error.code)) return undefined;
+    throw error;
+  }
+}
+
+const STALE: ReadonlySet<string> = new Set(['ERR_WARPCONV_UNSUPPORTED', 'ERR_WARPCONV_INVALID_ARGUMENT']);
+
+function openMeasured({ spec }: PlanRequest, tuning: Tuning): ChosenPlan {
+  const { algorithm, variant } = tuning.measurements[0]!;
+  return { native: openPlan({ ...spec, algorithm, variant }), tuning };
+}
+
+/**
+ * All that decides which algorithm is fastest, and whether it may be asked for. Bias, residual and activation are not in it:
+ * they cost every algorithm the same, and are left out of what is measured.
+ */
+function keyOf({ spec, place, precision, deterministic }: PlanRequest): TuningKey {
+  const { inputDims, weightDims, stride, padding, dilation, groups, workspaceLimit, sconv } = spec;
+  const problem = { inputDims, weightDims, stride, padding, dilation, groups };
+  const conditions = { precision, deterministic, workspaceLimit, sconv };
+  return JSON.stringify({
+    version: (version ??= packageVersion()),
+    device: identify(place),
+    ...problem,
+    ...conditions,
+  });
+}
+
+let version: string | undefined;
+let processor: string | undefined;
+
+/** A device as far as speed goes: another of the same kind has the same name. */
+function identify(place: Place): string {
+  if (place === 'cpu') {
+    processor ??= addon().cpu().name;
+    return `${processor}, ${addon().usableIsa()}, threads: ${addon().threads()}`;
+  }
+  const { driver, gpus } = addon().gpuProbe();
+  const { name, computeCapability, multiprocessors } = gpus.find(({ index }) => index === indexOf(place))!;
+  return `${name}, compute capability ${computeCapability}, multiprocessors: ${multiprocessors}, driver for CUDA ${driver}`;
+}
+
+function learn(key: TuningKey, measurements: readonly NativeMeasurement[]): TuningRecord {
+  const record = { measuredAt: new Date().toISOString(), measurements };
+  cache.remember(key, record);
+  return record;
+}
+
+function measureSync(request: PlanRequest): TuningRecord {
+  const plan = openPlan(request.spec);
+  return learn(
+    keyOf(request),
+    callNative(() => plan.measureSync()),
+  );
+}
+
+async function measure({ spec }: PlanRequest, key: TuningKey, signal: AbortSignal): Promise<TuningRecord> {
+  const plan = openPlan(spec);
+  const report: { measurements?: NativeMeasurement[] } = {};
+  await callNativeAsync((done) => plan.measure(report, done), signal);
+  return learn(key, report.measurements!);
+}
+
+/** Measurements under way or waiting for their turn. */
+const measurements = new Map<TuningKey, Measurement>();
+let lastEnded: Promise<unknown> = Promise.resolve();
+
+/** Measures, unless somebody already does: who asks for the same shares what is found. */
+function measureShared(request: PlanRequest, signal: AbortSignal | undefined): Promise<TuningRecord> {
+  const key = keyOf(request);
+  const measurement = measurements.get(key) ?? new Measurement(request, key);
+  measurements.set(key, measurement);
+  return measurement.join(signal);
+}
+
+/** A measurement for everybody who waits for it. It is given up when the last of them has aborted. */
+class Measurement {
+  readonly #key: TuningKey;
+  readonly #giveUp = new AbortController();
+  readonly #found: Promise<TuningRecord>;
+  #waiting = 0;
+
+  constructor(request: PlanRequest, key: TuningKey) {
+    this.#key = key;
+    // One after the other: two at once would measure each other.
+    this.#found = lastEnded
+      .then(() => measure(request, key, this.#giveUp.signal))
+      .finally(() => this.#forget());
+    lastEnded = this.#found.catch(() => {});
+  }
+
+  async join(signal: AbortSignal | undefined): Promise<TuningRecord> {
+    this.#waiting++;
+    if (signal === undefined) return this.#found;
+    let stopFollowing = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      stopFollowing = follow(signal, () => {
+        this.#leave();
+        reject(abortedBy(signal));
+      });
+    });
+    return Promise.race([this.#found, aborted]).finally(() => stopFollowing());
+  }
+
+  #leave(): void {
+    if (--this.#waiting > 0) return;
+    this.#forget();
+    this.#giveUp.abort();
+  }
+
+  /** Nobody joins from now on. Another may have taken its place. */
+  #forget(): void {
+    if (measurements.get(this.#key) === this) measurements.delete(this.#key);
+  }
+}

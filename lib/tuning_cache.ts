@@ -1,0 +1,146 @@
+/**
+ * What tuning has measured, kept for this process and for others: one small file for each problem in the user's cache
+ * directory, named by a hash of all that the measurement depends on, and holding that, too.
+ *
+ * A file for each entry is what makes it safe. A writer fills a temporary file and renames it, which readers see done or not
+ * done, whenever the writer is killed. Processes that measure different problems write different files, so that nothing has
+ * to be merged, no update is lost and no lock can go stale; of two that measure the same problem the later rename wins, and
+ * both are right. One file for all would need a lock from reading to writing back; lines appended to one file may be cut
+ * short by a full disk, and the next line then continues a torn one. All that a kill can leave is a temporary file, which
+ * nothing reads.
+ *
+ * The directory is where env-paths would put it; that package is ESM only, which CommonJS of Node.js 20 cannot load.
+ *
+ * Files are read and written on the calling thread: they are of a few kilobytes, read once for a problem, and written after a
+ * measurement that took a thousand times as long.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+
+import type { NativeMeasurement } from './addon';
+import { isObject } from './check';
+
+/** All that a measurement depends on, as JSON. */
+export type TuningKey = string;
+
+/** What a measurement found. */
+export interface TuningRecord {
+  /** ISO 8601 */
+  readonly measuredAt: string;
+  /** At least one; the fastest first */
+  readonly measurements: readonly NativeMeasurement[];
+}
+
+/** Changes with the form of the files. */
+const FORMAT = 1;
+
+export class TuningCache {
+  readonly #records = new Map<TuningKey, TuningRecord>();
+  readonly #warned = new Set<Trouble>();
+
+  /** What was found for the key, by this process or another. */
+  recall(key: TuningKey): TuningRecord | undefined {
+    const known = this.#records.get(key) ?? this.#read(key);
+    if (known !== undefined) this.#records.set(key, known);
+    return known;
+  }
+
+  /** Never fails: where nothing can be written, this process alone remembers. */
+  remember(key: TuningKey, record: TuningRecord): void {
+    this.#records.set(key, record);
+    try {
+      writeAtomically(fileOf(key), `${JSON.stringify({ key: JSON.parse(key) as unknown, ...record })}\n`);
+    } catch (error) {
+      this.#warn(
+        'unwritable',
+        `cannot be written: ${String(error)}; what is measured is forgotten with the process, ` +
+          'unless WARPCONV_CACHE_DIR is set to a directory that can be',
+      );
+    }
+  }
+
+  #read(key: TuningKey): TuningRecord | undefined {
+    const found = readEntry(key);
+    if (typeof found !== 'string') return found;
+    this.#warn('unreadable', `${found}; it is ignored, and its problem measured again`);
+    return undefined;
+  }
+
+  /** Once for each kind of trouble: what befalls one file often befalls them all. */
+  #warn(trouble: Trouble, message: string): void {
+    if (this.#warned.has(trouble)) return;
+    this.#warned.add(trouble);
+    process.emitWarning(`the tuning cache ${message}`, {
+      type: 'WarpconvWarning',
+      code: 'WARPCONV_TUNING_CACHE',
+    });
+  }
+}
+
+type Trouble = 'unreadable' | 'unwritable';
+
+function fileOf(key: TuningKey): string {
+  const name = createHash('sha256').update(key).digest('hex').slice(0, 32);
+  return path.join(cacheFolder(), `tuning-${FORMAT}`, `${name}.json`);
+}
+
+/** Where this user's caches of the package are. */
+export function cacheFolder(): string {
+  const { WARPCONV_CACHE_DIR, XDG_CACHE_HOME, LOCALAPPDATA } = process.env;
+  if (WARPCONV_CACHE_DIR) return path.resolve(WARPCONV_CACHE_DIR);
+  if (process.platform === 'win32') {
+    return path.join(LOCALAPPDATA || path.join(homedir(), 'AppData', 'Local'), 'warpconv', 'Cache');
+  }
+  if (process.platform === 'darwin') return path.join(homedir(), 'Library', 'Caches', 'warpconv');
+  // The XDG specification has relative paths ignored.
+  const caches =
+    XDG_CACHE_HOME && path.isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : path.join(homedir(), '.cache');
+  return path.join(caches, 'warpconv');
+}
+
+function writeAtomically(file: string, text: string): void {
+  mkdirSync(path.dirname(file), { recursive: true });
+  // Process numbers are not unique where containers share a directory.
+  const temporary = `${file}.${randomUUID()}.tmp`;
+  try {
+    writeFileSync(temporary, text);
+    renameSync(temporary, file);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** The entry of that key, nothing where there is none, or a sentence on what is wrong with it. */
+function readEntry(key: TuningKey): TuningRecord | string | undefined {
+  let text: string;
+  try {
+    text = readFileSync(fileOf(key), 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    return `cannot be read: ${String(error)}`;
+  }
+  return parseEntry(text, key) ?? `has a file that is not as it was written, ${fileOf(key)}`;
+}
+
+function parseEntry(text: string, key: TuningKey): TuningRecord | undefined {
+  let entry: Partial<Record<keyof TuningRecord | 'key', unknown>>;
+  try {
+    entry = Object(JSON.parse(text)) as typeof entry;
+  } catch {
+    return undefined;
+  }
+  const { measuredAt, measurements } = entry;
+  if (JSON.stringify(entry.key) !== key || typeof measuredAt !== 'string') return undefined;
+  if (!Array.isArray(measurements) || measurements.length === 0) return undefined;
+  return measurements.every(isMeasurement) ? { measuredAt, measurements } : undefined;
+}
+
+function isMeasurement(value: unknown): value is NativeMeasurement {
+  if (!isObject(value)) return false;
+  const { algorithm, variant, milliseconds } = value as Partial<Record<keyof NativeMeasurement, unknown>>;
+  return typeof algorithm === 'string' && typeof variant === 'string' && typeof milliseconds === 'number';
+}
