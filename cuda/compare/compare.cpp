@@ -2,33 +2,15 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <utility>
-#include <vector>
 
 #include "cuda/compare/cudnn.h"
 #include "cuda/compare/oracle.h"
+#include "cuda/compare/timing.h"
 #include "cuda/cuda_status.h"
-#include "cuda/timed_graph.h"
-#include "planner/contest.h"
 
 namespace warpconv::cuda {
 namespace {
-
-constexpr int kCallsPerGraph = 20;
-constexpr int kRounds = 11;
-
-/** Medians of both. */
-Result<std::pair<double, double>> timeBoth(const Enqueue& first, const Enqueue& second, cudaStream_t stream) {
-  std::array<TimedGraph, 2> graphs;
-  if (Status status = graphs[0].capture(first, kCallsPerGraph, stream); !status.isOk()) return status;
-  if (Status status = graphs[1].capture(second, kCallsPerGraph, stream); !status.isOk()) return status;
-  const std::vector<Sample> samples{[&] { return graphs[0].time(stream); }, [&] { return graphs[1].time(stream); }};
-  if (const auto warm = timeInTurns(samples, 1); !warm.isOk()) return warm.status();
-  const auto times = timeInTurns(samples, kRounds);
-  if (!times.isOk()) return times.status();
-  return std::pair{times.value()[0], times.value()[1]};
-}
 
 Result<DeviceMemory> uploaded(Queue& queue, const float* from, int64_t count) {
   Result<DeviceMemory> memory = queue.device().allocate(count * static_cast<int64_t>(sizeof(float)));
@@ -86,11 +68,13 @@ Result<CudnnComparison> compareOn(cudaStream_t stream, Queue& queue, const GpuAl
   if (!ourErrors.isOk()) return ourErrors.status();
   const Result<Errors> theirErrors = judged(oracle.value(), runTheirs, arena, device, stream);
   if (!theirErrors.isOk()) return theirErrors.status();
-  const auto times = timeBoth(runOurs, runTheirs, stream);
-  if (!times.isOk()) return times.status();
-  return CudnnComparison{{algorithm.name, times.value().first, workspace.value().bytes(), ourErrors.value().absolute,
-                          ourErrors.value().relative},
-                         {theirs.value()->algorithm(), times.value().second, theirs.value()->workspaceBytes(),
+  const std::vector<Result<Timing>> timings = timeInTurns({runOurs, runTheirs}, {}, device, stream);
+  for (const Result<Timing>& timing : timings) {
+    if (!timing.isOk()) return timing.status();
+  }
+  return CudnnComparison{{algorithm.name, timings[0].value().warm.median, workspace.value().bytes(),
+                          ourErrors.value().absolute, ourErrors.value().relative},
+                         {theirs.value()->algorithm(), timings[1].value().warm.median, theirs.value()->workspaceBytes(),
                           theirErrors.value().absolute, theirErrors.value().relative},
                          cudnn->version()};
 }

@@ -9,7 +9,7 @@
 
 namespace warpconv::cuda {
 
-/** As Gpu::compareWithCudnn. Times are medians of CUDA graphs of twenty calls, with whatever the L2 cache holds. */
+/** As Gpu::compareWithCudnn. Times are warm medians (timing.h). */
 Result<CudnnComparison> compareWithCudnn(Queue& queue, const GpuAlgorithm& algorithm, const GpuRequest& request,
                                          const float* input, const float* weight,
                                          const std::vector<std::string>& libraries);
