@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "cuda/algorithm.h"
-#include "cuda/compare/compare.h"
+#include "cuda/compare/ceilings.h"
+#include "cuda/compare/contest.h"
 #include "cuda/pinned.h"
 #include "cuda/queue.h"
 #include "cuda/resident.h"
@@ -64,9 +65,24 @@ class Engine final : public Gpu {
     return tune(*queue.value(), measurable(asked), cancellation);
   }
 
-  Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked, const float* input,
-                                           const float* weight, const std::vector<std::string>& libraries) override {
-    return cuda::compareWithCudnn(*queue_, named(algorithm), toRequest(asked), input, weight, libraries);
+  Result<ContestReport> holdContest(const Contest& contest, const ConvProblem& problem) override {
+    return cuda::holdContest(*queue_, problem, contest);
+  }
+
+  Result<Ceilings> ceilings() override {
+    Result<Ceilings> measured = Status{StatusCode::internal, "nothing was measured"};
+    const Status ran = queue_->compute([&](cudaStream_t stream) {
+      measured = measureCeilings(queue_->device(), stream);
+      return Status{};
+    });
+    return ran.isOk() ? measured : ran;
+  }
+
+  std::vector<std::string> variants(const std::string& algorithm) const override {
+    const auto all = gpuAlgorithms();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == algorithm; });
+    if (found == all.end()) return {};
+    return {found->variants.begin(), found->variants.end()};
   }
 
  private:

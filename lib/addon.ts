@@ -97,19 +97,66 @@ export interface NativeGpuBuffer {
 /** Where a tensor's elements are, as native code takes them. */
 export type NativeElements = Float32Array | NativeGpuBuffer;
 
-/** One side of a comparison. */
-export interface NativeCompared {
-  readonly algorithm: string;
-  readonly milliseconds: number;
+/** One way to compute a problem: an algorithm of ours, cuDNN's best in a layout, or im2col with cuBLAS's product. */
+export type NativeContestEntry =
+  | { readonly library: 'warpconv'; readonly algorithm: string; readonly variant: string }
+  | {
+      readonly library: 'cudnn';
+      readonly layout: 'nchw' | 'nhwc';
+      readonly arithmetic: 'fp32' | 'tf32' | 'fp16';
+    }
+  | { readonly library: 'cublas' };
+
+export interface NativeContest {
+  readonly entries: readonly NativeContestEntry[];
+  /** File names that NVIDIA's libraries may have */
+  readonly cudnnLibraries: readonly string[];
+  readonly cublasLibraries: readonly string[];
+  /** Samples of each, and samples of each with the L2 cache overwritten before every call */
+  readonly rounds: number;
+  readonly coldRounds: number;
+}
+
+/** Of samples, each per call. */
+export interface NativeSpread {
+  readonly median: number;
+  readonly lowerQuartile: number;
+  readonly upperQuartile: number;
+}
+
+export interface NativeMeasurement {
+  /** Calls back to back, with what they leave in the L2 cache */
+  readonly milliseconds: NativeSpread;
+  /** Absent where it could not matter, or was not asked for */
+  readonly coldMilliseconds?: NativeSpread;
+  /** In one sample, and whether they were replayed as a CUDA graph */
+  readonly calls: number;
+  readonly graph: boolean;
   readonly workspaceBytes: number;
   readonly maxError: number;
   readonly maxRelativeError: number;
 }
 
-export interface NativeComparison {
-  readonly ours: NativeCompared;
-  readonly cudnn: NativeCompared;
+/** What came of an entry, by its index; one of cuDNN may have several. */
+export type NativeContestResult = { readonly entry: number; readonly algorithm: string } & (
+  { readonly failure: NativeFailure } | ({ readonly failure?: undefined } & NativeMeasurement)
+);
+
+export interface NativeContestReport {
+  readonly results: readonly NativeContestResult[];
+  /** Empty where the library was not used */
   readonly cudnnVersion: string;
+  readonly cublasVersion: string;
+}
+
+/** What a GPU does at best, measured now. */
+export interface NativeCeilings {
+  /** Of float32 multiply-adds, counted as two operations */
+  readonly flopsPerSecond: number;
+  /** Of a copy in device memory, read and written bytes together */
+  readonly bytesPerSecond: number;
+  /** What events and a launch add to a cold sample */
+  readonly eventMilliseconds: number;
 }
 
 /** An algorithm's time in a measurement. */
@@ -141,14 +188,16 @@ export interface NativePlan {
   convolve(...operands: [...ConvolveOperands, done: Done]): CallId;
   convolveSync(...operands: ConvolveOperands): void;
 
-  /** On a GPU: fills `report`. `libraries` are the file names that cuDNN may have. */
-  compareWithCudnn(
-    input: Float32Array,
-    weight: Float32Array,
-    libraries: readonly string[],
-    report: Partial<NativeComparison>,
+  /** On a GPU: computes the problem in several ways, judges and times them. Null tensors are random ones. */
+  holdContest(
+    input: Float32Array | null,
+    weight: Float32Array | null,
+    contest: NativeContest,
+    report: Partial<NativeContestReport>,
     done: Done,
   ): CallId;
+  /** On a GPU: the names of an algorithm's variants. */
+  variants(algorithm: string): string[];
 
   /**
    * Times the algorithms that take the problem, in their promising variants, on tensors of its own, and fills `report`, the
@@ -221,6 +270,8 @@ export interface Addon {
   hasGpu(index: number): boolean;
   /** Bytes that this process holds on a GPU */
   gpuMemory(index: number): number;
+  /** Measures an opened GPU, which takes a good part of a second. */
+  gpuCeilings(index: number, report: Partial<NativeCeilings>, done: Done): CallId;
   /** Uninitialised memory of an opened GPU */
   readonly GpuBuffer: new (index: number, bytes: number) => NativeGpuBuffer;
   /** Page-locked memory of an opened GPU's driver, all zeros; `null` where the runtime takes no foreign memory. */

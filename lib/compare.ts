@@ -1,6 +1,6 @@
-import type { NativeComparison } from './addon';
-import { callNativeAsync } from './calls';
-import { findCudnn } from './cudnn';
+import type { NativeMeasurement } from './addon';
+import { holdContest, TOLERANCE, type ContestReport, type ContestResult } from './contest';
+import { fromNative } from './errors';
 import { readCompareOptions, requirePrecision, type AlgorithmName, type CompareOptions } from './options';
 import { indexOf, locate, openPlace, probeElsewhere } from './placement';
 import { readTensor, stableData, toCpu, type TensorLike } from './tensor_like';
@@ -20,7 +20,7 @@ export interface CudnnComparison {
   readonly maxRelativeError: number;
   /** Whether `maxRelativeError` is at most 4e-6, as for anything that calls itself float32. */
   readonly withinTolerance: boolean;
-  /** The fastest of cuDNN's own search, without TF32. */
+  /** The fastest in NCHW of cuDNN's own search and of what its heuristics propose, without TF32. */
   readonly cudnnAlgorithm: string;
   readonly cudnnMilliseconds: number;
   readonly cudnnWorkspaceBytes: number;
@@ -30,9 +30,6 @@ export interface CudnnComparison {
   /** cuDNN's time over this package's: above 1 this package is faster. */
   readonly speedup: number;
 }
-
-/** Of float32, by the rule that {@link CudnnComparison.withinTolerance} states. */
-const TOLERANCE = 4e-6;
 
 /**
  * Convolves with this package and with cuDNN on a GPU, judges both against double precision and times both. cuDNN is
@@ -56,33 +53,49 @@ export async function compareWithCudnn(
   await openPlace(place);
   const [inputData, weightData] = [stableData(await toCpu(image)), stableData(await toCpu(filters))];
   const spec = { inputDims: image.dims, weightDims: filters.dims, device: indexOf(place), ...method };
-  const { native: plan } = await openChosen({ spec, place, precision, deterministic: false });
-  const report: Partial<NativeComparison> = {};
-  // The loader finds it by name where the system knows it.
-  const libraries = [...findCudnn(), 'libcudnn.so.9', 'libcudnn.so.8'];
+  const { native: plan, tuning } = await openChosen({ spec, place, precision, deterministic: false });
+  const { algorithm } = plan;
+  const variant = tuning?.measurements[0]!.variant ?? method.variant;
   try {
-    await callNativeAsync((done) => plan.compareWithCudnn(inputData, weightData, libraries, report, done));
+    const report = await holdContest(plan, {
+      entries: [
+        { library: 'warpconv', algorithm, variant },
+        { library: 'cudnn', layout: 'nchw', arithmetic: 'fp32' },
+      ],
+      tensors: { input: inputData, weight: weightData },
+    });
+    return toComparison(place, report);
   } finally {
     plan.dispose();
   }
-  return toComparison(place, report as NativeComparison);
 }
 
-function toComparison(device: string, { ours, cudnn, cudnnVersion }: NativeComparison): CudnnComparison {
+type Measured = { readonly algorithm: string } & NativeMeasurement;
+
+/** Of those of an entry that were measured, the one with the lowest median; the failure is thrown where none was. */
+function fastest(results: readonly ContestResult[], entry: number): Measured {
+  const own = results.filter((result) => result.entry === entry);
+  const measured = own.filter((result) => result.failure === undefined);
+  if (measured.length === 0) throw fromNative(own[0]?.failure);
+  return measured.reduce((best, one) => (one.milliseconds.median < best.milliseconds.median ? one : best));
+}
+
+function toComparison(device: string, { results, cudnnVersion }: ContestReport): CudnnComparison {
+  const [ours, cudnn] = [fastest(results, 0), fastest(results, 1)];
   return {
     device,
     algorithm: ours.algorithm as AlgorithmName,
-    milliseconds: ours.milliseconds,
+    milliseconds: ours.milliseconds.median,
     workspaceBytes: ours.workspaceBytes,
     maxError: ours.maxError,
     maxRelativeError: ours.maxRelativeError,
     withinTolerance: ours.maxRelativeError <= TOLERANCE,
     cudnnAlgorithm: cudnn.algorithm,
-    cudnnMilliseconds: cudnn.milliseconds,
+    cudnnMilliseconds: cudnn.milliseconds.median,
     cudnnWorkspaceBytes: cudnn.workspaceBytes,
     cudnnMaxError: cudnn.maxError,
     cudnnMaxRelativeError: cudnn.maxRelativeError,
     cudnnVersion,
-    speedup: cudnn.milliseconds / ours.milliseconds,
+    speedup: cudnn.milliseconds.median / ours.milliseconds.median,
   };
 }

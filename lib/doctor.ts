@@ -3,8 +3,8 @@ import path from 'node:path';
 
 import type { NativeGpu } from './addon';
 import { conv2dSync } from './convolution';
-import { findCudnn } from './cudnn';
 import { addon, loadedBinary, PACKAGE_ROOT } from './load';
+import { CUDNN, findLibrary } from './nvidia_libraries';
 import { whyNoGpu } from './placement';
 import { Tensor } from './tensor';
 
@@ -128,7 +128,7 @@ function describeGpu({ index, name, computeCapability, memoryBytes, multiprocess
 }
 
 function lookForCudnn(): Look {
-  const [file] = findCudnn();
+  const [file] = findLibrary(CUDNN);
   if (file !== undefined) return { status: 'ok', detail: file };
   return {
     status: 'missing',

@@ -1,83 +1,28 @@
 #include "cuda/compare/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "cuda/compare/cudnn_functions.h"
+#include "cuda/compare/library.h"
 
 namespace warpconv::cuda {
-
 namespace {
 
 // Values of cuDNN's enumerations.
-constexpr int kSuccess = 0;
 constexpr int kNchw = 0;
-constexpr int kFloat = 0;
-constexpr int kCrossCorrelation = 1;
+constexpr int kNhwc = 1;
 constexpr int kDefaultMath = 0;
+constexpr int kTensorMath = 1;
 constexpr int kFmaMath = 3;
 constexpr std::array<const char*, 8> kAlgorithms{
     "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED"};
 
-/** cudnnConvolutionFwdAlgoPerf_t */
-struct Found {
-  int algorithm;
-  int status;
-  float milliseconds;
-  size_t workspaceBytes;
-  int determinism;
-  int math;
-  int reserved[3];
-};
-
 /** Large enough for every algorithm of the layers that networks have; halved where the device has less. */
 constexpr int64_t kMostWorkspaceBytes = int64_t{4} << 30;
 
-}  // namespace
-
-struct Cudnn::Functions {
-  size_t (*getVersion)();
-  const char* (*getErrorString)(int);
-  int (*create)(void**);
-  int (*destroy)(void*);
-  int (*setStream)(void*, cudaStream_t);
-  int (*createTensor)(void**);
-  int (*destroyTensor)(void*);
-  int (*setTensor4d)(void*, int, int, int, int, int, int);
-  int (*createFilter)(void**);
-  int (*destroyFilter)(void*);
-  int (*setFilter4d)(void*, int, int, int, int, int, int);
-  int (*createConvolution)(void**);
-  int (*destroyConvolution)(void*);
-  int (*setConvolution2d)(void*, int, int, int, int, int, int, int, int);
-  int (*setGroupCount)(void*, int);
-  int (*setMathType)(void*, int);
-  int (*find)(void*, void*, const void*, void*, const void*, void*, void*, void*, int, int*, Found*, void*, size_t);
-  int (*forward)(void*, const void*, void*, const void*, void*, const void*, void*, int, void*, size_t, const void*,
-                 void*, void*);
-};
-
-namespace {
-
-/** Takes one function after another out of a library, and remembers the first that is missing. */
-class Symbols {
- public:
-  explicit Symbols(void* library) : library_(library) {}
-
-  template <typename Function>
-  void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-    if (function == nullptr && missing_.empty()) missing_ = name;
-  }
-  const std::string& missing() const { return missing_; }
-
- private:
-  void* library_;
-  std::string missing_;
-};
-
-std::string findAll(void* library, Cudnn::Functions& all) {
-  Symbols symbols(library);
+void findAll(Symbols& symbols, Cudnn::Functions& all) {
   symbols.find(all.getVersion, "cudnnGetVersion");
   symbols.find(all.getErrorString, "cudnnGetErrorString");
   symbols.find(all.create, "cudnnCreate");
@@ -96,34 +41,36 @@ std::string findAll(void* library, Cudnn::Functions& all) {
   symbols.find(all.setMathType, "cudnnSetConvolutionMathType");
   symbols.find(all.find, "cudnnFindConvolutionForwardAlgorithmEx");
   symbols.find(all.forward, "cudnnConvolutionForward");
-  return symbols.missing();
+  symbols.find(all.createDescriptor, "cudnnBackendCreateDescriptor");
+  symbols.find(all.destroyDescriptor, "cudnnBackendDestroyDescriptor");
+  symbols.find(all.setAttribute, "cudnnBackendSetAttribute");
+  symbols.find(all.getAttribute, "cudnnBackendGetAttribute");
+  symbols.find(all.finalize, "cudnnBackendFinalize");
+  symbols.find(all.execute, "cudnnBackendExecute");
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Cudnn>> Cudnn::load(const std::vector<std::string>& libraries) {
-  std::string tried;
-  for (const std::string& name : libraries) {
-    const std::shared_ptr<Cudnn> cudnn(new Cudnn);
-    cudnn->library_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (cudnn->library_ == nullptr) {
-      tried += "\n  " + std::string(dlerror());
-      continue;
-    }
-    auto functions = std::make_unique<Functions>();
-    const std::string missing = findAll(cudnn->library_, *functions);
-    cudnn->functions_ = std::move(functions);
-    if (missing.empty()) return std::shared_ptr<const Cudnn>(cudnn);
-    tried += "\n  " + name + ": has no " + missing;
-  }
-  return Status{StatusCode::cudnnNotFound,
-                "cuDNN was not found; install it (for example pip install nvidia-cudnn-cu13) "
-                "or set WARPCONV_CUDNN to the path of its library. Tried:" +
-                    tried};
-}
+Cudnn::Cudnn() : functions_(std::make_unique<Functions>()) {}
 
 Cudnn::~Cudnn() {
-  if (library_ != nullptr) dlclose(library_);
+  // Fails only for what is no handle.
+  if (handle_ != nullptr) (void)functions_->destroy(handle_);
+}
+
+Result<std::shared_ptr<const Cudnn>> Cudnn::open(const std::vector<std::string>& libraries, cudaStream_t stream) {
+  const std::shared_ptr<Cudnn> cudnn(new Cudnn);
+  const std::string tried = loadFirst(libraries, [&](Symbols& symbols) { findAll(symbols, *cudnn->functions_); });
+  if (!tried.empty()) {
+    return Status{StatusCode::cudnnNotFound,
+                  "cuDNN was not found; install it (for example pip install nvidia-cudnn-cu13) "
+                  "or set WARPCONV_CUDNN to the path of its library. Tried:" +
+                      tried};
+  }
+  int failed = cudnn->functions_->create(&cudnn->handle_);
+  if (failed == kCudnnSuccess) failed = cudnn->functions_->setStream(cudnn->handle_, stream);
+  if (Status status = cudnn->check(failed, "to start"); !status.isOk()) return status;
+  return std::shared_ptr<const Cudnn>(cudnn);
 }
 
 std::string Cudnn::version() const {
@@ -134,91 +81,159 @@ std::string Cudnn::version() const {
          std::to_string(number % 100);
 }
 
-Result<std::unique_ptr<CudnnConvolution>> CudnnConvolution::create(std::shared_ptr<const Cudnn> cudnn,
-                                                                   const ConvProblem& problem, const float* input,
-                                                                   const float* weight, float* output, Device& device,
-                                                                   cudaStream_t stream) {
-  if (problem.padding.top != problem.padding.bottom || problem.padding.left != problem.padding.right) {
-    return unsupported("cuDNN takes the same padding on opposite sides; pad the input first to compare this problem");
-  }
-  std::unique_ptr<CudnnConvolution> made(new CudnnConvolution(std::move(cudnn)));
-  if (Status status = made->describe(problem, stream); !status.isOk()) return status;
-  if (Status status = made->search(input, weight, output, device); !status.isOk()) return status;
-  return made;
-}
-
-CudnnConvolution::~CudnnConvolution() {
-  const Cudnn::Functions& call = cudnn_->functions();
-  // Fails only for what is no descriptor.
-  if (convolution_ != nullptr) (void)call.destroyConvolution(convolution_);
-  if (filter_ != nullptr) (void)call.destroyFilter(filter_);
-  if (outputTensor_ != nullptr) (void)call.destroyTensor(outputTensor_);
-  if (inputTensor_ != nullptr) (void)call.destroyTensor(inputTensor_);
-  if (handle_ != nullptr) (void)call.destroy(handle_);
+Status Cudnn::check(int code, const char* what) const {
+  if (code == kCudnnSuccess) return {};
+  return unsupported(std::string("cuDNN failed ") + what + ": " + functions_->getErrorString(code));
 }
 
 namespace {
 
-Status toStatus(const Cudnn& cudnn, int code, const char* what) {
-  if (code == kSuccess) return {};
-  return {StatusCode::unsupported, std::string("cuDNN failed ") + what + ": " + cudnn.functions().getErrorString(code)};
+/** A problem in the words of the older interface. */
+class Descriptors {
+ public:
+  static Result<std::shared_ptr<const Descriptors>> create(const CudnnRequest& request);
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors();
+
+  /** Those of all its algorithms that ran, fastest first. */
+  Result<std::vector<CudnnFound>> search(Device& device) const;
+  Status convolve(const CudnnFound& found, void* workspace) const;
+
+ private:
+  explicit Descriptors(const CudnnRequest& request)
+      : cudnn_(request.cudnn), call_(cudnn_->functions()), tensors_(request.tensors) {}
+  int describe(const ConvProblem& problem, const CudnnEntry& entry);
+
+  const std::shared_ptr<const Cudnn> cudnn_;
+  const Cudnn::Functions& call_;
+  const ContestTensors& tensors_;
+  void* inputTensor_ = nullptr;
+  void* outputTensor_ = nullptr;
+  void* filter_ = nullptr;
+  void* convolution_ = nullptr;
+};
+
+Result<std::shared_ptr<const Descriptors>> Descriptors::create(const CudnnRequest& request) {
+  const Padding& padding = request.problem.padding;
+  if (padding.top != padding.bottom || padding.left != padding.right) {
+    return unsupported("cuDNN takes the same padding on opposite sides; pad the input first to compare this problem");
+  }
+  std::shared_ptr<Descriptors> made(new Descriptors(request));
+  const int failed = made->describe(request.problem, request.entry);
+  Status status = request.cudnn->check(failed, "to describe the convolution");
+  if (!status.isOk()) return status;
+  return std::shared_ptr<const Descriptors>(std::move(made));
 }
 
-}  // namespace
+Descriptors::~Descriptors() {
+  // Fails only for what is no descriptor.
+  if (convolution_ != nullptr) (void)call_.destroyConvolution(convolution_);
+  if (filter_ != nullptr) (void)call_.destroyFilter(filter_);
+  if (outputTensor_ != nullptr) (void)call_.destroyTensor(outputTensor_);
+  if (inputTensor_ != nullptr) (void)call_.destroyTensor(inputTensor_);
+}
 
-Status CudnnConvolution::describe(const ConvProblem& x, cudaStream_t stream) {
-  const Cudnn::Functions& call = cudnn_->functions();
+/** The descriptor keeps fp32 to multiply-adds, where the default would allow TF32. */
+int mathOf(Arithmetic arithmetic) {
+  switch (arithmetic) {
+    case Arithmetic::fp32: return kFmaMath;
+    case Arithmetic::tf32: return kDefaultMath;
+    case Arithmetic::fp16: return kTensorMath;
+  }
+  return kFmaMath;
+}
+
+int Descriptors::describe(const ConvProblem& x, const CudnnEntry& entry) {
   const auto narrow = [](int64_t value) { return static_cast<int>(value); };
-  int failed = kSuccess;
+  const int layout = entry.layout == TensorLayout::nhwc ? kNhwc : kNchw;
+  const int element = entry.arithmetic == Arithmetic::fp16 ? kCudnnHalf : kCudnnFloat;
+  int failed = kCudnnSuccess;
   const auto step = [&](int code) {
-    if (failed == kSuccess) failed = code;
-    return failed == kSuccess;
+    if (failed == kCudnnSuccess) failed = code;
+    return failed == kCudnnSuccess;
   };
-  step(call.create(&handle_)) && step(call.setStream(handle_, stream)) && step(call.createTensor(&inputTensor_)) &&
-      step(call.createTensor(&outputTensor_)) && step(call.createFilter(&filter_)) &&
-      step(call.createConvolution(&convolution_)) &&
-      step(call.setTensor4d(inputTensor_, kNchw, kFloat, narrow(x.n), narrow(x.c), narrow(x.h), narrow(x.w))) &&
-      step(call.setTensor4d(outputTensor_, kNchw, kFloat, narrow(x.n), narrow(x.k), narrow(x.p), narrow(x.q))) &&
-      step(call.setFilter4d(filter_, kFloat, kNchw, narrow(x.k), narrow(x.groupInputs()), narrow(x.r), narrow(x.s))) &&
-      step(call.setConvolution2d(convolution_, narrow(x.padding.top), narrow(x.padding.left), narrow(x.stride.h),
-                                 narrow(x.stride.w), narrow(x.dilation.h), narrow(x.dilation.w), kCrossCorrelation,
-                                 kFloat)) &&
-      step(call.setGroupCount(convolution_, narrow(x.groups))) && step(call.setMathType(convolution_, kFmaMath));
-  return toStatus(*cudnn_, failed, "to describe the convolution");
+  step(call_.createTensor(&inputTensor_)) && step(call_.createTensor(&outputTensor_)) &&
+      step(call_.createFilter(&filter_)) && step(call_.createConvolution(&convolution_)) &&
+      step(call_.setTensor4d(inputTensor_, layout, element, narrow(x.n), narrow(x.c), narrow(x.h), narrow(x.w))) &&
+      step(call_.setTensor4d(outputTensor_, layout, element, narrow(x.n), narrow(x.k), narrow(x.p), narrow(x.q))) &&
+      step(call_.setFilter4d(filter_, element, layout, narrow(x.k), narrow(x.groupInputs()), narrow(x.r),
+                             narrow(x.s))) &&
+      step(call_.setConvolution2d(convolution_, narrow(x.padding.top), narrow(x.padding.left), narrow(x.stride.h),
+                                  narrow(x.stride.w), narrow(x.dilation.h), narrow(x.dilation.w),
+                                  kCudnnCrossCorrelation, kCudnnFloat)) &&
+      step(call_.setGroupCount(convolution_, narrow(x.groups))) &&
+      step(call_.setMathType(convolution_, mathOf(entry.arithmetic)));
+  return failed;
 }
 
-Status CudnnConvolution::search(const float* input, const float* weight, float* output, Device& device) {
+Result<std::vector<CudnnFound>> Descriptors::search(Device& device) const {
   Result<DeviceMemory> scratch = device.allocate(kMostWorkspaceBytes);
   for (int64_t bytes = kMostWorkspaceBytes; !scratch.isOk() && bytes > 1; bytes /= 2) scratch = device.allocate(bytes);
   if (!scratch.isOk()) return scratch.status();
-  std::array<Found, 16> found{};
+  std::vector<CudnnFound> found(16);
   int count = 0;
-  const int code = cudnn_->functions().find(handle_, inputTensor_, input, filter_, weight, convolution_, outputTensor_,
-                                            output, static_cast<int>(found.size()), &count, found.data(),
-                                            scratch.value().data(), static_cast<size_t>(scratch.value().bytes()));
-  if (Status status = toStatus(*cudnn_, code, "to search its algorithms"); !status.isOk()) return status;
-  // Fastest first. The descriptor keeps it to multiply-adds; one that was timed with tensor cores would run otherwise.
-  const auto best = std::find_if(found.begin(), found.begin() + count, [](const Found& one) {
-    return one.status == kSuccess && (one.math == kFmaMath || one.math == kDefaultMath);
-  });
-  if (best == found.begin() + count) return unsupported("cuDNN has no algorithm for this problem in float32");
-  algorithm_ = best->algorithm;
-  Result<DeviceMemory> workspace = device.allocate(static_cast<int64_t>(best->workspaceBytes));
-  if (!workspace.isOk()) return workspace.status();
-  workspace_ = std::move(workspace.value());
-  return {};
+  const int code =
+      call_.find(cudnn_->handle(), inputTensor_, tensors_.input.data(), filter_, tensors_.weight.data(), convolution_,
+                 outputTensor_, tensors_.output.data(), static_cast<int>(found.size()), &count, found.data(),
+                 scratch.value().data(), static_cast<size_t>(scratch.value().bytes()));
+  if (Status status = cudnn_->check(code, "to search its algorithms"); !status.isOk()) return status;
+  found.resize(static_cast<size_t>(count));
+  std::erase_if(found, [](const CudnnFound& one) { return one.status != kCudnnSuccess; });
+  return found;
 }
 
-Status CudnnConvolution::enqueue(const float* input, const float* weight, float* output) const {
+Status Descriptors::convolve(const CudnnFound& found, void* workspace) const {
   const float one = 1;
   const float zero = 0;
-  return toStatus(*cudnn_,
-                  cudnn_->functions().forward(handle_, &one, inputTensor_, input, filter_, weight, convolution_,
-                                              algorithm_, workspace_.data(), static_cast<size_t>(workspace_.bytes()),
-                                              &zero, outputTensor_, output),
-                  "to convolve");
+  // One algorithm may be found with several kinds of mathematics, and the descriptor is shared.
+  int failed = call_.setMathType(convolution_, found.math);
+  if (failed == kCudnnSuccess) {
+    failed = call_.forward(cudnn_->handle(), &one, inputTensor_, tensors_.input.data(), filter_, tensors_.weight.data(),
+                           convolution_, found.algorithm, workspace, found.workspaceBytes, &zero, outputTensor_,
+                           tensors_.output.data());
+  }
+  return cudnn_->check(failed, "to convolve");
 }
 
-const char* CudnnConvolution::algorithm() const { return kAlgorithms.at(static_cast<size_t>(algorithm_)); }
+class FoundAlgorithm final : public Contestant {
+ public:
+  FoundAlgorithm(std::shared_ptr<const Descriptors> descriptors, const CudnnFound& found)
+      : descriptors_(std::move(descriptors)), found_(found) {}
+
+  std::string algorithm() const override {
+    const auto index = static_cast<size_t>(found_.algorithm);
+    return index < kAlgorithms.size() ? kAlgorithms[index] : "ALGORITHM_" + std::to_string(index);
+  }
+  int64_t workspaceBytes() const override { return static_cast<int64_t>(found_.workspaceBytes); }
+  Status enqueue(void* workspace) const override { return descriptors_->convolve(found_, workspace); }
+
+ private:
+  const std::shared_ptr<const Descriptors> descriptors_;
+  const CudnnFound found_;
+};
+
+}  // namespace
+
+Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& device) {
+  const auto descriptors = Descriptors::create(request);
+  if (!descriptors.isOk()) return descriptors.status();
+  Result<std::vector<CudnnFound>> searched = descriptors.value()->search(device);
+  if (!searched.isOk()) return searched.status();
+  std::vector<CudnnFound>& found = searched.value();
+  const bool strict = request.entry.arithmetic == Arithmetic::fp32;
+  // One that was timed with tensor cores would run otherwise when it is kept to multiply-adds.
+  std::erase_if(found,
+                [&](const CudnnFound& one) { return strict && one.math != kFmaMath && one.math != kDefaultMath; });
+  if (found.empty()) return unsupported("cuDNN's search has no algorithm for this problem and layout");
+  // The default of an algorithm without a choice; set again, it would allow TF32.
+  if (strict) std::for_each(found.begin(), found.end(), [](CudnnFound& one) { one.math = kFmaMath; });
+  const size_t count = std::min(found.size(), choiceOf(request.entry.arithmetic).algorithms);
+  Contestants contestants;
+  for (size_t i = 0; i < count; ++i) {
+    contestants.push_back(std::make_unique<FoundAlgorithm>(descriptors.value(), found[i]));
+  }
+  return contestants;
+}
 
 }  // namespace warpconv::cuda

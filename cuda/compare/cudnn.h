@@ -1,21 +1,25 @@
 #pragma once
 
+#include <cuda_runtime_api.h>
+
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cuda/algorithm.h"
+#include "cuda/compare/contestant.h"
+#include "cuda/compare/tensors.h"
 
 namespace warpconv::cuda {
 
 /**
- * NVIDIA's library, found when it is asked for: nothing is linked or installed. Its own declarations are not needed
- * either; the few constants and signatures that are used have been stable from version 7 to 9.
+ * NVIDIA's library on one stream, found when it is asked for: nothing is linked or installed. Its own declarations are
+ * not needed either; the few constants and signatures that are used have been stable from version 8 to 9.
  */
 class Cudnn {
  public:
-  /** The first of `libraries`, file names or paths, that loads and has what is used. */
-  static Result<std::shared_ptr<const Cudnn>> load(const std::vector<std::string>& libraries);
+  /** The first of `libraries`, file names or paths, that loads and has what is used; `cudnnNotFound` otherwise. */
+  static Result<std::shared_ptr<const Cudnn>> open(const std::vector<std::string>& libraries, cudaStream_t stream);
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
   ~Cudnn();
@@ -25,46 +29,46 @@ class Cudnn {
 
   struct Functions;
   const Functions& functions() const { return *functions_; }
+  void* handle() const { return handle_; }
+  Status check(int code, const char* what) const;
 
  private:
-  Cudnn() = default;
+  Cudnn();
 
-  void* library_ = nullptr;
-  std::unique_ptr<const Functions> functions_;
-};
-
-/** One convolution by cuDNN's fastest algorithm, by its own search over all of them with the real tensors. */
-class CudnnConvolution {
- public:
-  /**
-   * Multiply-adds in float32 alone: no TF32. Fails with `unsupported` where cuDNN's descriptors cannot say the problem.
-   * The tensors must not be needed: the search writes the output.
-   */
-  static Result<std::unique_ptr<CudnnConvolution>> create(std::shared_ptr<const Cudnn> cudnn,
-                                                          const ConvProblem& problem, const float* input,
-                                                          const float* weight, float* output, Device& device,
-                                                          cudaStream_t stream);
-  CudnnConvolution(const CudnnConvolution&) = delete;
-  CudnnConvolution& operator=(const CudnnConvolution&) = delete;
-  ~CudnnConvolution();
-
-  Status enqueue(const float* input, const float* weight, float* output) const;
-  const char* algorithm() const;
-  int64_t workspaceBytes() const { return workspace_.bytes(); }
-
- private:
-  explicit CudnnConvolution(std::shared_ptr<const Cudnn> cudnn) : cudnn_(std::move(cudnn)) {}
-  Status describe(const ConvProblem& problem, cudaStream_t stream);
-  Status search(const float* input, const float* weight, float* output, Device& device);
-
-  const std::shared_ptr<const Cudnn> cudnn_;
+  std::unique_ptr<Functions> functions_;
   void* handle_ = nullptr;
-  void* inputTensor_ = nullptr;
-  void* outputTensor_ = nullptr;
-  void* filter_ = nullptr;
-  void* convolution_ = nullptr;
-  int algorithm_ = 0;
-  DeviceMemory workspace_;
 };
+
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
+
+/** One problem as cuDNN is asked for it. The tensors, of the entry's layout and element type, outlive contestants. */
+struct CudnnRequest {
+  std::shared_ptr<const Cudnn> cudnn;
+  const ConvProblem& problem;
+  CudnnEntry entry;
+  const ContestTensors& tensors;
+};
+
+/**
+ * The fastest few of `cudnnFindConvolutionForwardAlgorithmEx`, which times all its algorithms on the real tensors; more
+ * than one, because it times each but briefly. With fp32 multiply-adds alone: no TF32. Fails with `unsupported` where
+ * the descriptors cannot say the problem. The search writes the output.
+ */
+Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& device);
+
+/**
+ * The first few engine configurations that the heuristics of cuDNN's graph API propose, whose engines the older search
+ * lacks. Left out are those that compile kernels first, which takes seconds, and for fp32 those that use tensor cores.
+ */
+Result<Contestants> proposeCudnnEngines(const CudnnRequest& request);
+
+/** How many contestants each of the two makes: of fp32, which is compared with, more than of what is for information.
+ */
+struct CudnnChoice {
+  size_t algorithms, engines, fallbackEngines;
+};
+constexpr CudnnChoice choiceOf(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::fp32 ? CudnnChoice{3, 6, 2} : CudnnChoice{1, 2, 0};
+}
 
 }  // namespace warpconv::cuda

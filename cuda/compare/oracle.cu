@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda/compare/oracle.h"
 #include "cuda/cuda_status.h"
 
@@ -5,6 +7,8 @@ namespace warpconv::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+/** Of the judge, whose threads go on: enough for any device */
+constexpr unsigned kMostBlocks = 4096;
 
 unsigned blocksFor(int64_t outputs) { return static_cast<unsigned>((outputs + kThreads - 1) / kThreads); }
 
@@ -34,20 +38,31 @@ __global__ void __launch_bounds__(kThreads)
   magnitude[i] = total;
 }
 
-/** Keeps the larger. As integers non-negative doubles compare like their values, and NaN is larger than all of them. */
-__device__ void keepLargest(double* largest, double value) {
-  const double positive = isnan(value) ? __longlong_as_double(0x7ff8000000000000ll) : value;
-  atomicMax(reinterpret_cast<unsigned long long*>(largest),
-            static_cast<unsigned long long>(__double_as_longlong(positive)));
+/** A non-negative double as an integer of the same order. NaN is larger than all of them. */
+__device__ unsigned long long orderOf(double value) {
+  return isnan(value) ? 0x7ff8000000000000ull : static_cast<unsigned long long>(__double_as_longlong(value));
 }
 
+/** Keeps the largest of a warp's values: an atomic for each of 10^8 outputs would take longer than all the rest. */
+__device__ void keepLargest(double* largest, unsigned long long order) {
+  for (int distance = warpSize / 2; distance > 0; distance /= 2) {
+    order = max(order, __shfl_xor_sync(0xffffffffu, order, distance));
+  }
+  if (threadIdx.x % warpSize == 0) atomicMax(reinterpret_cast<unsigned long long*>(largest), order);
+}
+
+/** Each thread goes on to the outputs after the grid's. */
 __global__ void __launch_bounds__(kThreads)
     judgeKernel(int64_t outputs, const float* output, const double* exact, const double* magnitude, Errors* errors) {
-  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i >= outputs) return;
-  const double error = fabs(double{output[i]} - exact[i]);
-  keepLargest(&errors->absolute, error);
-  keepLargest(&errors->relative, error == 0 ? 0 : error / magnitude[i]);
+  unsigned long long absolute = 0, relative = 0;
+  const int64_t threads = int64_t{kThreads} * gridDim.x;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < outputs; i += threads) {
+    const double error = fabs(double{output[i]} - exact[i]);
+    absolute = max(absolute, orderOf(error));
+    relative = max(relative, orderOf(error == 0 ? 0 : error / magnitude[i]));
+  }
+  keepLargest(&errors->absolute, absolute);
+  keepLargest(&errors->relative, relative);
 }
 
 }  // namespace
@@ -73,8 +88,9 @@ Result<Errors> Oracle::judge(const float* output, Device& device, cudaStream_t s
   Errors result;
   cudaError_t failed = cudaMemsetAsync(errors, 0, sizeof(Errors), stream);
   if (failed != cudaSuccess) return toStatus(failed, "clearing memory");
-  judgeKernel<<<blocksFor(outputs_), kThreads, 0, stream>>>(outputs_, output, static_cast<const double*>(exact_.data()),
-                                                            static_cast<const double*>(magnitude_.data()), errors);
+  judgeKernel<<<std::min(blocksFor(outputs_), kMostBlocks), kThreads, 0, stream>>>(
+      outputs_, output, static_cast<const double*>(exact_.data()), static_cast<const double*>(magnitude_.data()),
+      errors);
   if (Status status = launchStatus("the judge"); !status.isOk()) return status;
   failed = cudaMemcpyAsync(&result, errors, sizeof(Errors), cudaMemcpyDeviceToHost, stream);
   if (failed == cudaSuccess) failed = cudaStreamSynchronize(stream);

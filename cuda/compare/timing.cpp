@@ -9,8 +9,8 @@
 namespace warpconv::cuda {
 namespace {
 
-/** Calls of a sample: what takes about two milliseconds, in which a launch from the CPU is lost. */
-constexpr double kSampleMilliseconds = 2;
+/** Calls of a sample: what takes about a millisecond, in which a launch from the CPU is lost. */
+constexpr double kSampleMilliseconds = 1;
 constexpr int kMostCalls = 20;
 
 /** What a contestant's samples may take together; a slow one has few of them. */

@@ -36,13 +36,8 @@ class Im2col final : public GpuConvolution {
       : shape_(shape), matrixBytes_(matrixBytes), product_(std::move(product)) {}
 
   Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {
-    constexpr int kMostRows = 65535;
     auto* columns = static_cast<float*>(workspace);
-    const int rows = std::min(kMostRows, shape_.n * shape_.c * shape_.r * shape_.s);
-    const dim3 grid(static_cast<unsigned>((shape_.p * shape_.q + kThreads - 1) / kThreads),
-                    static_cast<unsigned>(rows));
-    im2colKernel<<<grid, kThreads, 0, stream>>>(shape_, tensors.input, columns);
-    if (Status status = launchStatus("im2col"); !status.isOk()) return status;
+    if (Status status = launchIm2col(shape_, tensors.input, columns, stream); !status.isOk()) return status;
     return product_->enqueue({columns, tensors.residual, tensors.output}, static_cast<char*>(workspace) + matrixBytes_,
                              stream);
   }
@@ -56,6 +51,14 @@ class Im2col final : public GpuConvolution {
 };
 
 }  // namespace
+
+Status launchIm2col(const Shape& x, const float* input, float* columns, cudaStream_t stream) {
+  constexpr int kMostRows = 65535;
+  const int rows = std::min(kMostRows, x.n * x.c * x.r * x.s);
+  const dim3 grid(static_cast<unsigned>((x.p * x.q + kThreads - 1) / kThreads), static_cast<unsigned>(rows));
+  im2colKernel<<<grid, kThreads, 0, stream>>>(x, input, columns);
+  return launchStatus("im2col");
+}
 
 Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request, GpuWeights weights, Device& device) {
   const GpuRequest matrix = matrixProductOf(request);

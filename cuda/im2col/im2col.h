@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/algorithm.h"
+#include "cuda/shape.h"
 
 namespace warpconv::cuda {
 
@@ -14,6 +15,8 @@ Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request,
 
 /** The same request as a pointwise convolution of the column matrix. */
 GpuRequest matrixProductOf(const GpuRequest& request);
+/** Writes the column matrices of all images. */
+Status launchIm2col(const Shape& shape, const float* input, float* columns, cudaStream_t stream);
 /** Of the column matrix, the input of that product, with what aligns the scratch memory after it. */
 int64_t columnBytes(const ConvProblem& product);
 

@@ -114,6 +114,28 @@ Napi::Value gpuMemory(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(gpuBytesInUse(info[0].ToNumber().Int32Value())));
 }
 
+/** Arguments: index, an object that gets what was measured, done. */
+Napi::Value gpuCeilings(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Gpu* gpu = &Environment::of(env).gpu(env, info[0].ToNumber().Int32Value());
+  auto slot = std::make_shared<Ceilings>();
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[1].As<Napi::Object>()));
+  const uint32_t id = Environment::of(env).start(
+      toFunction(info[2], "done"), {},
+      [gpu, slot](const Cancellation&) {
+        Result<Ceilings> measured = gpu->ceilings();
+        if (measured.isOk()) *slot = measured.value();
+        return measured.isOk() ? Status{} : measured.status();
+      },
+      [slot, report] {
+        Napi::Object into = report->Value();
+        into.Set("flopsPerSecond", slot->flopsPerSecond);
+        into.Set("bytesPerSecond", slot->bytesPerSecond);
+        into.Set("eventMilliseconds", slot->eventMilliseconds);
+      });
+  return Napi::Number::New(env, id);
+}
+
 Napi::Value memory(const Napi::CallbackInfo& info) {
   Napi::Object object = Napi::Object::New(info.Env());
   object.Set("cpu", static_cast<double>(AlignedBuffer::bytesInUse()));
@@ -157,6 +179,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("gpuMemory", Napi::Function::New<gpuMemory>(env, "gpuMemory"));
   exports.Set("allocatePinned", Napi::Function::New<allocatePinned>(env, "allocatePinned"));
   exports.Set("releasePinned", Napi::Function::New<releasePinned>(env, "releasePinned"));
+  exports.Set("gpuCeilings", Napi::Function::New<gpuCeilings>(env, "gpuCeilings"));
   exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
   exports.Set("adviseHugePages", Napi::Function::New<adviseHugePages>(env, "adviseHugePages"));
   exports.Set("threads", Napi::Function::New<threads>(env, "threads"));

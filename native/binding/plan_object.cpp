@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "binding/arguments.h"
+#include "binding/contest.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 
@@ -59,9 +60,10 @@ Napi::Function PlanObject::define(Napi::Env env) {
                          InstanceMethod<&PlanObject::runSync>("runSync"),
                          InstanceMethod<&PlanObject::convolve>("convolve"),
                          InstanceMethod<&PlanObject::convolveSync>("convolveSync"),
-                         InstanceMethod<&PlanObject::compareWithCudnn>("compareWithCudnn"),
                          InstanceMethod<&PlanObject::measure>("measure"),
                          InstanceMethod<&PlanObject::measureSync>("measureSync"),
+                         InstanceMethod<&PlanObject::holdContest>("holdContest"),
+                         InstanceMethod<&PlanObject::variants>("variants"),
                          InstanceMethod<&PlanObject::dispose>("dispose"),
                      });
 }
@@ -224,48 +226,23 @@ void PlanObject::convolveSync(const Napi::CallbackInfo& info) {
                 }));
 }
 
-namespace {
-
-Napi::Object toContestant(Napi::Env env, const Compared& side) {
-  Napi::Object object = Napi::Object::New(env);
-  object.Set("algorithm", side.algorithm);
-  object.Set("milliseconds", side.milliseconds);
-  object.Set("workspaceBytes", static_cast<double>(side.workspaceBytes));
-  object.Set("maxError", side.maxError);
-  object.Set("maxRelativeError", side.maxRelativeError);
-  return object;
-}
-
-std::vector<std::string> toStrings(const Napi::Value& value) {
-  const Napi::Array list = value.As<Napi::Array>();
-  std::vector<std::string> strings;
-  for (uint32_t i = 0; i < list.Length(); ++i) strings.push_back(list.Get(i).ToString());
-  return strings;
-}
-
-}  // namespace
-
-/** Arguments: input, weight, library names, an object that gets the report, done. */
-Napi::Value PlanObject::compareWithCudnn(const Napi::CallbackInfo& info) {
+/** Arguments: input and weight or nulls, what to compare, an object that gets the report, done. */
+Napi::Value PlanObject::holdContest(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  const float* input = toFloats(info[0], "input", decision_->problem().inputSize());
-  const float* weight = toFloats(info[1], "weight", decision_->problem().weightSize());
+  Contest contest = toContest(info[2]);
+  contest.input = toOptionalFloats(info[0], "input", decision_->problem().inputSize());
+  contest.weight = toOptionalFloats(info[1], "weight", decision_->problem().weightSize());
   Gpu* gpu = &Environment::of(env).gpu(env, decision_->device);
-  auto slot = std::make_shared<CudnnComparison>();
+  auto slot = std::make_shared<ContestReport>();
   auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[3].As<Napi::Object>()));
   const uint32_t id = Environment::of(env).start(
       toFunction(info[4], "done"), {info.This(), info[0], info[1]},
-      [decision = decision_, gpu, input, weight, libraries = toStrings(info[2]), slot](const Cancellation&) {
-        auto compared = gpu->compareWithCudnn(decision->choice().algorithm, decision->asked, input, weight, libraries);
-        if (compared.isOk()) *slot = std::move(compared.value());
-        return compared.isOk() ? Status{} : compared.status();
+      [decision = decision_, gpu, contest = std::move(contest), slot](const Cancellation&) {
+        auto held = gpu->holdContest(contest, decision->problem());
+        if (held.isOk()) *slot = std::move(held.value());
+        return held.isOk() ? Status{} : held.status();
       },
-      [env, slot, report] {
-        const Napi::Object into = report->Value();
-        into.Set("ours", toContestant(env, slot->ours));
-        into.Set("cudnn", toContestant(env, slot->cudnn));
-        into.Set("cudnnVersion", slot->cudnnVersion);
-      });
+      [env, slot, report] { fillReport(env, *slot, report->Value()); });
   return Napi::Number::New(env, id);
 }
 
@@ -309,6 +286,15 @@ Napi::Value PlanObject::measureSync(const Napi::CallbackInfo& info) {
                   return measured.isOk() ? Status{} : measured.status();
                 }));
   return toMeasurements(info.Env(), measurements);
+}
+
+/** Argument: an algorithm's name. */
+Napi::Value PlanObject::variants(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const Gpu& gpu = Environment::of(env).gpu(env, decision_->device);
+  Napi::Array list = Napi::Array::New(env);
+  for (const std::string& variant : gpu.variants(info[0].ToString())) list.Set(list.Length(), variant);
+  return list;
 }
 
 void PlanObject::dispose(const Napi::CallbackInfo& info) { release(info.Env()); }

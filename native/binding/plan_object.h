@@ -39,9 +39,10 @@ class PlanObject : public Napi::ObjectWrap<PlanObject> {
   void runSync(const Napi::CallbackInfo& info);
   Napi::Value convolve(const Napi::CallbackInfo& info);
   void convolveSync(const Napi::CallbackInfo& info);
-  Napi::Value compareWithCudnn(const Napi::CallbackInfo& info);
   Napi::Value measure(const Napi::CallbackInfo& info);
   Napi::Value measureSync(const Napi::CallbackInfo& info);
+  Napi::Value holdContest(const Napi::CallbackInfo& info);
+  Napi::Value variants(const Napi::CallbackInfo& info);
   void dispose(const Napi::CallbackInfo& info);
 
   Weights weightsFrom(const Napi::CallbackInfo& info) const;

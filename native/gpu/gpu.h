@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/contest.h"
 #include "planner/backend.h"
 #include "status.h"
 
@@ -13,24 +14,6 @@
  * function, `openGpu`.
  */
 namespace warpconv {
-
-/** One side of a comparison, judged by a double-precision oracle. */
-struct Compared {
-  std::string algorithm;
-  /** Of one call: the median, without copies from and to the CPU */
-  double milliseconds = 0;
-  int64_t workspaceBytes = 0;
-  /** The largest |output - exact|; NaN when an output is */
-  double maxError = 0;
-  /** The largest |output - exact| / (|input| * |weight|): float32 algorithms stay within 4e-6 */
-  double maxRelativeError = 0;
-};
-
-struct CudnnComparison {
-  Compared ours;
-  Compared cudnn;
-  std::string cudnnVersion;
-};
 
 /** CPU memory that the copy engines of GPUs read and write by themselves. Let go of it when no call uses it any more.
  */
@@ -57,12 +40,15 @@ class Gpu : public Backend {
   /** Blocks until to.bytes() bytes have arrived. */
   virtual Status download(const GpuMemory& from, void* to) = 0;
   /**
-   * Runs `algorithm` and cuDNN's fastest of its own search on the same tensors in CPU memory, and times them in turns.
-   * `libraries` are the file names cuDNN may have; fails with `cudnnNotFound` when none loads. Blocks.
+   * Judges the entries of a contest by a double-precision oracle, and times them in turns. An entry that fails has its
+   * reason in the report, `unsupported` where it refuses and `cudnnNotFound` where the library does; this fails where
+   * there is nothing to compare on. Blocks.
    */
-  virtual Result<CudnnComparison> compareWithCudnn(const std::string& algorithm, const PlanProblem& asked,
-                                                   const float* input, const float* weight,
-                                                   const std::vector<std::string>& libraries) = 0;
+  virtual Result<ContestReport> holdContest(const Contest& contest, const ConvProblem& problem) = 0;
+  /** Measured now. Blocks. */
+  virtual Result<Ceilings> ceilings() = 0;
+  /** Names of an algorithm's variants; none for an unknown one. */
+  virtual std::vector<std::string> variants(const std::string& algorithm) const = 0;
 };
 
 /** Fails with `unsupported` in a build without CUDA and with `cuda` where the device cannot be used. */

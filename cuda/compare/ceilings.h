@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/device.h"
+#include "gpu/contest.h"
+
+namespace warpconv::cuda {
+
+/** What the device does at best, now: by multiply-adds in registers, and by copies much larger than its caches. Blocks.
+ */
+Result<Ceilings> measureCeilings(Device& device, cudaStream_t stream);
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,276 @@
+#include "cuda/compare/contest.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "cuda/compare/cublas.h"
+#include "cuda/compare/cudnn.h"
+#include "cuda/compare/oracle.h"
+#include "cuda/compare/tensors.h"
+#include "cuda/compare/timing.h"
+#include "cuda/cuda_status.h"
+
+namespace warpconv::cuda {
+namespace {
+
+// The same numbers in every run.
+constexpr uint64_t kInputSeed = 1;
+constexpr uint64_t kWeightSeed = 2;
+
+class OwnConvolution final : public Contestant {
+ public:
+  OwnConvolution(std::string name, int64_t workspaceBytes, std::unique_ptr<GpuConvolution> convolution,
+                 const ContestTensors& tensors, cudaStream_t stream)
+      : name_(std::move(name)),
+        workspaceBytes_(workspaceBytes),
+        convolution_(std::move(convolution)),
+        tensors_(tensors),
+        stream_(stream) {}
+
+  std::string algorithm() const override { return name_; }
+  int64_t workspaceBytes() const override { return workspaceBytes_; }
+  Status enqueue(void* workspace) const override {
+    return convolution_->enqueue({tensors_.input.floats(), nullptr, tensors_.output.floats()}, workspace, stream_);
+  }
+
+ private:
+  const std::string name_;
+  const int64_t workspaceBytes_;
+  const std::unique_ptr<GpuConvolution> convolution_;
+  const ContestTensors& tensors_;
+  const cudaStream_t stream_;
+};
+
+Result<const GpuAlgorithm*> named(const std::string& name) {
+  const auto all = gpuAlgorithms();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const GpuAlgorithm& one) { return one.name == name; });
+  if (found == all.end()) return invalidArgument("there is no algorithm '" + name + "' on a GPU");
+  return &*found;
+}
+
+/** What is known of one contestant so far. */
+struct Entrant {
+  ContestResult result;
+  TensorForm form;
+  /** Null where the entry failed before there was one */
+  std::unique_ptr<Contestant> contestant;
+
+  bool isIn() const { return result.status.isOk(); }
+};
+
+/** One contest, on one stream and thread. */
+class Run {
+ public:
+  Run(Queue& queue, const ConvProblem& problem, const Contest& contest, cudaStream_t stream)
+      : device_(queue.device()), problem_(problem), contest_(contest), stream_(stream) {}
+
+  Result<ContestReport> finish(ContestTensors plain) {
+    tensors_.emplace(TensorForm{}, std::move(plain));
+    Result<Oracle> oracle =
+        Oracle::create(problem_, tensors().input.floats(), tensors().weight.floats(), device_, stream_);
+    if (!oracle.isOk()) return oracle.status();
+    for (size_t entry = 0; entry < contest_.entries.size(); ++entry) enter(entry);
+    if (Status status = allocateWorkspace(); !status.isOk()) return status;
+    for (Entrant& entrant : entrants_) {
+      if (entrant.isIn()) judge(entrant, oracle.value());
+    }
+    time();
+    return report();
+  }
+
+ private:
+  const ContestTensors& tensors() const { return tensors_.at(TensorForm{}); }
+
+  void enter(size_t entry) {
+    Result<Contestants> made =
+        std::visit([&](const auto& one) { return contestantsFor(one); }, contest_.entries[entry]);
+    TensorForm form;
+    if (const auto* cudnn = std::get_if<CudnnEntry>(&contest_.entries[entry])) form = formOf(*cudnn);
+    if (!made.isOk()) {
+      ContestResult result;
+      result.entry = entry;
+      result.status = made.status();
+      entrants_.push_back({std::move(result), form, nullptr});
+      return;
+    }
+    for (std::unique_ptr<Contestant>& contestant : made.value()) {
+      ContestResult result;
+      result.entry = entry;
+      result.algorithm = contestant->algorithm();
+      result.workspaceBytes = contestant->workspaceBytes();
+      entrants_.push_back({std::move(result), form, std::move(contestant)});
+    }
+  }
+
+  Result<Contestants> contestantsFor(const OwnEntry& entry) {
+    const Result<const GpuAlgorithm*> algorithm = named(entry.algorithm);
+    if (!algorithm.isOk()) return algorithm.status();
+    const GpuRequest request{problem_, {}, entry.variant, device_.traits()};
+    if (auto refusal = algorithm.value()->refusal(request)) return unsupported(entry.algorithm + " " + *refusal);
+    Result<DeviceMemory> weight = device_.allocate(tensors().weight.bytes());
+    if (!weight.isOk()) return weight.status();
+    cudaError_t error = cudaMemcpyAsync(weight.value().data(), tensors().weight.data(),
+                                        static_cast<size_t>(weight.value().bytes()), cudaMemcpyDeviceToDevice, stream_);
+    // Algorithms prepare on streams of their own.
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream_);
+    if (error != cudaSuccess) return toStatus(error, "copying weights");
+    auto convolution = algorithm.value()->prepare(request, {std::move(weight.value()), {}}, device_);
+    if (!convolution.isOk()) return convolution.status();
+    return only(std::make_unique<OwnConvolution>(entry.algorithm, algorithm.value()->estimate(request).workspaceBytes,
+                                                 std::move(convolution.value()), tensors(), stream_));
+  }
+
+  Result<Contestants> contestantsFor(const CublasEntry&) {
+    if (!cublas_) cublas_ = Cublas::open(contest_.cublasLibraries, device_, stream_);
+    if (!cublas_->isOk()) return cublas_->status();
+    auto product = makeIm2colProduct(cublas_->value(), problem_, tensors(), stream_);
+    if (!product.isOk()) return product.status();
+    return only(std::move(product.value()));
+  }
+
+  /** By the older search and by the graph interface: one may lack what the other has. */
+  Result<Contestants> contestantsFor(const CudnnEntry& entry) {
+    if (!cudnn_) cudnn_ = Cudnn::open(contest_.cudnnLibraries, stream_);
+    if (!cudnn_->isOk()) return cudnn_->status();
+    const Result<const ContestTensors*> tensors = tensorsIn(formOf(entry));
+    if (!tensors.isOk()) return tensors.status();
+    const CudnnRequest request{cudnn_->value(), problem_, entry, *tensors.value()};
+    Result<Contestants> found = findCudnnAlgorithms(request, device_);
+    Result<Contestants> proposed = proposeCudnnEngines(request);
+    if (!proposed.isOk()) return found;
+    if (!found.isOk()) return proposed;
+    std::move(proposed.value().begin(), proposed.value().end(), std::back_inserter(found.value()));
+    return found;
+  }
+
+  static Contestants only(std::unique_ptr<Contestant> contestant) {
+    Contestants contestants;
+    contestants.push_back(std::move(contestant));
+    return contestants;
+  }
+
+  static TensorForm formOf(const CudnnEntry& entry) { return {entry.layout, entry.arithmetic == Arithmetic::fp16}; }
+
+  /** The operands in that form, made when they are first asked for. */
+  Result<const ContestTensors*> tensorsIn(TensorForm form) {
+    const auto place = tensors_.find(form);
+    if (place != tensors_.end()) return &place->second;
+    Result<ContestTensors> made = ContestTensors::allocate(problem_, form, device_);
+    if (!made.isOk()) return made.status();
+    if (Status status = convertOperands(problem_, tensors(), made.value(), stream_); !status.isOk()) return status;
+    return &tensors_.emplace(form, std::move(made.value())).first->second;
+  }
+
+  /** One for all, since only one runs at a time. Whoever wants more than there is drops out. */
+  Status allocateWorkspace() {
+    while (true) {
+      const auto largest = std::max_element(entrants_.begin(), entrants_.end(), [](const Entrant& a, const Entrant& b) {
+        return a.result.workspaceBytes < b.result.workspaceBytes;
+      });
+      if (largest == entrants_.end()) return {};
+      Result<DeviceMemory> workspace = device_.allocate(largest->result.workspaceBytes);
+      if (workspace.isOk()) {
+        workspace_ = std::move(workspace.value());
+        return {};
+      }
+      largest->result.status = workspace.status();
+      largest->result.workspaceBytes = 0;
+    }
+  }
+
+  void judge(Entrant& entrant, const Oracle& oracle) {
+    const Result<Errors> errors = judged(entrant, oracle);
+    if (!errors.isOk()) {
+      entrant.result.status = errors.status();
+      return;
+    }
+    entrant.result.maxError = errors.value().absolute;
+    entrant.result.maxRelativeError = errors.value().relative;
+  }
+
+  Result<Errors> judged(const Entrant& entrant, const Oracle& oracle) {
+    const ContestTensors& own = tensors_.at(entrant.form);
+    // All bits set are NaN in either type: what is not written shows.
+    const cudaError_t error =
+        cudaMemsetAsync(own.output.data(), 0xff, static_cast<size_t>(own.output.bytes()), stream_);
+    if (error != cudaSuccess) return toStatus(error, "clearing the output");
+    if (Status status = entrant.contestant->enqueue(workspace_.data()); !status.isOk()) return status;
+    if (entrant.form != TensorForm{}) {
+      if (Status status = convertOutput(problem_, own, tensors(), stream_); !status.isOk()) return status;
+    }
+    return oracle.judge(tensors().output.floats(), device_, stream_);
+  }
+
+  void time() {
+    std::vector<Entrant*> timed;
+    std::vector<Enqueue> calls;
+    for (Entrant& entrant : entrants_) {
+      if (!entrant.isIn()) continue;
+      timed.push_back(&entrant);
+      calls.push_back([this, &entrant] { return entrant.contestant->enqueue(workspace_.data()); });
+    }
+    const std::vector<Result<Timing>> timings = timeInTurns(calls, contest_.pace, device_, stream_);
+    for (size_t i = 0; i < timed.size(); ++i) {
+      if (timings[i].isOk()) {
+        timed[i]->result.timing = timings[i].value();
+      } else {
+        timed[i]->result.status = timings[i].status();
+      }
+    }
+  }
+
+  ContestReport report() const {
+    ContestReport report;
+    for (const Entrant& entrant : entrants_) report.results.push_back(entrant.result);
+    if (cudnn_ && cudnn_->isOk()) report.cudnnVersion = cudnn_->value()->version();
+    if (cublas_ && cublas_->isOk()) report.cublasVersion = cublas_->value()->version();
+    return report;
+  }
+
+  Device& device_;
+  const ConvProblem& problem_;
+  const Contest& contest_;
+  const cudaStream_t stream_;
+  /** Contestants hold references to these. */
+  std::map<TensorForm, ContestTensors> tensors_;
+  std::optional<Result<std::shared_ptr<const Cudnn>>> cudnn_;
+  std::optional<Result<std::shared_ptr<const Cublas>>> cublas_;
+  std::vector<Entrant> entrants_;
+  DeviceMemory workspace_;
+};
+
+/** The contest's own operands, or random ones. */
+Status fillOperands(Queue& queue, const Contest& contest, const ContestTensors& tensors) {
+  const auto fill = [&](const float* from, const DeviceMemory& to, uint64_t seed) {
+    if (from != nullptr) return queue.upload(from, to);
+    return queue.compute([&](cudaStream_t stream) { return fillRandomly(to, seed, stream); });
+  };
+  if (Status status = fill(contest.input, tensors.input, kInputSeed); !status.isOk()) return status;
+  if (Status status = fill(contest.weight, tensors.weight, kWeightSeed); !status.isOk()) return status;
+  return queue.wait();
+}
+
+}  // namespace
+
+Result<ContestReport> holdContest(Queue& queue, const ConvProblem& problem, const Contest& contest) {
+  Result<ContestTensors> tensors = ContestTensors::allocate(problem, {}, queue.device());
+  if (!tensors.isOk()) return tensors.status();
+  if (Status status = fillOperands(queue, contest, tensors.value()); !status.isOk()) return status;
+
+  Result<ContestReport> report = Status{StatusCode::internal, "the contest did not take place"};
+  Status ran = queue.compute([&](cudaStream_t stream) {
+    Run run(queue, problem, contest, stream);
+    report = run.finish(std::move(tensors.value()));
+    // Before what the run holds is let go.
+    return toStatus(cudaStreamSynchronize(stream), "holding a contest");
+  });
+  if (!report.isOk() || ran.isOk()) return report;
+  return ran;
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "cuda/algorithm.h"
+#include "cuda/queue.h"
+#include "gpu/contest.h"
+
+namespace warpconv::cuda {
+
+/** As Gpu::holdContest. Nothing else is computed on the queue meanwhile, so that nobody else's kernels are timed. */
+Result<ContestReport> holdContest(Queue& queue, const ConvProblem& problem, const Contest& contest);
+
+}  // namespace warpconv::cuda

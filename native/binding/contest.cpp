@@ -1,0 +1,75 @@
+#include "binding/contest.h"
+
+#include "binding/failure.h"
+
+namespace warpconv::binding {
+namespace {
+
+std::vector<std::string> toStrings(const Napi::Value& value) {
+  const Napi::Array list = value.As<Napi::Array>();
+  std::vector<std::string> strings;
+  for (uint32_t i = 0; i < list.Length(); ++i) strings.push_back(list.Get(i).ToString());
+  return strings;
+}
+
+ContestEntry toEntry(const Napi::Object& entry) {
+  const std::string library = entry.Get("library").ToString();
+  if (library == "cublas") return CublasEntry{};
+  if (library == "warpconv") return OwnEntry{entry.Get("algorithm").ToString(), entry.Get("variant").ToString()};
+  const std::string layout = entry.Get("layout").ToString();
+  const std::string arithmetic = entry.Get("arithmetic").ToString();
+  return CudnnEntry{layout == "nhwc" ? TensorLayout::nhwc : TensorLayout::nchw, arithmetic == "fp16" ? Arithmetic::fp16
+                                                                                : arithmetic == "tf32"
+                                                                                    ? Arithmetic::tf32
+                                                                                    : Arithmetic::fp32};
+}
+
+Napi::Object toSpread(Napi::Env env, const Spread& spread) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("median", spread.median);
+  object.Set("lowerQuartile", spread.lowerQuartile);
+  object.Set("upperQuartile", spread.upperQuartile);
+  return object;
+}
+
+Napi::Object toResult(Napi::Env env, const ContestResult& result) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("entry", static_cast<double>(result.entry));
+  object.Set("algorithm", result.algorithm);
+  if (!result.status.isOk()) {
+    object.Set("failure", toFailure(env, result.status));
+    return object;
+  }
+  object.Set("milliseconds", toSpread(env, result.timing.warm));
+  if (result.timing.cold) object.Set("coldMilliseconds", toSpread(env, *result.timing.cold));
+  object.Set("calls", result.timing.calls);
+  object.Set("graph", result.timing.graph);
+  object.Set("workspaceBytes", static_cast<double>(result.workspaceBytes));
+  object.Set("maxError", result.maxError);
+  object.Set("maxRelativeError", result.maxRelativeError);
+  return object;
+}
+
+}  // namespace
+
+Contest toContest(const Napi::Value& value) {
+  const Napi::Object object = value.As<Napi::Object>();
+  const Napi::Array entries = object.Get("entries").As<Napi::Array>();
+  Contest contest;
+  for (uint32_t i = 0; i < entries.Length(); ++i) contest.entries.push_back(toEntry(entries.Get(i).As<Napi::Object>()));
+  contest.cudnnLibraries = toStrings(object.Get("cudnnLibraries"));
+  contest.cublasLibraries = toStrings(object.Get("cublasLibraries"));
+  contest.pace.rounds = object.Get("rounds").ToNumber().Int32Value();
+  contest.pace.coldRounds = object.Get("coldRounds").ToNumber().Int32Value();
+  return contest;
+}
+
+void fillReport(Napi::Env env, const ContestReport& report, Napi::Object into) {
+  Napi::Array results = Napi::Array::New(env, report.results.size());
+  for (uint32_t i = 0; i < report.results.size(); ++i) results.Set(i, toResult(env, report.results[i]));
+  into.Set("results", results);
+  into.Set("cudnnVersion", report.cudnnVersion);
+  into.Set("cublasVersion", report.cublasVersion);
+}
+
+}  // namespace warpconv::binding
