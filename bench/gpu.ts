@@ -1,122 +1,407 @@
 /**
- * The named layers of bench/layers/gpu-bench.json on the first GPU: the algorithm that warpconv chooses against the fastest
- * of cuDNN's own search, without TF32, in one process and in turns. Writes bench/results/<gpu>-<date>.json and .md.
+ * The GPU part of `npm run bench`: the named layers of bench/layers/gpu-bench.json, every family that accepts a layer
+ * against cuDNN's best and im2col + cuBLAS, judged first and timed in turns. Writes bench/results/<gpu>-<date>.json after
+ * every layer, and from it the report. What was measured on the same day before stays, unless it is measured again.
  *
- *     npx ts-node bench/gpu.ts [--batch 1] [--batch 128]
+ *     npm run bench -- [--group mec12] [--layer conv1] [--batch 1] [--quick] [--json] [--out FOLDER] [--device cuda:0]
+ *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew, with its pictures
+ *
+ * `--json` prints the result instead of the report. Exit code 1: a layer failed, or is slower than in the newest stored
+ * result of the same device (REGRESSION_THRESHOLD in gpu_result.ts).
  */
-import { readFileSync } from 'node:fs';
+import { execFileSync, fork } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { compareWithCudnn, devices, Tensor, type CudnnComparison, type GpuInfo } from 'warpconv';
+import { devices, type Device, type GpuInfo } from 'warpconv';
 
-import { writeJson, writeText } from './results';
-import { geometricMean } from './statistics';
+import { ROOT } from './command';
+import { selectLayers, type GpuLayer } from './gpu_layers';
+import type { GpuMeasureMessage, GpuMeasureRequest, Task } from './gpu_measure';
+import { gpuPictures } from './gpu_plot';
+import { renderGpuReport, renderRegressions, summariseGroup, type CpuPart } from './gpu_report';
+import {
+  describeContestant,
+  findFailures,
+  findRegressions,
+  groupLayers,
+  SCHEMA,
+  withLayer,
+  type Clocks,
+  type GpuBenchResult,
+  type LayerResult,
+  type RunInfo,
+} from './gpu_result';
+import { formatJson } from './json';
+import { countLoadRequests } from './load_requests';
+import { toSvg } from './plot';
+import { showProgress } from './progress';
+import type { BenchResult } from './report';
+import { FOLDER, readJson, slugOf, writeText } from './results';
 
-type Row = [name: string, ...extents: number[]];
+/** Of one layer, with the start of a process; nothing that goes well takes a tenth of this. */
+const LONGEST_MILLISECONDS = 150_000;
+/** Processes that may be lost before the rest is given up. */
+const MOST_RESTARTS = 12;
 
-interface Measured extends CudnnComparison {
-  readonly group: string;
-  readonly name: string;
-  readonly batch: number;
-  /** 2 * multiply-adds */
-  readonly flops: number;
-  /** Of input, weight and output, each once */
-  readonly bytes: number;
+interface Settings {
+  readonly device: Exclude<Device, 'cpu'>;
+  readonly folder: string;
+  readonly quick: boolean;
+  readonly json: boolean;
 }
 
-const FILE = path.join(__dirname, 'layers/gpu-bench.json');
-const {
-  about: _about,
-  columns: _columns,
-  ...groups
-} = JSON.parse(readFileSync(FILE, 'utf8')) as Record<string, unknown>;
-
-/** Random numbers that repeat after some thousands: filling gigabytes one by one would take longer than the bench. */
-function random(dims: readonly number[]): Tensor<'float32'> {
-  const size = dims.reduce((product, extent) => product * extent, 1);
-  const data = new Float32Array(size);
-  const period = Math.min(size, 65_521);
-  for (let i = 0; i < period; i++) data[i] = 2 * Math.random() - 1;
-  for (let filled = period; filled < size; filled *= 2)
-    data.copyWithin(filled, 0, Math.min(filled, size - filled));
-  return new Tensor('float32', data, dims);
-}
-
-async function measure(group: string, [name, ...extents]: Row, batch: number): Promise<Measured> {
-  const [c, h, w, k, r, s, stride, padding, channelGroups] = extents as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
+/** What nvidia-smi knows of the GPU at this moment; nothing where it is missing. */
+function clocksNow(when: string, device: string): Clocks[] {
+  const fields = [
+    'driver_version',
+    'clocks.sm',
+    'clocks.mem',
+    'clocks.max.sm',
+    'power.draw',
+    'temperature.gpu',
   ];
-  const input = random([batch, c, h, w]);
-  const weight = random([k, c / channelGroups, r, s]);
-  const comparison = await compareWithCudnn(input, weight, { stride, padding, groups: channelGroups });
-  const outputs = batch * k * extentOf(h, r, stride, padding) * extentOf(w, s, stride, padding);
-  const flops = (2 * outputs * c * r * s) / channelGroups;
-  return { group, name, batch, flops, bytes: 4 * (input.size + weight.size + outputs), ...comparison };
-}
-
-function extentOf(input: number, filter: number, stride: number, padding: number): number {
-  return Math.floor((input + 2 * padding - filter) / stride) + 1;
-}
-
-function render(gpu: GpuInfo, date: string, results: readonly Measured[]): string {
-  const lines = [
-    `# ${gpu.name}, ${date}`,
-    '',
-    `Driver for CUDA ${gpu.driver}, cuDNN ${results[0]?.cudnnVersion}, float32 without TF32. Medians of graphs of twenty calls in`,
-    'turns, without copies, the tensors of small layers in the L2 cache. Above 1 × warpconv is faster.',
-  ];
-  const keys = [...new Set(results.map(({ group, batch }) => `${group}, batch ${batch}`))];
-  for (const key of keys) {
-    const rows = results.filter(({ group, batch }) => `${group}, batch ${batch}` === key);
-    const mean = geometricMean(rows.map(({ speedup }) => speedup));
-    const won = rows.filter(({ speedup }) => speedup >= 1).length;
-    lines.push('', `## ${key}: ${mean.toFixed(2)} × in the geometric mean, ${won} of ${rows.length} won`, '');
-    lines.push('| layer | algorithm | µs | TFLOP/s | TB/s | cuDNN | µs | over cuDNN | relative error |');
-    lines.push('| --- | --- | --- | --- | --- | --- | --- | --- | --- |');
-    for (const row of rows) {
-      const [us, theirs] = [row.milliseconds * 1e3, row.cudnnMilliseconds * 1e3];
-      const speedup = row.speedup >= 1 ? row.speedup.toFixed(2) : `**${row.speedup.toFixed(2)}**`;
-      lines.push(
-        `| ${row.name} | ${row.algorithm} | ${us.toFixed(1)} | ${(row.flops / us / 1e6).toFixed(1)} | ` +
-          `${(row.bytes / us / 1e6).toFixed(2)} | ${row.cudnnAlgorithm} | ${theirs.toFixed(1)} | ${speedup} | ` +
-          `${row.maxRelativeError.toExponential(1)} |`,
-      );
-    }
+  const index = device.split(':')[1] ?? '0';
+  try {
+    const options = [`--id=${index}`, `--query-gpu=${fields.join()}`, '--format=csv,noheader'];
+    const line = execFileSync('nvidia-smi', options, {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      timeout: 10_000,
+    });
+    const values = line.trim().split(', ');
+    return [{ when, facts: Object.fromEntries(fields.map((field, i) => [field, values[i] ?? ''])) }];
+  } catch {
+    return [];
   }
-  return `${lines.join('\n')}\n`;
 }
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: { batch: { type: 'string', multiple: true, default: ['1', '128'] } },
-  });
-  const gpu = devices().find((device): device is GpuInfo => device.type === 'cuda')!;
-  if (!gpu.available) throw new Error(`there is no GPU to measure: ${gpu.reason}`);
-  const date = new Date().toISOString().slice(0, 10);
-  const name = `${gpu.name!.toLowerCase().replace(/[^a-z0-9]+/g, '-')}-${date}`;
-  const results: Measured[] = [];
-  for (const batch of values.batch.map(Number)) {
-    for (const [group, rows] of Object.entries(groups) as [string, Row[]][]) {
-      // Single images are a matter of latency.
-      if (group === 'image' && batch > 1) continue;
-      for (const row of rows) {
-        results.push(await measure(group, row, batch));
-        process.stderr.write(`\r${results.length} layers`);
+function versionNow(): string {
+  const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  try {
+    const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    return `${version} (${commit.trim()})`;
+  } catch {
+    return version;
+  }
+}
+
+/** The results file of a day while a run adds to it. */
+class ResultFile {
+  readonly #name: string;
+  readonly #run: number;
+  #result: GpuBenchResult;
+
+  constructor(
+    gpu: GpuInfo,
+    private readonly settings: Settings,
+  ) {
+    const date = new Date().toISOString().slice(0, 10);
+    const empty: GpuBenchResult = { schema: SCHEMA, date, gpu, runs: [], layers: [] };
+    const name = `${slugOf(gpu.name!)}-${date}`;
+    // Wherever this is written, it may lie in bench/results one day.
+    const isTaken = [FOLDER, settings.folder]
+      .map((folder) => readJson<Partial<GpuBenchResult>>(name, folder))
+      .some((present) => present !== undefined && present.schema !== SCHEMA);
+    this.#name = isTaken ? `${name}-2` : name;
+    this.#result = readJson<GpuBenchResult>(this.#name, settings.folder) ?? empty;
+    this.#run = this.#result.runs.length;
+    const run: RunInfo = {
+      started: new Date().toISOString(),
+      arguments: process.argv.slice(2),
+      quick: settings.quick,
+      node: process.version,
+      version: versionNow(),
+      cudnn: '',
+      cublas: '',
+      clocks: clocksNow('before', settings.device),
+    };
+    this.#change({ runs: [...this.#result.runs, run] });
+  }
+
+  get name(): string {
+    return this.#name;
+  }
+  get result(): GpuBenchResult {
+    return this.#result;
+  }
+  /** Of this run alone. */
+  get layers(): LayerResult[] {
+    return this.#result.layers.filter(({ run }) => run === this.#run);
+  }
+
+  addLayer(layer: Omit<LayerResult, 'run'>): void {
+    this.#change({ layers: withLayer(this.#result.layers, { ...layer, run: this.#run }) });
+  }
+  changeRun(change: Partial<RunInfo>): void {
+    const run = this.#result.runs[this.#run]!;
+    this.#change({ runs: this.#result.runs.with(this.#run, { ...run, ...change }) });
+  }
+  noteClocks(when: string): void {
+    const { clocks } = this.#result.runs[this.#run]!;
+    this.changeRun({ clocks: [...clocks, ...clocksNow(when, this.settings.device)] });
+  }
+  setLoadRequests(loadRequests: GpuBenchResult['loadRequests']): void {
+    this.#change({ loadRequests });
+  }
+
+  #change(change: Partial<GpuBenchResult>): void {
+    this.#result = { ...this.#result, ...change };
+    writeText(`${this.#name}.json`, formatJson(this.#result, RESULT_DEPTH), this.settings.folder);
+  }
+}
+
+/** A line for each contestant of a layer. */
+const RESULT_DEPTH = 4;
+
+/** Everything that is to be measured, through as many processes as it takes. */
+class Measurement {
+  #begun = performance.now();
+  #ended = false;
+  #restarts = 0;
+
+  constructor(
+    private tasks: Task[],
+    private readonly settings: Settings,
+    private readonly record: ResultFile,
+  ) {}
+
+  async finish(): Promise<void> {
+    const total = this.tasks.length;
+    while (this.tasks.length > 0 && this.#restarts <= MOST_RESTARTS) {
+      await this.#runProcess(total);
+      if (this.tasks.length > 0) this.#restarts++;
+    }
+    for (const { layer } of this.tasks)
+      this.#fail(layer, 'not measured: too many processes were lost before');
+  }
+
+  /** Takes what was done off the list, one way or another at least the first, so that it ends. */
+  #runProcess(total: number): Promise<void> {
+    const { device, quick } = this.settings;
+    const asked = [...this.tasks];
+    const child = fork(path.join(__dirname, 'gpu_measure.ts'), {
+      cwd: ROOT,
+      execArgv: ['-r', 'ts-node/register'],
+    });
+    this.#ended = false;
+    this.#begun = performance.now();
+    let trouble = '';
+    const watch = setInterval(() => {
+      if (performance.now() - this.#begun < LONGEST_MILLISECONDS) return;
+      trouble = `took longer than ${LONGEST_MILLISECONDS / 1000} s`;
+      child.kill('SIGKILL');
+    }, 1000);
+    return new Promise((resolve) => {
+      child.on('message', (message: GpuMeasureMessage) => {
+        this.#take(message, asked);
+        showProgress('bench', total - this.tasks.length, total, 'layers');
+      });
+      child.on('error', (error) => (trouble = error.message));
+      child.on('exit', (code, signal) => {
+        clearInterval(watch);
+        const lost = this.tasks[0];
+        if (lost !== undefined && !this.#ended) {
+          this.tasks = this.tasks.slice(1);
+          this.#fail(
+            lost.layer,
+            `its process ended with ${signal ?? `code ${code}`}${trouble && `: ${trouble}`}`,
+          );
+        }
+        resolve();
+      });
+      const request: GpuMeasureRequest = { device, tasks: asked, quick };
+      child.send(request, () => undefined);
+    });
+  }
+
+  #take(message: GpuMeasureMessage, asked: readonly Task[]): void {
+    switch (message.kind) {
+      case 'ceilings':
+        return this.record.changeRun({ ceilings: message.ceilings });
+      case 'begin':
+        this.#begun = performance.now();
+        return;
+      case 'layer': {
+        const { chosen, entries, cudnn, cublas } = message;
+        this.record.changeRun({ cudnn, cublas });
+        return this.#done(asked[message.task]!.layer, { chosen, entries });
       }
-      writeJson(name, { date, node: process.version, gpu, results });
-      writeText(`${name}.md`, render(gpu, date, results));
+      case 'failure':
+        return this.#done(asked[message.task]!.layer, { chosen: '', entries: [], failure: message.message });
+      case 'spoiled':
+        return this.#spoiled(asked[message.task]!, message);
     }
   }
-  process.stderr.write(' measured\n');
+
+  /** The layer is tried again without the one that did it, where that is known and was not tried yet. */
+  #spoiled({ layer, without }: Task, { by, message }: GpuMeasureMessage & { kind: 'spoiled' }): void {
+    if (by === undefined) {
+      this.#done(layer, { chosen: '', entries: [], failure: message });
+      this.#ended = true;
+      return;
+    }
+    console.error(
+      `bench: ${layer.group} ${layer.name}, batch ${layer.batch}: ${describeContestant(by)}: ${message}`,
+    );
+    this.tasks = [{ layer, without: [...without, by] }, ...this.tasks.slice(1)];
+    this.#ended = true;
+  }
+
+  #done(layer: GpuLayer, measured: Pick<LayerResult, 'chosen' | 'entries' | 'failure'>): void {
+    const { without } = this.tasks[0]!;
+    const left = without.map((one) => ({ ...one, failure: 'brought CUDA down in its process' }));
+    this.tasks = this.tasks.slice(1);
+    this.#ended = this.tasks.length === 0;
+    const seconds = (performance.now() - this.#begun) / 1000;
+    this.record.addLayer({ ...layer, ...measured, entries: [...measured.entries, ...left], seconds });
+    this.#closeGroup(layer);
+  }
+
+  #fail(layer: GpuLayer, failure: string): void {
+    this.record.addLayer({ ...layer, chosen: '', entries: [], failure, seconds: 0 });
+    this.#closeGroup(layer);
+  }
+
+  /** Where that was the last of its group: says how it went, and brings the report up to date. */
+  #closeGroup({ group, batch }: GpuLayer): void {
+    if (this.tasks.some(({ layer }) => layer.group === group && layer.batch === batch)) return;
+    this.record.noteClocks(`after ${group}, batch ${batch}`);
+    const own = groupLayers(this.record.layers).find((one) => one.group === group && one.batch === batch);
+    if (own !== undefined) console.error(summariseGroup(own));
+    writeMarkdown(this.record.result, this.record.name, this.settings.folder, []);
+  }
 }
 
-void main();
+/** By file name, the newest last: a date is in it. */
+function storedNames(folder: string): string[] {
+  return readdirSync(folder)
+    .filter((file) => file.endsWith('.json'))
+    .map((file) => path.parse(file).name)
+    .sort();
+}
+
+/** The newest of this device, to see what has become slower. */
+function newestStored(gpu: GpuInfo): { name: string; result: GpuBenchResult } | undefined {
+  return storedNames(FOLDER)
+    .filter((name) => name.startsWith(slugOf(gpu.name!)))
+    .map((name) => ({ name, result: readJson<GpuBenchResult>(name)! }))
+    .filter(({ result }) => result.schema === SCHEMA && result.gpu.name === gpu.name)
+    .at(-1);
+}
+
+/** The newest of the CPU bench, so that the report covers it. */
+function newestCpu(): CpuPart | undefined {
+  return storedNames(FOLDER)
+    .map((name) => ({ name, result: readJson<BenchResult>(name)! }))
+    .filter(({ result }) => Array.isArray(result.runs) && 'cpu' in result)
+    .sort((a, b) => a.result.date.localeCompare(b.result.date))
+    .at(-1);
+}
+
+function writeMarkdown(
+  result: GpuBenchResult,
+  name: string,
+  folder: string,
+  pictures: readonly string[],
+): string {
+  const report = renderGpuReport(result, name, { pictures, cpu: newestCpu() });
+  writeText(`${name}.md`, report, folder);
+  return report;
+}
+
+/** Draws what there is to draw. Where Vega is not installed the report goes without. */
+async function writePictures(result: GpuBenchResult, name: string, folder: string): Promise<string[]> {
+  const drawn: string[] = [];
+  try {
+    for (const [suffix, spec] of gpuPictures(result)) {
+      writeText(`${name}-${suffix}.svg`, await toSvg(spec), folder);
+      drawn.push(suffix);
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    console.error(
+      `bench: no pictures, since Vega is not installed: npm --prefix bench/rivals ci --ignore-scripts, then ` +
+        `npm run bench -- --report ${path.join(folder, name)}.json`,
+    );
+  }
+  return drawn;
+}
+
+async function writeReport(result: GpuBenchResult, name: string, folder: string): Promise<string> {
+  return writeMarkdown(result, name, folder, await writePictures(result, name, folder));
+}
+
+async function renderStored(file: string): Promise<void> {
+  const { dir, name } = path.parse(path.resolve(file));
+  const result = readJson<GpuBenchResult>(name, dir);
+  if (result?.schema !== SCHEMA) {
+    throw new Error(
+      `${file} is not a result of this bench (schema ${SCHEMA}); earlier reports stay as they are`,
+    );
+  }
+  console.log(await writeReport(result, name, dir));
+}
+
+/** @param args - of the command line */
+export async function benchGpu(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      device: { type: 'string', default: 'cuda' },
+      group: { type: 'string', multiple: true, default: [] },
+      layer: { type: 'string', multiple: true, default: [] },
+      batch: { type: 'string', multiple: true, default: [] },
+      quick: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      out: { type: 'string', default: FOLDER },
+      report: { type: 'string' },
+    },
+  });
+  if (values.report !== undefined) return renderStored(values.report);
+  const { group: groups, layer: names, quick, json } = values;
+  const layers = selectLayers({ groups, names, batches: values.batch.map(readBatch) });
+  if (layers.length === 0) throw new Error('no layer is in all of --group, --layer and --batch');
+  const device = values.device as Settings['device'];
+  const settings = { device, folder: path.resolve(values.out), quick, json };
+  const gpu = findGpu(device);
+  const stored = newestStored(gpu);
+  const record = new ResultFile(gpu, settings);
+  const tasks = layers.map((layer) => ({ layer, without: [] }));
+  await new Measurement(tasks, settings, record).finish();
+  const isWhole = groups.length + names.length === 0;
+  if (isWhole && !quick) record.setLoadRequests(await countLoadRequests());
+  const report = await writeReport(record.result, record.name, settings.folder);
+  console.log(json ? JSON.stringify(record.result) : report);
+  judge(record, stored);
+  console.error(`bench: wrote ${path.join(settings.folder, record.name)}.json and .md`);
+  if (isWhole) console.error('bench: the CPU is measured by npm run bench -- --device cpu');
+}
+
+function judge(record: ResultFile, stored: ReturnType<typeof newestStored>): void {
+  const regressions = findRegressions(record.layers, stored?.result);
+  const failures = findFailures(record.layers);
+  if (regressions.length > 0) console.error(renderRegressions(regressions, stored!.name));
+  if (failures.length > 0) console.error(['What failed:', ...failures].join('\n  '));
+  if (regressions.length + failures.length > 0) process.exitCode = 1;
+}
+
+function readBatch(text: string): number {
+  const batch = Number(text);
+  if (Number.isInteger(batch) && batch > 0) return batch;
+  throw new Error(`--batch takes a number of images, not '${text}'`);
+}
+
+function findGpu(device: string): GpuInfo {
+  const gpus = devices().filter((one): one is GpuInfo => one.type === 'cuda');
+  const gpu = gpus.find((one) => device === 'cuda' || one.device === device);
+  if (gpu?.available) return gpu;
+  throw new Error(`there is no GPU '${device}' to measure: ${gpu?.reason ?? 'see npx warpconv doctor'}`);
+}

@@ -15,7 +15,8 @@ interface VegaLite {
 
 const MODULES = path.join(__dirname, 'rivals/node_modules');
 
-async function toSvg(spec: unknown): Promise<string> {
+/** @throws Error with code `ERR_MODULE_NOT_FOUND` where Vega is not installed */
+export async function toSvg(spec: unknown): Promise<string> {
   const [vega, lite] = (await Promise.all([
     import(path.join(MODULES, 'vega/build/vega.module.js')),
     import(path.join(MODULES, 'vega-lite/build/index.js')),

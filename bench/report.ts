@@ -130,6 +130,11 @@ function scaling(result: BenchResult): string {
   return `Two threads over one, all 393 layers together: ${ratio.toFixed(2)} ×.\n`;
 }
 
+/** What the report begins with: a table for each number of threads. */
+export function renderSpeedups(result: BenchResult, packing: PackingResult | undefined): string[] {
+  return [...result.runs.map((run) => table(run, run.threads === 1 ? packing : undefined)), scaling(result)];
+}
+
 export function renderReport(result: BenchResult, name: string, engine: EngineResults): string {
   const { cpu, processor, date, node, quick } = result;
   return [
@@ -139,8 +144,7 @@ export function renderReport(result: BenchResult, name: string, engine: EngineRe
       'Speed-ups are geometric means over every layer of every model; `runSync`, and `run()` where it says so, into an ' +
       'output that the caller owns unless it says otherwise.',
     '',
-    ...result.runs.map((run) => table(run, run.threads === 1 ? engine.packing : undefined)),
-    scaling(result),
+    ...renderSpeedups(result, engine.packing),
     `![speed-ups, sorted](${name}.svg)`,
     '',
     ...renderEngine(engine, `${name}-packing.svg`),

@@ -5,7 +5,7 @@ import { byModel, describeLayer, isPointwise } from './layers';
 import type { PackingAlgorithm, PackingResult } from './packing';
 import { geometricMean, sum } from './statistics';
 
-function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`);
 }
 

@@ -1,11 +1,11 @@
 /** The files in bench/results: NAME.json, what further measurements of the same day add, and the report. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { devices, type CpuInfo } from 'warpconv';
 
-const FOLDER = path.join(__dirname, 'results');
+export const FOLDER = path.join(__dirname, 'results');
 
 /** When and on what something was measured. */
 export interface Circumstances {
@@ -22,10 +22,12 @@ export function circumstances(quick: boolean): Circumstances {
 }
 
 export function nameOf({ cpu, processor, date }: Circumstances): string {
-  return `${cpu.name} ${processor}`
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .concat(`-${date}`);
+  return `${slugOf(`${cpu.name} ${processor}`)}-${date}`;
+}
+
+/** What a device is called in the names of files. */
+export function slugOf(device: string): string {
+  return device.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 }
 
 /** Family and model: virtual machines of different processors often share a name. Empty where Linux does not tell. */
@@ -40,9 +42,12 @@ function processorOf(): string {
   }
 }
 
-export function writeText(file: string, text: string): void {
-  mkdirSync(FOLDER, { recursive: true });
-  writeFileSync(path.join(FOLDER, file), text);
+/** In one step, so that whoever is interrupted leaves the old file or the new one. */
+export function writeText(file: string, text: string, folder = FOLDER): void {
+  mkdirSync(folder, { recursive: true });
+  const target = path.join(folder, file);
+  writeFileSync(`${target}.new`, text);
+  renameSync(`${target}.new`, target);
 }
 
 export function writeJson(name: string, value: unknown): void {
@@ -50,9 +55,9 @@ export function writeJson(name: string, value: unknown): void {
 }
 
 /** Nothing where that was not measured. */
-export function readJson<T>(name: string): T | undefined {
+export function readJson<T>(name: string, folder = FOLDER): T | undefined {
   try {
-    return JSON.parse(readFileSync(path.join(FOLDER, `${name}.json`), 'utf8')) as T;
+    return JSON.parse(readFileSync(path.join(folder, `${name}.json`), 'utf8')) as T;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;

@@ -1,10 +1,10 @@
 /**
- * `npm run bench`: ours against im2col + OpenBLAS, oneDNN and onnxruntime-node, interleaved on every layer with one thread
+ * The CPU part of `npm run bench`: ours against im2col + OpenBLAS, oneDNN and onnxruntime-node, interleaved on every layer with one thread
  * and one after the other with several; then what packing takes (bench/packing.ts) and what each idea brings
  * (bench/ablation.ts). Results are checked before they are timed. Writes bench/results/<machine>-<date>.json, the report beside
  * it and its pictures.
  *
- *     npm run bench -- [--group sconv-393] [--threads 1] [--quick]
+ *     npm run bench -- --device cpu [--group sconv-393] [--threads 1] [--quick]
  *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew, with what was measured since
  */
 import { fork } from 'node:child_process';
@@ -20,6 +20,7 @@ import { GROUPS } from './layers';
 import type { MeasureMessage, MeasureRequest } from './measure';
 import type { PackingResult } from './packing';
 import { plotPacking, plotSpeedups } from './plot';
+import { showProgress } from './progress';
 import { renderReport, type BenchResult, type ThreadsResult } from './report';
 import { circumstances, nameOf, readJson, writeJson, writeText } from './results';
 
@@ -43,14 +44,6 @@ function rivalEnvironment(cpu: CpuInfo, threads: number): NodeJS.ProcessEnv {
   return environment;
 }
 
-function showProgress(done: number, total: number, threads: number): void {
-  if (!process.stderr.isTTY) return;
-  const filled = Math.round((30 * done) / total);
-  const bar = '█'.repeat(filled).padEnd(30, '░');
-  process.stderr.write(`\r${threads} thread${threads === 1 ? ' ' : 's'} ${bar} ${done}/${total} layers`);
-  if (done === total) process.stderr.write('\n');
-}
-
 function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> {
   const child = fork(path.join(__dirname, 'measure.ts'), {
     cwd: ROOT,
@@ -66,7 +59,8 @@ function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> 
         message.missing.forEach((what) => console.error(`bench: without ${what}`));
       } else {
         layers.push({ ...message.layer, ms: message.ms });
-        showProgress(layers.length, total, request.threads);
+        const title = `${request.threads} thread${request.threads === 1 ? ' ' : 's'}`;
+        showProgress(title, layers.length, total, 'layers');
       }
     });
     child.on('exit', (code) => {
@@ -98,8 +92,10 @@ async function measureAll(cpu: CpuInfo, request: Omit<MeasureRequest, 'contender
   return { ...results[0]!, layers };
 }
 
-async function main(): Promise<void> {
+/** @param args - of the command line */
+export async function benchCpu(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
+    args: [...args],
     options: {
       group: { type: 'string', multiple: true, default: [...GROUPS] },
       threads: { type: 'string', multiple: true, default: ['1', '2'] },
@@ -139,8 +135,3 @@ async function writeReport(name: string): Promise<void> {
   if (packing !== undefined) writeText(`${name}-packing.svg`, await plotPacking(packing));
   console.log(report);
 }
-
-void main().catch((error: unknown) => {
-  console.error(error);
-  process.exitCode = 1;
-});

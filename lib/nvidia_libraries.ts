@@ -45,10 +45,7 @@ export function findLibrary(library: NvidiaLibrary): string[] {
 
 /** Everything that is worth a try: the files that were found, and names for the loader. */
 export function libraryNames(library: NvidiaLibrary): string[] {
-  return [
-    ...findLibrary(library),
-    ...library.versions.map((version) => `lib${library.name}.so.${version}`),
-  ];
+  return [...findLibrary(library), ...library.versions.map((version) => `lib${library.name}.so.${version}`)];
 }
 
 /** Where `pip install` puts it, in the environment in use and in the system's and the user's own. */
@@ -78,14 +75,16 @@ function libraryAt(place: string, { name }: NvidiaLibrary): string | undefined {
 }
 
 function librariesOfCache({ name }: NvidiaLibrary): string[] {
+  const line = new RegExp(`^\\s*lib${name}\\.so\\S* .* => (.+)$`, 'gm');
+  return [...(loaderCache ??= readLoaderCache()).matchAll(line)].map((match) => match[1]!);
+}
+
+let loaderCache: string | undefined;
+
+function readLoaderCache(): string {
   try {
-    const listing = execFileSync('ldconfig', ['-p'], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    const line = new RegExp(`^\\s*lib${name}\\.so\\S* .* => (.+)$`, 'gm');
-    return [...listing.matchAll(line)].map((match) => match[1]!);
+    return execFileSync('ldconfig', ['-p'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   } catch {
-    return []; // no ldconfig on this system, or not on the PATH
+    return ''; // no ldconfig on this system, or not on the PATH
   }
 }

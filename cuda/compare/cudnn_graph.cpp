@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "cuda/compare/cudnn.h"
@@ -75,7 +76,7 @@ constexpr int kTensorCoreNote = 0;
 constexpr int kDownConvertNote = 1;
 constexpr int kRuntimeCompilationNote = 0;
 /** More than there are */
-constexpr size_t kMostNotes = 32;
+constexpr int64_t kMostNotes = 32;
 
 /** Of device memory, which is 256-byte aligned */
 constexpr int64_t kAlignment = 16;
@@ -121,11 +122,11 @@ class Descriptor {
     return *this;
   }
 
-  /** Elements that were there; none where the call fails. */
-  int64_t read(int name, int type, int64_t most, void* into) const {
+  /** How many elements were read; nothing where the call fails. */
+  std::optional<int64_t> read(int name, int type, int64_t most, void* into) const {
     int64_t count = 0;
-    const int code = call_->getAttribute(it_, name, type, most, &count, into);
-    return code == kCudnnSuccess ? count : 0;
+    if (call_->getAttribute(it_, name, type, most, &count, into) != kCudnnSuccess) return std::nullopt;
+    return std::min(count, most);
   }
 
  private:
@@ -200,8 +201,8 @@ std::vector<Descriptor> configurations(const Cudnn& cudnn, const Descriptor& gra
   if (!heuristics.isOk()) return configs;
   std::array<void*, kMost> pointers{};
   for (void*& pointer : pointers) pointer = configs.emplace_back(cudnn, kEngineConfigDescriptor).get();
-  const int64_t count = heuristics.read(kHeuristicsResults, kDescriptorType, kMost, pointers.data());
-  while (static_cast<int64_t>(configs.size()) > std::min(count, kMost)) configs.pop_back();
+  const int64_t count = heuristics.read(kHeuristicsResults, kDescriptorType, kMost, pointers.data()).value_or(0);
+  while (static_cast<int64_t>(configs.size()) > count) configs.pop_back();
   return configs;
 }
 
@@ -209,7 +210,7 @@ class Engine {
  public:
   Engine(const Cudnn& cudnn, const Descriptor& config) : engine_(cudnn, kEngineDescriptor) {
     void* pointer = engine_.get();
-    found_ = config.read(kConfigEngine, kDescriptorType, 1, &pointer) == 1;
+    found_ = config.read(kConfigEngine, kDescriptorType, 1, &pointer).has_value();
   }
 
   bool suits(Arithmetic arithmetic) const {
@@ -227,7 +228,7 @@ class Engine {
  private:
   bool has(int name, int type, int note) const {
     std::array<int, kMostNotes> notes{};
-    const int64_t count = std::min<int64_t>(engine_.read(name, type, kMostNotes, notes.data()), kMostNotes);
+    const int64_t count = engine_.read(name, type, kMostNotes, notes.data()).value_or(0);
     return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
   }
 

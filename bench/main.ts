@@ -1,0 +1,25 @@
+/**
+ * `npm run bench`: measures the GPU where there is one (bench/gpu.ts has its options), and the CPU otherwise (bench/run.ts).
+ *
+ *     npm run bench -- [--device cpu|cuda|cuda:N] [options of either]
+ */
+import { readFileSync } from 'node:fs';
+
+import { devices } from 'warpconv';
+
+import { chooseBench } from './choose';
+import { benchGpu } from './gpu';
+import { benchCpu } from './run';
+
+const benches = { gpu: benchGpu, cpu: benchCpu };
+const hasGpu = () => devices().some(({ type, available }) => type === 'cuda' && available);
+
+async function main(): Promise<void> {
+  const { bench, args } = chooseBench(process.argv.slice(2), hasGpu, (file) => readFileSync(file, 'utf8'));
+  await benches[bench](args);
+}
+
+void main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});

@@ -1,0 +1,73 @@
+import { chooseBench } from '../../bench/choose';
+import { formatJson } from '../../bench/json';
+import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_requests';
+
+describe('npm run bench', () => {
+  const never = () => {
+    throw new Error('not to be asked');
+  };
+
+  it('measures the GPU where there is one', () => {
+    const args = ['--quick', '--batch', '1'];
+    expect(chooseBench(args, () => true, never)).toEqual({ bench: 'gpu', args });
+    expect(chooseBench(args, () => false, never)).toEqual({ bench: 'cpu', args });
+  });
+
+  it('measures what it is told to, without asking', () => {
+    expect(chooseBench(['--device', 'cuda:1'], never, never)).toEqual({
+      bench: 'gpu',
+      args: ['--device', 'cuda:1'],
+    });
+    const rest = ['--threads', '1', '--quick'];
+    expect(chooseBench(['--threads', '1', '--device', 'cpu', '--quick'], never, never)).toEqual({
+      bench: 'cpu',
+      args: rest,
+    });
+    expect(chooseBench(['--device=cpu', ...rest], never, never)).toEqual({ bench: 'cpu', args: rest });
+    expect(() => chooseBench(['--device', 'tpu'], never, never)).toThrow(`not 'tpu'`);
+    expect(() => chooseBench(['--device'], never, never)).toThrow('cpu, cuda or cuda:N');
+  });
+
+  it('renders a report by the bench that wrote it', () => {
+    const args = ['--report', 'some.json'];
+    const read = (content: object) => () => JSON.stringify(content);
+    expect(chooseBench(args, never, read({ gpu: {} })).bench).toBe('gpu');
+    expect(chooseBench(args, never, read({ cpu: {} })).bench).toBe('cpu');
+  });
+});
+
+it('results are written with a line for each thing from a depth on', () => {
+  const value = { a: [{ b: 1, c: [2, null] }, 'd'], e: undefined, f: [] };
+  expect(formatJson(value, 2)).toBe('{\n "a": [\n  {"b":1,"c":[2,null]},\n  "d"\n ],\n "f": []\n}\n');
+  expect(JSON.parse(formatJson(value, 1))).toEqual({ a: value.a, f: [] });
+});
+
+describe('the output of the profiler', () => {
+  const HEADS = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"';
+  const REQUESTS = 'l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum';
+  const SECTORS = 'l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum';
+  const lines = plannedCounts().flatMap((_, id) => [
+    `"${id}","77","void kernel<""a"", 3>(int, float)","${REQUESTS}","request","1,0${id}0"`,
+    `"${id}","77","void kernel<""a"", 3>(int, float)","${SECTORS}","sector","12,345"`,
+  ]);
+  const output = ['==PROF== Connected to process 77', HEADS, ...lines, '==PROF== Disconnected'].join('\n');
+
+  it('becomes counts of what was planned', () => {
+    const counts = parseCounts(output);
+    expect(counts).toHaveLength(8);
+    expect(counts[1]).toEqual({ filter: 3, variant: 'column', requests: 1010, sectors: 12345 });
+    expect(counts[7]).toEqual({ filter: 5, variant: 'both', requests: 1070, sectors: 12345 });
+  });
+
+  it('is refused where it has other kernels or other metrics', () => {
+    expect(() => parseCounts([HEADS, ...lines.slice(2)].join('\n'))).toThrow('7 kernels; 8');
+    expect(() => parseCounts('==ERROR== no permission')).toThrow('0 kernels');
+    expect(() => parseCounts(output.replaceAll(SECTORS, 'other.sum'))).toThrow(SECTORS);
+  });
+
+  it('is counted for each output of a lane', () => {
+    const outputs = (1024 - 5 + 1) ** 2;
+    const count = { filter: 5, variant: 'column', requests: (10 * outputs) / 32, sectors: 1 } as const;
+    expect(requestsPerOutput(count, 1024)).toBe(10);
+  });
+});

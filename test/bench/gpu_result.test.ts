@@ -1,0 +1,210 @@
+import { selectLayers, workOf } from '../../bench/gpu_layers';
+import { autoChoices, gpuGoals, pointwiseChoices } from '../../bench/gpu_goals';
+import {
+  auto,
+  bestCudnn,
+  bestFamily,
+  bestRival,
+  bestVariant,
+  coldSpeedup,
+  findFailures,
+  findRivalTroubles,
+  findRegressions,
+  floorOf,
+  groupLayers,
+  speedup,
+  withLayer,
+  type Entry,
+} from '../../bench/gpu_result';
+import { cudnn, layer, measured, ours, result, RUN } from './results';
+
+const CUBLAS: Entry = { library: 'cublas', algorithm: 'im2col', ...measured(0.9) };
+
+describe('the named layers', () => {
+  it('are selected by group, name and batch', () => {
+    const all = selectLayers({ groups: [], names: [], batches: [] });
+    expect(all).toHaveLength(52 + 47);
+    expect(all.filter(({ group, batch }) => group === 'image' && batch > 1)).toEqual([]);
+    const one = selectLayers({ groups: ['mec12'], names: ['conv1'], batches: [4] });
+    expect(one).toEqual([
+      { group: 'mec12', name: 'conv1', batch: 4, extents: [3, 227, 227, 96, 11, 11, 4, 0, 1] },
+    ]);
+  });
+
+  it('must exist', () => {
+    expect(() => selectLayers({ groups: ['vgg'], names: [], batches: [] })).toThrow(/vgg .* mec12, resnet/);
+    expect(() => selectLayers({ groups: [], names: ['conv13'], batches: [] })).toThrow('conv13');
+  });
+
+  it('say how much there is to do', () => {
+    // 5 x 5 outputs of 512 channels, 512 * 9 products each
+    expect(workOf(layer([]))).toEqual({
+      flops: 2 * 128 * 512 * 25 * 512 * 9,
+      bytes: 4 * (128 * 512 * 49 + 512 * 512 * 9 + 128 * 512 * 25),
+    });
+    const [depthwise] = selectLayers({ groups: [], names: ['dw_112x96_k3s2'], batches: [1] });
+    expect(workOf(depthwise!)).toEqual({
+      flops: 2 * 96 * 56 * 56 * 9,
+      bytes: 4 * (96 * 112 * 112 + 96 * 9 + 96 * 56 * 56),
+    });
+  });
+});
+
+describe('a layer', () => {
+  const one = layer([
+    ours('im2win', 0.4),
+    ours('direct', 5),
+    ours('im2win', 0.3, 'implicit-64x64'),
+    cudnn('GEMM', 1.2),
+    cudnn('WINOGRAD', 0.8, {}, { maxRelativeError: 2e-5 }),
+    cudnn('ENGINE_1', 0.6, { layout: 'nhwc' }),
+    cudnn('ENGINE_2', 0.1, { layout: 'nhwc', arithmetic: 'tf32' }, { maxRelativeError: 5e-4 }),
+    { library: 'cudnn', layout: 'nhwc', arithmetic: 'fp16', algorithm: '', failure: 'has no engine' },
+    CUBLAS,
+  ]);
+
+  it('is compared with the fastest rival in float32, in any layout', () => {
+    expect(auto(one)).toMatchObject({ algorithm: 'im2win', variant: '' });
+    expect(bestRival(one)).toMatchObject({ algorithm: 'ENGINE_1' });
+    expect(speedup(one)).toBeCloseTo(1.5);
+    expect(coldSpeedup(one)).toBeCloseTo(0.604 / 0.404);
+    expect(bestCudnn(one, 'fp32', 'nchw')).toMatchObject({ algorithm: 'WINOGRAD' });
+    expect(bestCudnn(one, 'tf32')).toMatchObject({ algorithm: 'ENGINE_2' });
+    expect(bestCudnn(one, 'fp16')).toBeUndefined();
+  });
+
+  it('knows a family from its variants', () => {
+    expect(bestFamily(one)).toMatchObject({ algorithm: 'im2win', variant: '' });
+    expect(bestVariant(one, 'im2win')).toMatchObject({ variant: 'implicit-64x64' });
+  });
+
+  it('does not count what is wrong, on either side', () => {
+    const wrong = layer([
+      ours('im2win', 0.4, '', { maxRelativeError: 5e-6 }),
+      cudnn('GEMM', 1.2),
+      cudnn('FFT', 0.2, {}, { maxRelativeError: null }),
+      cudnn('DIRECT', 0.3, {}, { maxRelativeError: 0.5 }),
+    ]);
+    expect(auto(wrong)).toBeUndefined();
+    expect(speedup(wrong)).toBeUndefined();
+    expect(bestRival(wrong)).toMatchObject({ algorithm: 'GEMM' });
+    expect(findFailures([wrong])).toEqual([
+      'mec12 conv12, batch 128, im2win: off by 5e-6 of |input| * |weight|',
+    ]);
+    expect(findRivalTroubles([wrong, layer(wrong.entries, { batch: 1 })])).toEqual([
+      'cuDNN NCHW FFT: off by NaN of |input| * |weight| (2 times)',
+      'cuDNN NCHW DIRECT: off by 5e-1 of |input| * |weight| (2 times)',
+    ]);
+  });
+
+  it('has a floor, by arithmetic, by traffic or by a launch', () => {
+    const { ceilings } = RUN;
+    const { flops } = workOf(one);
+    expect(floorOf(one, ceilings)).toBeCloseTo((flops / 60e12) * 1e3, 9);
+    const traffic = layer([], { extents: [1, 4096, 4096, 1, 3, 3, 1, 0, 1], batch: 1 });
+    expect(floorOf(traffic, ceilings)).toBeCloseTo((workOf(traffic).bytes / 4e12) * 1e3, 9);
+    expect(floorOf(layer([], { extents: [1, 8, 8, 1, 3, 3, 1, 0, 1], batch: 1 }), ceilings)).toBe(0.0009);
+    expect(floorOf(one, undefined)).toBeUndefined();
+  });
+
+  it('fails as a whole or in one of ours, and not where a rival has nothing', () => {
+    const lost = layer([], { failure: 'its process ended with SIGKILL' });
+    expect(findFailures([one, lost])).toEqual(['mec12 conv12, batch 128: its process ended with SIGKILL']);
+    expect(findRivalTroubles([one])).toEqual(['cuDNN NHWC FP16: has no engine']);
+    const spoilt = layer([{ library: 'warpconv', algorithm: 'direct', variant: '', failure: 'fell over' }]);
+    expect(findFailures([spoilt])).toEqual(['mec12 conv12, batch 128, direct: fell over']);
+  });
+
+  it('replaces an earlier measurement of itself', () => {
+    const others = [layer([], { name: 'conv1' }), layer([]), layer([], { batch: 1 })];
+    const again = layer([ours('im2win', 0.1)], { run: 1 });
+    expect(withLayer(others, again)).toEqual([others[0], again, others[2]]);
+    expect(withLayer([others[0]!], again)).toEqual([others[0], again]);
+    expect(groupLayers(others).map(({ batch, layers }) => [batch, layers.length])).toEqual([
+      [128, 2],
+      [1, 1],
+    ]);
+  });
+});
+
+describe('a regression', () => {
+  const stored = result([layer([ours('im2win', 0.4)]), layer([ours('im2win', 0.4)], { name: 'conv11' })]);
+  const now = (ms: number, more: Parameters<typeof ours>[3] = {}) => [layer([ours('im2win', ms, '', more)])];
+
+  it('is more than a tenth, and more than noise', () => {
+    expect(findRegressions(now(0.45), stored)).toMatchObject([
+      { layer: { name: 'conv12' }, before: { ms: [0.396, 0.4, 0.404] } },
+    ]);
+    expect(findRegressions(now(0.43), stored)).toEqual([]);
+    expect(findRegressions(now(0.45, { ms: [0.4, 0.45, 0.5] }), stored)).toEqual([]);
+    expect(findRegressions(now(0.2), stored)).toEqual([]);
+  });
+
+  it('needs something of the same layer that was measured thoroughly', () => {
+    expect(findRegressions(now(0.9), undefined)).toEqual([]);
+    expect(findRegressions([layer([ours('im2win', 0.9)], { batch: 1 })], stored)).toEqual([]);
+    const quick = { ...stored, runs: [{ ...RUN, quick: true }] };
+    expect(findRegressions(now(0.9), quick)).toEqual([]);
+  });
+
+  it('is of what auto takes, whichever that is', () => {
+    const other = layer([ours('direct', 0.5), ours('im2win', 0.3)], { chosen: 'direct' });
+    expect(findRegressions([other], stored)).toMatchObject([{ now: { algorithm: 'direct' } }]);
+  });
+});
+
+describe('the goals', () => {
+  const goalOf = (layers: Parameters<typeof gpuGoals>[0], what: string) =>
+    gpuGoals(layers).find((goal) => goal.what.includes(what))!;
+
+  it('are met or not by geometric means', () => {
+    const fast = layer([ours('im2win', 0.1), cudnn('GEMM', 0.8)], { batch: 1 });
+    const slow = layer([ours('im2win', 0.1), cudnn('GEMM', 0.2)], { batch: 1, name: 'conv1' });
+    expect(goalOf([fast, slow], 'mec12, batch 1:')).toMatchObject({ measured: '4.00 ×', met: true });
+    expect(goalOf([slow], 'mec12, batch 1:')).toMatchObject({ measured: '2.00 ×', met: false });
+    expect(goalOf([slow], 'mec12, batch 128')).toEqual({
+      what: 'mec12, batch 128: over the best rival',
+      goal: '≥ 0.9 ×, then ≥ 2 ×',
+      measured: '',
+    });
+  });
+
+  it('name the layers that are lost', () => {
+    const lost = layer([ours('im2win', 0.4), cudnn('GEMM', 0.2)]);
+    expect(goalOf([lost], 'slower than')).toMatchObject({
+      measured: '1 of 1: conv12 at 128 (0.50 ×)',
+      met: false,
+    });
+  });
+
+  it('hold choices to a tenth of the best', () => {
+    const missed = layer([ours('im2win', 0.4), ours('shuffle', 0.2), ours('shuffle', 0.1, 'wide')]);
+    const close = layer([ours('im2win', 0.21), ours('shuffle', 0.2)], { name: 'conv1' });
+    const failed = layer([], { failure: 'lost' });
+    const ratios = autoChoices([missed, close, failed]).map(({ ratio }) => Number(ratio.toFixed(3)));
+    expect(ratios).toEqual([2, 1.05]);
+    expect(goalOf([missed, close], '`auto`')).toMatchObject({ measured: '50.0 %, 1 of 2', met: false });
+  });
+
+  it('judge the planner of pointwise only where its candidates were measured', () => {
+    const without = layer([ours('pointwise', 0.4)], { group: 'pointwise', chosen: 'pointwise' });
+    const withThem = {
+      ...without,
+      entries: [...without.entries, ours('pointwise', 0.3, '64x64x1'), ours('pointwise', 0.9, 'paper')],
+    };
+    expect(pointwiseChoices([without])).toEqual([]);
+    expect(pointwiseChoices([withThem])[0]!.ratio).toBeCloseTo(4 / 3);
+  });
+
+  it('take rates from the slowest', () => {
+    const extents = [32, 112, 112, 32, 3, 3, 1, 1, 32] as const;
+    const depthwise = layer([ours('shuffle', 0.2)], { group: 'depthwise', chosen: 'shuffle', extents });
+    const rate = workOf(depthwise).bytes / 0.2 / 1e9;
+    expect(goalOf([depthwise], 'above 50 MB')).toMatchObject({
+      measured: `${rate.toFixed(2)} TB/s`,
+      met: rate >= 2.2,
+    });
+    const small = { ...depthwise, extents: [8, 8, 8, 8, 3, 3, 1, 1, 8] as const };
+    expect(goalOf([small], 'above 50 MB').measured).toBe('');
+  });
+});
