@@ -124,7 +124,7 @@ export interface NativeSpread {
   readonly upperQuartile: number;
 }
 
-export interface NativeMeasurement {
+export interface NativeJudgement {
   /** Calls back to back, with what they leave in the L2 cache */
   readonly milliseconds: NativeSpread;
   /** Absent where it could not matter, or was not asked for */
@@ -139,7 +139,7 @@ export interface NativeMeasurement {
 
 /** What came of an entry, by its index; one of cuDNN may have several. */
 export type NativeContestResult = { readonly entry: number; readonly algorithm: string } & (
-  { readonly failure: NativeFailure } | ({ readonly failure?: undefined } & NativeMeasurement)
+  { readonly failure: NativeFailure } | ({ readonly failure?: undefined } & NativeJudgement)
 );
 
 export interface NativeContestReport {

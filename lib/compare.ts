@@ -1,4 +1,4 @@
-import type { NativeMeasurement } from './addon';
+import type { NativeJudgement } from './addon';
 import { holdContest, TOLERANCE, type ContestReport, type ContestResult } from './contest';
 import { fromNative } from './errors';
 import { readCompareOptions, requirePrecision, type AlgorithmName, type CompareOptions } from './options';
@@ -70,7 +70,7 @@ export async function compareWithCudnn(
   }
 }
 
-type Measured = { readonly algorithm: string } & NativeMeasurement;
+type Measured = { readonly algorithm: string } & NativeJudgement;
 
 /** Of those of an entry that were measured, the one with the lowest median; the failure is thrown where none was. */
 function fastest(results: readonly ContestResult[], entry: number): Measured {

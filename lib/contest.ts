@@ -10,11 +10,11 @@ import type {
   NativePlan,
 } from './addon';
 import { callNativeAsync } from './calls';
-import { openPlan } from './convolution';
 import { addon } from './load';
 import { CUBLAS, CUDNN, libraryNames } from './nvidia_libraries';
 import { readProblem, type ConvolutionProblem } from './options';
 import { indexOf, locate, openPlace, probeElsewhere, type Device } from './placement';
+import { openPlan } from './tuning';
 
 export type ContestEntry = NativeContestEntry;
 export type ContestReport = NativeContestReport;

@@ -1,10 +1,10 @@
 #include "cuda/compare/timing.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "cuda/cuda_status.h"
+#include "cuda/timed_calls.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -20,93 +20,6 @@ constexpr int kFewestRounds = 3;
 /** A longer call has read many times the L2 cache, and does not care what was in it. */
 constexpr double kLongestColdMilliseconds = 1;
 constexpr int64_t kFlushedCaches = 4;
-
-class Stopwatch {
- public:
-  Stopwatch() = default;
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() {
-    for (cudaEvent_t event : {begin_, end_}) {
-      // Fails only when the context is lost, and the event with it.
-      if (event != nullptr) (void)cudaEventDestroy(event);
-    }
-  }
-
-  Status open() {
-    cudaError_t error = cudaEventCreate(&begin_);
-    if (error == cudaSuccess) error = cudaEventCreate(&end_);
-    return toStatus(error, "creating events");
-  }
-
-  /** Milliseconds on the device from the first to the last of what `enqueue` enqueues. Blocks. */
-  Result<double> time(const Enqueue& enqueue, cudaStream_t stream) const {
-    cudaError_t error = cudaEventRecord(begin_, stream);
-    if (error != cudaSuccess) return toStatus(error, "timing");
-    if (Status status = enqueue(); !status.isOk()) return status;
-    error = cudaEventRecord(end_, stream);
-    if (error == cudaSuccess) error = cudaEventSynchronize(end_);
-    float milliseconds = 0;
-    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, begin_, end_);
-    if (error != cudaSuccess) return toStatus(error, "timing");
-    return double{milliseconds};
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
-
-struct DestroyGraph {
-  // Fails only for what does not exist.
-  void operator()(cudaGraphExec_t graph) const { (void)cudaGraphExecDestroy(graph); }
-};
-using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
-
-/** `calls` calls as one graph, or nothing where a call cannot be captured. */
-Graph captured(const Enqueue& enqueue, int calls, cudaStream_t stream) {
-  if (!toStatus(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing").isOk()) return {};
-  bool taken = true;
-  for (int call = 0; call < calls && taken; ++call) taken = enqueue().isOk();
-  cudaGraph_t graph = nullptr;
-  // Also where a call has failed: the stream must not stay in capture.
-  taken = toStatus(cudaStreamEndCapture(stream, &graph), "capturing").isOk() && taken;
-  cudaGraphExec_t executable = nullptr;
-  if (taken) (void)toStatus(cudaGraphInstantiate(&executable, graph, 0), "making a graph");
-  if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  return Graph(executable);
-}
-
-/** Calls that start together: as a graph, or where that is not possible, one after the other. */
-class Calls {
- public:
-  Calls(const Enqueue& enqueue, int count, cudaStream_t stream)
-      : enqueue_(enqueue), count_(count), stream_(stream), graph_(captured(enqueue, count, stream)) {}
-
-  int count() const { return count_; }
-  bool isGraph() const { return graph_ != nullptr; }
-
-  Status launch() const {
-    if (isGraph()) return toStatus(cudaGraphLaunch(graph_.get(), stream_), "launching a graph");
-    for (int call = 0; call < count_; ++call) {
-      if (Status status = enqueue_(); !status.isOk()) return status;
-    }
-    return {};
-  }
-
-  /** Milliseconds a call. */
-  Result<double> time(const Stopwatch& stopwatch) const {
-    Result<double> all = stopwatch.time([this] { return launch(); }, stream_);
-    if (!all.isOk()) return all;
-    return all.value() / count_;
-  }
-
- private:
-  const Enqueue& enqueue_;
-  int count_;
-  cudaStream_t stream_;
-  Graph graph_;
-};
 
 /** Overwrites what the L2 cache holds. */
 class Flush {
@@ -128,8 +41,8 @@ class Flush {
 
 /** One contestant while it is timed. */
 struct Entrant {
-  Calls warm;
-  std::optional<Calls> cold;
+  TimedCalls warm;
+  std::optional<TimedCalls> cold;
   int rounds = 0;
   int coldRounds = 0;
   Status status;
@@ -162,7 +75,7 @@ Entrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, cons
   const Result<double> once = stopwatch.time(enqueue, stream);
   const double milliseconds = once.isOk() ? std::max(once.value(), 1e-3) : 1;
   const int calls = std::clamp(static_cast<int>(kSampleMilliseconds / milliseconds), 1, kMostCalls);
-  Entrant entrant{Calls(enqueue, once.isOk() ? calls : 1, stream), std::nullopt, 0, 0, {}, {}, {}};
+  Entrant entrant{TimedCalls(enqueue, once.isOk() ? calls : 1, stream), std::nullopt, 0, 0, {}, {}, {}};
   if (!once.isOk()) entrant.status = once.status();
   entrant.rounds = roundsWithin(milliseconds * calls, pace.rounds);
   if (!canFlush || milliseconds > kLongestColdMilliseconds) return entrant;

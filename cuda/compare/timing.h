@@ -2,17 +2,14 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
 #include <vector>
 
 #include "cuda/device.h"
+#include "cuda/timed_calls.h"
 #include "gpu/contest.h"
 #include "status.h"
 
 namespace warpconv::cuda {
-
-/** Enqueues one call on the stream that it was made for. */
-using Enqueue = std::function<Status()>;
 
 /** Not empty. */
 Spread spreadOf(std::vector<double> samples);

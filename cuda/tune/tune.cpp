@@ -3,10 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cuda/cuda_status.h"
-#include "cuda/timed_graph.h"
+#include "cuda/timed_calls.h"
 #include "cuda/tune/variants.h"
 #include "memory/aligned_buffer.h"
 
@@ -61,6 +62,7 @@ class GpuContestant final : public Contestant {
     Result<DeviceMemory> workspace = queue_.device().allocate(algorithm_.estimate(request_).workspaceBytes);
     if (!workspace.isOk()) return workspace.status();
     workspace_ = std::move(workspace.value());
+    if (Status status = stopwatch_.open(); !status.isOk()) return status;
     if (Status status = enqueue(); !status.isOk()) return status;
     return toStatus(cudaStreamSynchronize(stream_), "running a kernel that is to be measured");
   }
@@ -78,13 +80,13 @@ class GpuContestant final : public Contestant {
     return convolution_->enqueue({arena_.input.floats(), nullptr, arena_.output.floats()}, workspace_.data(), stream_);
   }
 
-  Result<double> time(TimedGraph& graph, int calls) const {
-    if (!graph.isCaptured()) {
-      if (Status status = graph.capture([this] { return enqueue(); }, calls, stream_); !status.isOk()) return status;
+  Result<double> time(std::optional<TimedCalls>& timed, int calls) const {
+    if (!timed) {
+      timed.emplace([this] { return enqueue(); }, calls, stream_);
       // A graph's first launch uploads it.
-      if (const Result<double> warm = graph.time(stream_); !warm.isOk()) return warm;
+      if (const Result<double> warm = timed->time(stopwatch_); !warm.isOk()) return warm;
     }
-    return graph.time(stream_);
+    return timed->time(stopwatch_);
   }
 
   const GpuAlgorithm& algorithm_;
@@ -94,8 +96,9 @@ class GpuContestant final : public Contestant {
   const cudaStream_t stream_;
   std::unique_ptr<GpuConvolution> convolution_;
   DeviceMemory workspace_;
-  TimedGraph single_;
-  TimedGraph several_;
+  Stopwatch stopwatch_;
+  std::optional<TimedCalls> single_;
+  std::optional<TimedCalls> several_;
 };
 
 std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Queue& queue, cudaStream_t stream) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/cancellation.h"
-#include "planner/contest.h"
+#include "planner/measure.h"
 #include "planner/planner.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"

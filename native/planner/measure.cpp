@@ -1,4 +1,4 @@
-#include "planner/contest.h"
+#include "planner/measure.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "planner/contest.h"
+#include "planner/measure.h"
 
 #include <doctest/doctest.h>
 

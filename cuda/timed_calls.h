@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+
+#include "status.h"
+
+namespace warpconv::cuda {
+
+/** Enqueues one call on the stream that it was made for. */
+using Enqueue = std::function<Status()>;
+
+/** Two events on a stream, and the time between them. */
+class Stopwatch {
+ public:
+  Stopwatch() = default;
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch();
+
+  Status open();
+  /** Milliseconds on the device from the first to the last of what `enqueue` enqueues. Blocks. */
+  Result<double> time(const Enqueue& enqueue, cudaStream_t stream) const;
+
+ private:
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+/**
+ * Calls that start together: as a graph, so that a launch costs what it costs inside a network, or where they cannot be
+ * captured, one after the other. A call must have run before: what a first one loads cannot be captured.
+ */
+class TimedCalls {
+ public:
+  TimedCalls(Enqueue enqueue, int count, cudaStream_t stream);
+
+  int count() const { return count_; }
+  bool isGraph() const { return graph_ != nullptr; }
+  Status launch() const;
+  /** Milliseconds a call. */
+  Result<double> time(const Stopwatch& stopwatch) const;
+
+ private:
+  struct DestroyGraph {
+    void operator()(cudaGraphExec_t graph) const;
+  };
+  using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
+
+  static Graph captured(const Enqueue& enqueue, int calls, cudaStream_t stream);
+
+  Enqueue enqueue_;
+  int count_;
+  cudaStream_t stream_;
+  Graph graph_;
+};
+
+}  // namespace warpconv::cuda
