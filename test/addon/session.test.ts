@@ -277,8 +277,6 @@ describe('a model', () => {
 });
 
 test('options that are misspelt are refused, and those of onnxruntime taken', async () => {
-  await expect(create(twoOutputs, { devise: 'cpu' } as never)).rejects.toThrow(
-    /did you mean 'device'/,
-  );
+  await expect(create(twoOutputs, { devise: 'cpu' } as never)).rejects.toThrow(/did you mean 'device'/);
   await create(twoOutputs, { graphOptimizationLevel: 'all', executionProviders: ['cpu'] } as never);
 });
