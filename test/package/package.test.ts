@@ -63,6 +63,11 @@ function pack(folder: string, ...options: string[]): Packed {
   return (JSON.parse(run('npm', args, { cwd: folder, env })) as Packed[])[0]!;
 }
 
+function exportCount(): number {
+  const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as { exports: object };
+  return Object.keys(manifest.exports).length;
+}
+
 function fileOnPath(command: string): string {
   const files = process.env.PATH!.split(path.delimiter).map((folder) => path.join(folder, command));
   return realpathSync(files.find((file) => existsSync(file))!);
@@ -154,12 +159,14 @@ describe('the tarball', () => {
       'node16',
       '--no-color',
     );
-    expect(report).toContain('No problems found');
+    // Exports below a path do not exist for the resolution of Node.js 10, which the profile ignores but reports.
+    const rows = report.match(/^│ (?:node16|bundler).*$/gm)!;
+    expect(rows.map((row) => row.split('🟢').length - 1)).toEqual(new Array(3).fill(exportCount()));
   });
 });
 
 describe('the installed package', () => {
-  test.each(['require.cjs', 'import.mjs', 'both.mjs'])('%s works', (script) => {
+  test.each(['require.cjs', 'import.mjs', 'both.mjs', 'serve.cjs', 'serve.mjs'])('%s works', (script) => {
     runBare('node', script);
   });
 

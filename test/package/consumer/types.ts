@@ -1,6 +1,8 @@
 // Compiled, never run: what a caller writes has these types, in a module of either kind.
 import { Conv2d, WarpconvError, conv2d, conv2dSync, devices, memory } from 'warpconv';
 import type { Conv2dOptions, DeviceInfo, Tensor, TensorLike } from 'warpconv';
+import { createServer, type Server } from 'node:http';
+import { createHandler, serve, type ServedSession } from 'warpconv/serve';
 
 export async function good(input: Tensor, weight: TensorLike, signal: AbortSignal): Promise<number> {
   const options: Conv2dOptions = { stride: [2, 1], padding: 'same', activation: { clip: [0, 6] }, signal };
@@ -21,7 +23,17 @@ export function codeOf(error: unknown): `ERR_WARPCONV_${string}` | undefined {
   return error instanceof WarpconvError ? error.code : undefined;
 }
 
+export async function served(session: ServedSession): Promise<Server> {
+  const { close } = await serve({ models: { a: session }, port: 0, closeOn: ['SIGTERM'] });
+  await close();
+  return createServer(createHandler({ models: { a: { session, maxBatch: 8 } }, timeout: 1000 }));
+}
+
 export const bad = [
+  // @ts-expect-error: a misspelt option of the server
+  (session: ServedSession) => createHandler({ models: { session }, maxQeue: 2 }),
+  // @ts-expect-error: a tensor is not a session
+  (tensor: Tensor) => createHandler({ models: { tensor } }),
   // @ts-expect-error: a misspelt option
   (tensor: Tensor) => conv2d(tensor, tensor, { strides: 2 }),
   // @ts-expect-error: three paddings

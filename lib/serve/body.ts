@@ -1,0 +1,129 @@
+/** Bodies of requests: how long they may be, and where their bytes go. */
+import type { IncomingMessage } from 'node:http';
+
+import { invalid } from '../check';
+import type { Holding } from './memory';
+import { clientGone, Refusal } from './refusal';
+import type { Framing } from './request';
+
+/** How long a client that was refused may go on sending before its connection is cut, so that it can read why. */
+export const LINGER_MS = 5000;
+
+interface Sink {
+  add(chunk: Buffer): void;
+  end(): Buffer;
+}
+
+/** For a body of known length: each chunk is copied as it comes, so that no turn of the event loop copies all of it. */
+class FixedSink implements Sink {
+  readonly #body: Buffer;
+  #length = 0;
+
+  /** @param alignedAt - the offset that has to lie at a multiple of 8 bytes, for typed arrays over what follows */
+  constructor(length: number, alignedAt: number) {
+    const padding = (8 - (alignedAt % 8)) % 8;
+    this.#body = Buffer.allocUnsafeSlow(length + padding).subarray(padding);
+  }
+
+  add(chunk: Buffer): void {
+    if (this.#length + chunk.length > this.#body.length)
+      throw invalid('the body is longer than Content-Length');
+    this.#body.set(chunk, this.#length);
+    this.#length += chunk.length;
+  }
+
+  end(): Buffer {
+    if (this.#length < this.#body.length) throw invalid('the body is shorter than Content-Length');
+    return this.#body;
+  }
+}
+
+/** For a body of unknown length, which is chunked. */
+class GrowingSink implements Sink {
+  readonly #chunks: Buffer[] = [];
+  #length = 0;
+
+  constructor(
+    readonly framing: Framing,
+    readonly holding: Holding,
+  ) {}
+
+  add(chunk: Buffer): void {
+    this.#length += chunk.length;
+    checkLength(this.#length, this.framing);
+    this.holding.take(chunk.length);
+    this.#chunks.push(chunk);
+  }
+
+  end(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+}
+
+function checkLength(length: number, { maxBytes, headerLength }: Framing): void {
+  if (length <= maxBytes) return;
+  const what =
+    headerLength === undefined ? 'JSON may have; send tensors as binary data' : 'a request may have';
+  throw new Refusal(413, `the body is longer than ${maxBytes} bytes, the most that ${what}`);
+}
+
+/**
+ * Reads the body of a request. What it takes up is added to `holding`, all of it before the first byte is read where
+ * the request says its length.
+ *
+ * @param signal - an abort rejects with its reason
+ */
+export async function readBody(
+  request: IncomingMessage,
+  framing: Framing,
+  holding: Holding,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  if (request.readableEnded) {
+    throw new Error('the body of the request was read before: mount the handler in front of body parsers');
+  }
+  const sink = openSink(request, framing, holding);
+  await pour(request, sink, signal);
+  return sink.end();
+}
+
+function openSink(request: IncomingMessage, framing: Framing, holding: Holding): Sink {
+  const announced = request.headers['content-length'];
+  if (announced === undefined) return new GrowingSink(framing, holding);
+  const length = Number(announced);
+  checkLength(length, framing);
+  holding.take(length);
+  return new FixedSink(length, framing.headerLength ?? 0);
+}
+
+function pour(request: IncomingMessage, sink: Sink, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (failure?: unknown) => {
+      request.off('data', onData).off('end', onEnd).off('error', onError);
+      signal.removeEventListener('abort', onAbort);
+      if (failure === undefined) resolve();
+      else reject(failure as Error);
+    };
+    const onAbort = () => settle(signal.reason);
+    const onEnd = () => settle();
+    const onError = () => settle(clientGone());
+    const onData = (chunk: Buffer) => {
+      try {
+        sink.add(chunk);
+      } catch (error) {
+        settle(error);
+      }
+    };
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort);
+    request.on('data', onData).on('end', onEnd).on('error', onError);
+  });
+}
+
+/** Lets a client finish sending what nobody will read, for a while: it may not look for an answer before. */
+export function discardRest(request: IncomingMessage): void {
+  if (request.readableEnded || request.destroyed) return;
+  const timer = setTimeout(() => request.destroy(), LINGER_MS).unref();
+  request.once('close', () => clearTimeout(timer));
+  request.resume();
+}

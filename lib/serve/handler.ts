@@ -1,0 +1,52 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+import type { Answer } from './answer';
+import { readHandlerOptions, type HandlerOptions, type HandlerSettings } from './options';
+import { Service } from './service';
+
+/** A request listener for `node:http`, and for what takes such listeners: Express, Connect. */
+export interface Handler {
+  (request: IncomingMessage, response: ServerResponse): void;
+  /**
+   * Answers inferences by 503 from now on, and readiness too. Resolves once every request that was accepted before has
+   * been answered, and its answer sent. A server is closed after that.
+   */
+  readonly drain: () => Promise<void>;
+  /** Answers what is waiting or running by 503 at once. The handler goes on answering, by 503. */
+  readonly close: () => void;
+  /** The metrics as `/metrics` shows them, for servers that have a registry of their own. */
+  readonly metrics: () => string;
+}
+
+/**
+ * Makes a handler that serves models by the Open Inference Protocol (KServe's second) with binary tensors, and metrics at
+ * `/metrics`. A path that is none of these is answered by 404.
+ *
+ * @throws `WarpconvError` `ERR_WARPCONV_INVALID_ARGUMENT`; `ERR_WARPCONV_UNSUPPORTED` for a model whose inputs or
+ *   outputs are not all tensors of numbers or booleans
+ */
+export function createHandler(options: HandlerOptions): Handler {
+  return handlerOf(readHandlerOptions(options));
+}
+
+export function handlerOf(settings: HandlerSettings): Handler {
+  const service = new Service(settings);
+  const handler = (request: IncomingMessage, response: ServerResponse) => {
+    const send = (answer: Answer) => write(response, answer, service.isDraining);
+    void service.handle(request, request.url ?? '', response, send);
+  };
+  return Object.assign(handler, {
+    drain: () => service.drain(),
+    close: () => service.close(),
+    metrics: () => service.metrics(),
+  });
+}
+
+function write(response: ServerResponse, { status, headers, body }: Answer, isLast: boolean): void {
+  // A connection that is kept would keep the server from closing.
+  response.writeHead(status, isLast ? { ...headers, Connection: 'close' } : headers);
+  response.cork();
+  for (const part of body) response.write(part);
+  response.end();
+  response.uncork();
+}

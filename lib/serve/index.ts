@@ -1,0 +1,12 @@
+/**
+ * Models over HTTP: the Open Inference Protocol, for `node:http` and what takes its handlers.
+ *
+ * @packageDocumentation
+ */
+export { createHandler } from './handler';
+export { serve } from './server';
+
+export type { Handler } from './handler';
+export type { HandlerOptions, ServeLogger } from './options';
+export type { RunningServer, ServeOptions } from './server';
+export type { ModelOptions, ServedSession, ServedTensor, ServedValueMetadata } from './model';

@@ -1,0 +1,159 @@
+/**
+ * Counters in the text format of Prometheus, version 0.0.4. These three kinds are all there is to it, and a client library
+ * would be a third dependency that everybody installs; see docs/serving.md for use beside prom-client.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Metric {
+  /** Samples, without the name of the metric in front. */
+  samples(): Iterable<string>;
+}
+
+class Counter implements Metric {
+  readonly #values = new Map<string, number>();
+
+  add(labels: Labels): void {
+    const key = labelText(labels);
+    this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
+  }
+
+  *samples(): Iterable<string> {
+    for (const [labels, value] of this.#values) yield `${labels} ${value}`;
+  }
+}
+
+interface Distribution {
+  readonly labels: Labels;
+  /** Observations up to each bound, not counting those up to the bound before. */
+  readonly counts: number[];
+  count: number;
+  sum: number;
+}
+
+class Histogram implements Metric {
+  readonly #distributions = new Map<string, Distribution>();
+
+  /** @param bounds - upper bounds of the buckets, ascending */
+  constructor(readonly bounds: readonly number[]) {}
+
+  observe(labels: Labels, value: number): void {
+    const key = labelText(labels);
+    const found = this.#distributions.get(key);
+    const distribution = found ?? { labels, counts: this.bounds.map(() => 0), count: 0, sum: 0 };
+    if (found === undefined) this.#distributions.set(key, distribution);
+    const bucket = this.bounds.findIndex((bound) => value <= bound);
+    if (bucket >= 0) distribution.counts[bucket]!++;
+    distribution.count++;
+    distribution.sum += value;
+  }
+
+  *samples(): Iterable<string> {
+    for (const [key, { labels, counts, count, sum }] of this.#distributions) {
+      let below = 0;
+      for (const [index, bound] of this.bounds.entries()) {
+        below += counts[index]!;
+        yield `_bucket${labelText({ ...labels, le: String(bound) })} ${below}`;
+      }
+      yield `_bucket${labelText({ ...labels, le: '+Inf' })} ${count}`;
+      yield `_sum${key} ${sum}`;
+      yield `_count${key} ${count}`;
+    }
+  }
+}
+
+class Gauge implements Metric {
+  constructor(readonly read: () => Iterable<readonly [Labels, number]>) {}
+
+  *samples(): Iterable<string> {
+    for (const [labels, value] of this.read()) yield `${labelText(labels)} ${value}`;
+  }
+}
+
+function labelText(labels: Labels): string {
+  const entries = Object.entries(labels);
+  if (entries.length === 0) return '';
+  return `{${entries.map(([name, value]) => `${name}="${escapeLabel(value)}"`).join()}}`;
+}
+
+function escapeLabel(value: string): string {
+  return value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n');
+}
+
+/** What the server counts of itself whenever it is asked. */
+export interface Gauges {
+  /** Waiting requests by model. */
+  readonly queueLengths: () => Iterable<readonly [model: string, length: number]>;
+  readonly inFlight: () => number;
+  readonly heldBytes: () => number;
+}
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const REQUESTS = [1, 2, 4, 8, 16, 32, 64, 128];
+/** Of the timer whose lateness is the delay of the event loop. Node.js's figures have this in them. */
+const RESOLUTION_MS = 10;
+
+export class Metrics {
+  readonly #requests = new Counter();
+  readonly #durations = new Histogram(SECONDS);
+  readonly #batches = new Histogram(REQUESTS);
+  readonly #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  readonly #families: readonly [name: string, type: string, help: string, metric: Metric][];
+
+  constructor({ queueLengths, inFlight, heldBytes }: Gauges) {
+    this.#delay.enable();
+    const single = (read: () => number) => new Gauge(() => [[{}, read()]]);
+    const delay = (nanoseconds: () => number) =>
+      single(() => Math.max(0, nanoseconds() / 1e9 - RESOLUTION_MS / 1e3));
+    const queue = new Gauge(() => Array.from(queueLengths(), ([model, length]) => [{ model }, length]));
+    this.#families = [
+      ['requests_total', 'counter', 'Inference requests that were answered.', this.#requests],
+      ['request_duration_seconds', 'histogram', 'From the headers to the answer.', this.#durations],
+      ['batch_size', 'histogram', 'Requests that one run of the model served.', this.#batches],
+      ['queue_length', 'gauge', 'Requests that wait for the model.', queue],
+      ['requests_in_flight', 'gauge', 'Inference requests that are not answered yet.', single(inFlight)],
+      ['held_bytes', 'gauge', 'Bytes that requests and answers take up.', single(heldBytes)],
+      ...this.#delayFamilies(delay),
+    ];
+  }
+
+  #delayFamilies(delay: (nanoseconds: () => number) => Gauge): [string, string, string, Metric][] {
+    const since = 'delay of the event loop since this was last asked for.';
+    return [
+      ['event_loop_delay_p50_seconds', 'gauge', `Median ${since}`, delay(() => this.#delay.percentile(50))],
+      [
+        'event_loop_delay_p99_seconds',
+        'gauge',
+        `99th percentile of the ${since}`,
+        delay(() => this.#delay.percentile(99)),
+      ],
+      ['event_loop_delay_max_seconds', 'gauge', `Longest ${since}`, delay(() => this.#delay.max)],
+    ];
+  }
+
+  /** @param model - the empty string where the request named none that is served */
+  answered(model: string, status: number, milliseconds: number): void {
+    this.#requests.add({ model, status: String(status) });
+    this.#durations.observe({ model }, milliseconds / 1e3);
+  }
+
+  ran(model: string, requests: number): void {
+    this.#batches.observe({ model }, requests);
+  }
+
+  text(): string {
+    const lines: string[] = [];
+    for (const [suffix, type, help, metric] of this.#families) {
+      const name = `warpconv_${suffix}`;
+      lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
+      for (const sample of metric.samples()) lines.push(name + sample);
+    }
+    this.#delay.reset();
+    return `${lines.join('\n')}\n`;
+  }
+
+  close(): void {
+    this.#delay.disable();
+  }
+}

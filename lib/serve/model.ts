@@ -1,0 +1,143 @@
+/** What is served: sessions, and what their metadata says of them. */
+import { checkInteger, describe, invalid, isObject, mismatch, plural, readProperties } from '../check';
+import { WarpconvError } from '../errors';
+import { datatypeOf, type Datatype } from './datatypes';
+
+/** Metadata of an input or an output, as in onnxruntime-common. */
+export interface ServedValueMetadata {
+  readonly name: string;
+  readonly isTensor: boolean;
+  readonly type?: string;
+  /** Extents; a name, or a number below 1, for one that varies. */
+  readonly shape?: readonly (number | string)[];
+}
+
+/** A tensor as a session takes and gives it: in CPU memory, row-major. */
+export interface ServedTensor {
+  readonly type: string;
+  readonly dims: readonly number[];
+  readonly data: ArrayLike<unknown>;
+  readonly location?: string;
+  /** Brings the elements to CPU memory, where the tensor is elsewhere. */
+  getData?(release?: boolean): Promise<ArrayLike<unknown>>;
+  /** Called once the elements have been read. */
+  dispose?(): void;
+}
+
+/** What can be served: the package's `InferenceSession`, onnxruntime's, or any object of this shape. */
+export interface ServedSession {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ServedValueMetadata[];
+  readonly outputMetadata: readonly ServedValueMetadata[];
+  /**
+   * Runs the model.
+   *
+   * @param feeds - every input by its name; elements stay as they are until the promise settles
+   * @param fetches - the outputs that are wanted
+   * @param options - `{ signal }`, which aborts once nobody waits for the result; no narrower type, because the options of
+   *   onnxruntime's sessions have no property in common with it
+   */
+  run(
+    feeds: Readonly<Record<string, ServedTensor>>,
+    fetches: readonly string[],
+    options: object,
+  ): Promise<Readonly<Record<string, unknown>>>;
+}
+
+/** A session with what there is to say about serving it. */
+export interface ModelOptions {
+  readonly session: ServedSession;
+  /** The version that clients may ask for by `/versions/…`. Default `'1'`. */
+  readonly version?: string;
+  /**
+   * Most rows (extents of dimension 0) of waiting requests that are joined in one run; a single request with more runs by
+   * itself. Default 32 where dimension 0 of all inputs and outputs has one and the same name, and otherwise 1. To
+   * give more than 1 says that rows do not depend on each other, and needs a dimension 0 that varies everywhere.
+   */
+  readonly maxBatch?: number;
+}
+
+/** An input or an output. */
+export interface ValueSpec {
+  readonly name: string;
+  readonly datatype: Datatype;
+  /** Extents; a name where one varies, `''` where it has none. */
+  readonly dims: readonly (number | string)[];
+}
+
+export interface Model {
+  readonly name: string;
+  readonly version: string;
+  readonly session: ServedSession;
+  readonly inputs: readonly ValueSpec[];
+  readonly outputs: readonly ValueSpec[];
+  readonly maxBatch: number;
+}
+
+const DEFAULT_MAX_BATCH = 32;
+
+const MODEL_DEFAULTS = {
+  session: undefined,
+  version: '1',
+  maxBatch: undefined,
+} as const satisfies Record<keyof ModelOptions, unknown>;
+
+/** Reads a session's metadata once: what a session says later goes unheard. */
+export function readModel(option: string, name: string, value: unknown): Model {
+  const isSession = isObject(value) && typeof (value as Partial<ServedSession>).run === 'function';
+  const given = isSession
+    ? { ...MODEL_DEFAULTS, session: value }
+    : readProperties(option, value, MODEL_DEFAULTS);
+  const session = checkSession(isSession ? option : `${option}.session`, given.session);
+  const inputs = readSpecs(`${option}'s inputMetadata`, session.inputMetadata);
+  const outputs = readSpecs(`${option}'s outputMetadata`, session.outputMetadata);
+  const version = checkName(`${option}.version`, given.version);
+  const maxBatch = readMaxBatch(`${option}.maxBatch`, given.maxBatch, [...inputs, ...outputs]);
+  return { name, version, session, inputs, outputs, maxBatch };
+}
+
+function checkSession(name: string, value: unknown): ServedSession {
+  if (isObject(value) && typeof (value as Partial<ServedSession>).run === 'function') {
+    return value as ServedSession;
+  }
+  throw mismatch(name, 'an InferenceSession', value);
+}
+
+export function checkName(name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw mismatch(name, 'a string that is not empty', value);
+}
+
+function readSpecs(name: string, metadata: unknown): ValueSpec[] {
+  if (!Array.isArray(metadata)) throw mismatch(name, 'a list', metadata);
+  return metadata.map((entry: ServedValueMetadata, index) => readSpec(`${name}[${index}]`, entry));
+}
+
+function readSpec(at: string, { name, isTensor, type, shape }: ServedValueMetadata): ValueSpec {
+  const datatype = isTensor ? datatypeOf(type) : undefined;
+  if (datatype === undefined) {
+    throw new WarpconvError(
+      'ERR_WARPCONV_UNSUPPORTED',
+      `${at}: '${name}' is ${isTensor ? `a tensor of type ${describe(type)}` : 'not a tensor'}; ` +
+        'only tensors of numbers and booleans are served',
+    );
+  }
+  if (!Array.isArray(shape)) throw mismatch(`${at}.shape`, 'a list of extents', shape);
+  const dims = shape.map((extent) => (typeof extent === 'number' && extent < 1 ? '' : (extent as string)));
+  return { name: checkName(`${at}.name`, name), datatype, dims };
+}
+
+function readMaxBatch(name: string, value: unknown, specs: readonly ValueSpec[]): number {
+  const firsts = specs.map(({ dims }) => dims[0]);
+  if (value === undefined) {
+    const first = firsts[0];
+    const named = typeof first === 'string' && first !== '' && firsts.every((other) => other === first);
+    return named ? DEFAULT_MAX_BATCH : 1;
+  }
+  const rows = checkInteger(name, value, { min: 1, max: Number.MAX_SAFE_INTEGER });
+  const fixed = specs.find(({ dims }) => typeof dims[0] !== 'string');
+  if (rows === 1 || fixed === undefined) return rows;
+  const has = fixed.dims.length === 0 ? 'no dimensions' : `${plural(fixed.dims[0] as number, 'row')}, always`;
+  throw invalid(`${name} must be 1, got ${rows}: '${fixed.name}' has ${has}, so requests cannot be joined`);
+}

@@ -1,0 +1,42 @@
+import { WarpconvError } from '../errors';
+
+/** A request that is answered by an error: its HTTP status, and a sentence that tells the client what to do. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** For what the same request may get later, or from another server. HTTP counts in whole seconds; a queue takes less. */
+export function unavailable(message: string): Refusal {
+  return new Refusal(503, message, { 'Retry-After': '1' });
+}
+
+/** Nobody receives it, but the metrics count it, by nginx's status for it. */
+export function clientGone(): Refusal {
+  return new Refusal(499, 'the client closed the connection');
+}
+
+/**
+ * The refusal for whatever was thrown while a request was answered. What a client sent wrong, be it found here or by
+ * the session, is `ERR_WARPCONV_INVALID_ARGUMENT`. Only the package's own messages are worded for strangers.
+ */
+export function refusalFor(thrown: unknown): Refusal {
+  if (thrown instanceof Refusal) return thrown;
+  const { code, message } = (thrown ?? {}) as Partial<Record<'code' | 'message', unknown>>;
+  if (typeof code !== 'string' || !code.startsWith('ERR_WARPCONV_')) {
+    return new Refusal(500, 'the model failed; the log of the server says why');
+  }
+  if (code === 'ERR_WARPCONV_INVALID_ARGUMENT') return new Refusal(400, String(message));
+  if (code === 'ERR_WARPCONV_OUT_OF_MEMORY') return unavailable(String(message));
+  return new Refusal(500, String(message));
+}
+
+/** The error for a session that does not keep to its own metadata. */
+export function brokenSession(message: string): WarpconvError {
+  return new WarpconvError('ERR_WARPCONV_INTERNAL', message);
+}

@@ -1,0 +1,313 @@
+/** From the bytes of an inference request to the tensors for the session, each checked against the model. */
+import { isUtf8 } from 'node:buffer';
+import type { IncomingHttpHeaders } from 'node:http';
+
+import {
+  alternatives,
+  checkBoolean,
+  checkInteger,
+  checkIntegers,
+  describe,
+  elementCount,
+  invalid,
+  isObject,
+  mismatch,
+  plural,
+} from '../check';
+import type { TypedArray } from '../typed_array';
+import type { Model, ValueSpec } from './model';
+import { Refusal } from './refusal';
+
+export interface InputTensor {
+  readonly type: string;
+  readonly dims: readonly number[];
+  readonly data: TypedArray;
+}
+
+export interface RequestedOutput {
+  readonly spec: ValueSpec;
+  readonly binary: boolean;
+}
+
+export interface InferRequest {
+  readonly id: string | undefined;
+  /** Every input of the model. */
+  readonly inputs: ReadonlyMap<string, InputTensor>;
+  /** In the order in which they are answered. */
+  readonly outputs: readonly RequestedOutput[];
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+const POSITIVE = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
+const NON_NEGATIVE = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
+const CONTENT_TYPES = ['application/json', 'application/octet-stream'];
+const HEADER_LENGTH = 'Inference-Header-Content-Length';
+
+/** What the headers of a request say of its body. */
+export interface Framing {
+  /** Length of the JSON in front of binary tensors; `undefined` where the whole body is JSON. */
+  readonly headerLength: number | undefined;
+  readonly maxBytes: number;
+}
+
+export interface BodyLimits {
+  readonly maxBodyBytes: number;
+  readonly maxJsonBytes: number;
+}
+
+/** Checks what can be checked before the body is read. */
+export function readHeaders(headers: IncomingHttpHeaders, limits: BodyLimits): Framing {
+  const type = headers['content-type']?.split(';')[0]!.trim().toLowerCase();
+  if (type !== undefined && !CONTENT_TYPES.includes(type)) {
+    throw new Refusal(415, `Content-Type must be ${alternatives(CONTENT_TYPES)}, got ${describe(type)}`);
+  }
+  // Tensors of activations hardly shrink, and inflating them would take time and memory that no limit here counts.
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+  if (encoding !== 'identity') {
+    const message = `Content-Encoding ${describe(encoding)} is not supported; send the body as it is`;
+    throw new Refusal(415, message, { 'Accept-Encoding': 'identity' });
+  }
+  const headerLength = readHeaderLength(headers[HEADER_LENGTH.toLowerCase()]);
+  if (headerLength === undefined) {
+    return { headerLength, maxBytes: Math.min(limits.maxBodyBytes, limits.maxJsonBytes) };
+  }
+  if (headerLength <= limits.maxJsonBytes) return { headerLength, maxBytes: limits.maxBodyBytes };
+  throw new Refusal(413, `${HEADER_LENGTH} is ${headerLength}; JSON may have ${limits.maxJsonBytes} bytes`);
+}
+
+function readHeaderLength(length: string | string[] | undefined): number | undefined {
+  if (length === undefined) return undefined;
+  if (typeof length === 'string' && /^\d{1,15}$/.test(length)) return Number(length);
+  throw mismatch(HEADER_LENGTH, 'a number of bytes', length);
+}
+
+/** Decodes a request. Tensors that came as binary data are views of the body where their alignment allows it. */
+export function decodeRequest(model: Model, body: Buffer, headerLength: number | undefined): InferRequest {
+  const jsonLength = headerLength ?? body.length;
+  if (jsonLength > body.length) {
+    throw invalid(`${HEADER_LENGTH} is ${jsonLength}, and the body has ${plural(body.length, 'byte')}`);
+  }
+  const json = parseJson(body.subarray(0, jsonLength));
+  const binary = new BinaryTensors(body.subarray(jsonLength));
+  const inputs = readInputs(model, json.inputs, binary);
+  binary.checkAllTaken();
+  return { id: readId(json.id), inputs, outputs: readOutputs(model, json) };
+}
+
+function parseJson(text: Buffer): JsonObject {
+  if (text.length === 0) throw invalid('the body is empty; it must be the JSON of an inference request');
+  if (!isUtf8(text)) throw invalid('the JSON of the request is not UTF-8');
+  let value: unknown;
+  try {
+    value = JSON.parse(text.toString());
+  } catch (error) {
+    throw invalid(`the request is not JSON: ${(error as Error).message}`);
+  }
+  return checkObject('the request', value);
+}
+
+function checkObject(name: string, value: unknown): JsonObject {
+  if (isObject(value) && !Array.isArray(value)) return value as JsonObject;
+  throw mismatch(name, 'an object', value);
+}
+
+function checkList(name: string, value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  throw mismatch(name, 'a list', value);
+}
+
+function readId(id: unknown): string | undefined {
+  if (id === undefined || typeof id === 'string') return id;
+  throw mismatch('id', 'a string', id);
+}
+
+/** Parameters are the protocol's way of extending it: unknown ones are ignored, save those that would change the answer. */
+function readParameters(name: string, value: unknown, unsupported: readonly string[] = []): JsonObject {
+  const parameters = value === undefined ? {} : checkObject(name, value);
+  const found = unsupported.find((key) => Object.hasOwn(parameters, key));
+  if (found !== undefined) throw invalid(`${name}.${found} is not supported`);
+  return parameters;
+}
+
+/** The bytes behind the JSON, which tensors take in the order of the inputs. */
+class BinaryTensors {
+  #offset = 0;
+
+  constructor(readonly bytes: Buffer) {}
+
+  take(name: string, size: number): Buffer {
+    const left = this.bytes.length - this.#offset;
+    if (size > left)
+      throw invalid(`${name} is ${size}, and the body has ${plural(left, 'byte')} of data left`);
+    this.#offset += size;
+    return this.bytes.subarray(this.#offset - size, this.#offset);
+  }
+
+  checkAllTaken(): void {
+    const left = this.bytes.length - this.#offset;
+    if (left > 0)
+      throw invalid(`the body has ${plural(left, 'byte')} of data that no input's binary_data_size asks for`);
+  }
+}
+
+function readInputs(model: Model, value: unknown, binary: BinaryTensors): Map<string, InputTensor> {
+  const inputs = new Map<string, InputTensor>();
+  // Extents by their symbolic names, which mean the same in all inputs.
+  const extents = new Map<string, number>();
+  for (const [index, entry] of checkList('inputs', value).entries()) {
+    const at = `inputs[${index}]`;
+    const input = checkObject(at, entry);
+    const spec = findSpec(`${at}.name`, 'input', model.inputs, input.name);
+    if (inputs.has(spec.name))
+      throw invalid(`${at}.name is '${spec.name}', which an input before it has too`);
+    inputs.set(spec.name, readInput(at, input, spec, extents, binary));
+  }
+  const missing = model.inputs.find(({ name }) => !inputs.has(name));
+  if (missing !== undefined) throw invalid(`inputs lacks '${missing.name}', which the model needs`);
+  return inputs;
+}
+
+function findSpec(at: string, kind: string, specs: readonly ValueSpec[], name: unknown): ValueSpec {
+  const spec = specs.find((candidate) => candidate.name === name);
+  if (spec !== undefined) return spec;
+  throw mismatch(at, `an ${kind} of the model: ${alternatives(specs.map((one) => one.name))}`, name);
+}
+
+function readInput(
+  at: string,
+  input: JsonObject,
+  spec: ValueSpec,
+  extents: Map<string, number>,
+  binary: BinaryTensors,
+): InputTensor {
+  const { datatype } = spec;
+  if (input.datatype !== datatype.name) {
+    throw mismatch(`${at}.datatype`, `'${datatype.name}' for '${spec.name}'`, input.datatype);
+  }
+  const dims = checkIntegers(`${at}.shape`, input.shape, 'any', POSITIVE, 'a list of positive integers');
+  checkDims(`${at}.shape`, dims, spec, extents);
+  const parameters = readParameters(`${at}.parameters`, input.parameters, ['shared_memory_region']);
+  const size = parameters.binary_data_size;
+  if ((size === undefined) === (input.data === undefined)) {
+    const many = size === undefined ? 'neither' : 'both';
+    throw invalid(`${at} must have data or parameters.binary_data_size, and has ${many}`);
+  }
+  const data =
+    size === undefined
+      ? parseElements(`${at}.data`, input.data, dims, spec)
+      : viewElements(`${at}.parameters.binary_data_size`, size, dims, spec, binary);
+  return { type: datatype.type, dims, data };
+}
+
+function checkDims(at: string, dims: readonly number[], spec: ValueSpec, extents: Map<string, number>): void {
+  const before = new Map(extents);
+  const fits =
+    dims.length === spec.dims.length &&
+    dims.every((extent, axis) => {
+      const wanted = spec.dims[axis]!;
+      if (typeof wanted === 'number') return extent === wanted;
+      if (wanted === '') return true;
+      const known = extents.get(wanted) ?? extent;
+      extents.set(wanted, known);
+      return extent === known;
+    });
+  if (!fits) throw mismatch(at, `${shapeText(spec, before)} for '${spec.name}'`, dims);
+}
+
+/** For example `[N = 2, 3, 'height', 'width', any]`: names that an input before had an extent for come with it. */
+function shapeText({ dims }: ValueSpec, extents: ReadonlyMap<string, number>): string {
+  const texts = dims.map((extent) => {
+    if (extent === '') return 'any';
+    const known = extents.get(extent as string);
+    return known === undefined ? extent : `${extent} = ${known}`;
+  });
+  return `[${texts.join(', ')}]`;
+}
+
+function viewElements(
+  at: string,
+  value: unknown,
+  dims: readonly number[],
+  { datatype }: ValueSpec,
+  binary: BinaryTensors,
+): TypedArray {
+  const size = checkInteger(at, value, NON_NEGATIVE);
+  const count = elementCount(dims);
+  if (size !== count * datatype.bytes) {
+    throw invalid(
+      `${at} is ${size}; shape ${describe(dims)} of ${datatype.name} needs ${count * datatype.bytes}`,
+    );
+  }
+  const bytes = binary.take(at, size);
+  if (datatype.name === 'BOOL' && bytes.some((byte) => byte > 1)) {
+    throw invalid(`${at}: the bytes of a BOOL tensor must be 0 or 1`);
+  }
+  const aligned = bytes.byteOffset % datatype.bytes === 0 ? bytes : new Uint8Array(bytes);
+  return new datatype.Elements(aligned.buffer, aligned.byteOffset, count);
+}
+
+/** Reads elements from a flat list, or from lists nested as the shape is. */
+function parseElements(
+  at: string,
+  value: unknown,
+  dims: readonly number[],
+  { datatype }: ValueSpec,
+): TypedArray {
+  const count = elementCount(dims);
+  const list = checkList(at, value);
+  const nested = dims.length > 1 && Array.isArray(list[0]);
+  // Before memory is allocated for what a shape only claims.
+  if (!nested && list.length !== count) {
+    throw invalid(`${at} has ${plural(list.length, 'element')}; shape ${describe(dims)} needs ${count}`);
+  }
+  const flat = nested ? flatten(at, list, dims) : list;
+  const { Elements, parse, bytes } = datatype;
+  const elements = new Elements(new ArrayBuffer(count * bytes), 0, count);
+  for (let index = 0; index < count; index++) {
+    const element = parse(flat[index]);
+    if (element === undefined) throw mismatch(`${at}: element ${index}`, datatype.expected, flat[index]);
+    elements[index] = element as never;
+  }
+  return elements;
+}
+
+function flatten(at: string, list: readonly unknown[], dims: readonly number[]): unknown[] {
+  let level: readonly unknown[] = [list];
+  for (const extent of dims) {
+    const next: unknown[] = [];
+    for (const part of level) {
+      if (!Array.isArray(part) || part.length !== extent) {
+        throw mismatch(at, `nested as shape ${describe(dims)} is, with a list of ${extent} here`, part);
+      }
+      for (const element of part) next.push(element);
+    }
+    level = next;
+  }
+  return level as unknown[];
+}
+
+function readOutputs(model: Model, request: JsonObject): RequestedOutput[] {
+  const { binary_data_output: all = false } = readParameters('parameters', request.parameters);
+  const binaryByDefault = checkBoolean('parameters.binary_data_output', all);
+  if (request.outputs === undefined) {
+    return model.outputs.map((spec) => ({ spec, binary: binaryByDefault }));
+  }
+  const list = checkList('outputs', request.outputs);
+  if (list.length === 0) throw invalid('outputs is empty; name an output, or leave it away for all');
+  const outputs = list.map((entry, index) => readOutput(`outputs[${index}]`, entry, model, binaryByDefault));
+  const names = outputs.map(({ spec }) => spec.name);
+  const twice = names.findIndex((name, index) => names.indexOf(name) < index);
+  if (twice >= 0)
+    throw invalid(`outputs[${twice}].name is '${names[twice]}', which an output before it has too`);
+  return outputs;
+}
+
+function readOutput(at: string, entry: unknown, model: Model, binaryByDefault: boolean): RequestedOutput {
+  const output = checkObject(at, entry);
+  const spec = findSpec(`${at}.name`, 'output', model.outputs, output.name);
+  const unsupported = ['shared_memory_region', 'classification'];
+  const parameters = readParameters(`${at}.parameters`, output.parameters, unsupported);
+  const { binary_data: binary = binaryByDefault } = parameters;
+  return { spec, binary: checkBoolean(`${at}.parameters.binary_data`, binary) };
+}

@@ -1,0 +1,62 @@
+/** Which path means what. */
+import { alternatives, describe, invalid } from '../check';
+import type { Model } from './model';
+import { Refusal } from './refusal';
+
+export type Route =
+  | { readonly action: 'server' | 'live' | 'ready' | 'metrics' }
+  | { readonly action: 'model' | 'modelReady'; readonly model: Model }
+  | { readonly action: 'infer'; readonly model: Model };
+
+const SERVER_ACTIONS: ReadonlyMap<string, 'server' | 'live' | 'ready' | 'metrics'> = new Map([
+  ['/v2', 'server'],
+  ['/v2/health/live', 'live'],
+  ['/v2/health/ready', 'ready'],
+  ['/metrics', 'metrics'],
+] as const);
+
+const MODEL_ACTIONS: ReadonlyMap<string | undefined, 'model' | 'modelReady' | 'infer'> = new Map([
+  [undefined, 'model'],
+  ['ready', 'modelReady'],
+  ['infer', 'infer'],
+] as const);
+
+/** /v2/models/NAME[/versions/VERSION][/ACTION] */
+const MODEL_PATH = /^\/v2\/models\/([^/]+)(?:\/versions\/([^/]+))?(?:\/([^/]+))?$/;
+
+/** @param target - of the request, as it stands in its first line: a path with or without a query */
+export function findRoute(target: string, models: ReadonlyMap<string, Model>): Route {
+  const path = target.replace(/[?#].*$/s, '');
+  const action = SERVER_ACTIONS.get(path);
+  if (action !== undefined) return { action };
+  const match = MODEL_PATH.exec(path);
+  const modelAction = MODEL_ACTIONS.get(match?.[3]);
+  if (match === null || modelAction === undefined)
+    throw new Refusal(404, `there is nothing at ${describe(path)}`);
+  return { action: modelAction, model: findModel(models, decode(match[1]!), match[2] && decode(match[2])) };
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw invalid(`the path has ${describe(segment)} in it, which is not a valid percent-encoding`);
+  }
+}
+
+function findModel(models: ReadonlyMap<string, Model>, name: string, version: string | undefined): Model {
+  const model = models.get(name);
+  if (model === undefined) {
+    throw new Refusal(
+      404,
+      `model ${describe(name)} is not served; there is ${alternatives([...models.keys()])}`,
+    );
+  }
+  if (version === undefined || version === model.version) return model;
+  throw new Refusal(404, `model '${name}' has no version ${describe(version)}; there is '${model.version}'`);
+}
+
+/** The methods that a route takes. */
+export function allowedMethods({ action }: Route): readonly string[] {
+  return action === 'infer' ? ['POST', 'OPTIONS'] : ['GET', 'HEAD', 'OPTIONS'];
+}

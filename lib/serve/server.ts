@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { checkInteger, checkOneOf, mismatch, readProperties } from '../check';
+import { LINGER_MS } from './body';
+import { handlerOf, type Handler } from './handler';
+import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions } from './options';
+import { checkName } from './model';
+
+/** The options of {@link serve}. */
+export interface ServeOptions extends HandlerOptions {
+  /** Default 8080; 0 for any that is free. */
+  readonly port?: number;
+  /** Address to listen at. Default `'127.0.0.1'`, which other machines do not reach; `'0.0.0.0'` or `'::'` for all. */
+  readonly host?: string;
+  /** Signals on which the server closes, such as `['SIGTERM', 'SIGINT']`. Default none. */
+  readonly closeOn?: readonly ('SIGTERM' | 'SIGINT' | 'SIGHUP')[];
+}
+
+/** A server that is listening. */
+export interface RunningServer {
+  readonly server: Server;
+  readonly handler: Handler;
+  /** For example `'http://127.0.0.1:8080'`. */
+  readonly url: string;
+  /**
+   * Answers all requests that were accepted, refusing later ones, then closes. Sessions are not released. Again is
+   * harmless.
+   */
+  readonly close: () => Promise<void>;
+}
+
+const SERVE_DEFAULTS = {
+  ...HANDLER_DEFAULTS,
+  port: 8080,
+  host: '127.0.0.1',
+  closeOn: [],
+} as const satisfies Record<keyof ServeOptions, unknown>;
+
+const PORT = { min: 0, max: 65_535 } as const;
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+/**
+ * Serves models over HTTP, as {@link createHandler} describes.
+ *
+ * @returns once the server is listening; rejects where it cannot, with the system's error
+ */
+export async function serve(options: ServeOptions): Promise<RunningServer> {
+  const given = readProperties('options', options, SERVE_DEFAULTS);
+  const port = checkInteger('options.port', given.port, PORT);
+  const host = checkName('options.host', given.host);
+  const closeOn = readSignals(given.closeOn);
+  const handler = handlerOf(handlerSettings(given));
+  const server = createServer(handler);
+  try {
+    server.listen(port, host);
+    await once(server, 'listening');
+  } catch (error) {
+    handler.close();
+    throw error;
+  }
+  let closing: Promise<void> | undefined;
+  const close = () => (closing ??= shutDown(server, handler).finally(unsubscribe));
+  const onSignal = () => {
+    // A second signal ends the process, as it would without this.
+    unsubscribe();
+    void close();
+  };
+  const unsubscribe = () => closeOn.forEach((signal) => process.off(signal, onSignal));
+  closeOn.forEach((signal) => process.on(signal, onSignal));
+  return { server, handler, url: urlOf(server), close };
+}
+
+/** Until all are answered the server goes on listening, so that late requests get a 503 that says so, and no reset. */
+async function shutDown(server: Server, handler: Handler): Promise<void> {
+  await handler.drain();
+  if (server.listening) await closeConnections(server);
+  handler.close();
+}
+
+async function closeConnections(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  // What is not idle by now sends requests that are refused, or none that is complete.
+  const timer = setTimeout(() => server.closeAllConnections(), LINGER_MS);
+  await closed;
+  clearTimeout(timer);
+}
+
+function readSignals(value: unknown): readonly (typeof SIGNALS)[number][] {
+  if (!Array.isArray(value)) throw mismatch('options.closeOn', 'a list of signals', value);
+  return value.map((signal, index) => checkOneOf(`options.closeOn[${index}]`, signal, SIGNALS));
+}
+
+function urlOf(server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+}

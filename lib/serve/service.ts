@@ -1,0 +1,222 @@
+/** The server itself, apart from who calls it: node:http or Fastify. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+import makeDebug from 'debug';
+
+import { packageVersion } from '../load';
+import { answer, jsonAnswer, refuse, type Answer } from './answer';
+import { Batcher } from './batcher';
+import { discardRest, readBody } from './body';
+import { Holding, MemoryBudget } from './memory';
+import { Metrics } from './metrics';
+import type { Model, ValueSpec } from './model';
+import type { HandlerSettings, ServeLogger } from './options';
+import { clientGone, Refusal, refusalFor, unavailable } from './refusal';
+import { decodeRequest, readHeaders } from './request';
+import { encodeResponse } from './response';
+import { allowedMethods, findRoute, type Route } from './routes';
+
+const debug = makeDebug('warpconv:serve');
+const DEBUG_LOGGER: ServeLogger = { error: (details, message) => debug('%s %o', message, details) };
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+const SHUTTING_DOWN = 'the server is shutting down; try again elsewhere';
+
+/** Begins to send an answer. */
+export type Send = (answer: Answer) => void;
+
+/** An inference request on its way. */
+interface Inference {
+  readonly model: Model;
+  readonly request: IncomingMessage;
+  readonly controller: AbortController;
+  readonly holding: Holding;
+  isReading: boolean;
+}
+
+export class Service {
+  readonly #settings: HandlerSettings;
+  readonly #batchers: ReadonlyMap<string, Batcher>;
+  readonly #memory: MemoryBudget;
+  readonly #metrics: Metrics;
+  readonly #logger: ServeLogger;
+  readonly #inferences = new Set<Inference>();
+  #isDraining = false;
+  #onIdle: (() => void)[] = [];
+
+  constructor(settings: HandlerSettings) {
+    this.#settings = settings;
+    this.#memory = new MemoryBudget(settings.maxHeldBytes);
+    this.#logger = settings.logger ?? DEBUG_LOGGER;
+    const batchers = Array.from(settings.models, ([name, model]) => {
+      const onRun = (requests: number) => this.#metrics.ran(name, requests);
+      return [name, new Batcher(model, settings.maxQueue, onRun)] as const;
+    });
+    this.#batchers = new Map(batchers);
+    this.#metrics = new Metrics({
+      queueLengths: () => batchers.map(([name, batcher]) => [name, batcher.waiting] as const),
+      inFlight: () => this.#inferences.size,
+      heldBytes: () => this.#memory.held,
+    });
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Refuses inferences from now on, and resolves once all that were accepted have been answered. */
+  drain(): Promise<void> {
+    this.#isDraining = true;
+    if (this.#inferences.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /** Answers what is still there by 503, and stops measuring. */
+  close(): void {
+    this.#isDraining = true;
+    for (const { controller } of this.#inferences) controller.abort(unavailable(SHUTTING_DOWN));
+    this.#metrics.close();
+  }
+
+  metrics(): string {
+    return this.#metrics.text();
+  }
+
+  /**
+   * Answers a request, and resolves when an inference's answer has been sent. Never rejects.
+   *
+   * @param target - path of the request, starting with `/v2` or `/metrics`
+   */
+  async handle(
+    request: IncomingMessage,
+    target: string,
+    response: ServerResponse,
+    send: Send,
+  ): Promise<void> {
+    try {
+      const route = findRoute(target, this.#settings.models);
+      const methods = allowedMethods(route);
+      const Allow = methods.join(', ');
+      if (request.method === 'OPTIONS') return send(answer(200, [], { Allow }));
+      if (!methods.includes(request.method!))
+        throw new Refusal(405, `the methods here are ${Allow}`, { Allow });
+      if (route.action === 'infer') return await this.#serveInference(route.model, request, response, send);
+      send(this.#lookUp(route));
+    } catch (error) {
+      if (response.headersSent) response.destroy();
+      else send(this.#refuse(error));
+    } finally {
+      discardRest(request);
+    }
+  }
+
+  #lookUp(route: Exclude<Route, { action: 'infer' }>): Answer {
+    const ready = !this.#isDraining;
+    switch (route.action) {
+      case 'server':
+        return jsonAnswer(200, {
+          name: 'warpconv',
+          version: packageVersion(),
+          extensions: ['binary_tensor_data'],
+        });
+      case 'live':
+        return jsonAnswer(200, { live: true });
+      case 'ready':
+        return jsonAnswer(ready ? 200 : 503, { ready });
+      case 'metrics':
+        return answer(200, [Buffer.from(this.metrics())], { 'Content-Type': METRICS_TYPE });
+      case 'modelReady':
+        return jsonAnswer(ready ? 200 : 503, { name: route.model.name, ready });
+      case 'model':
+        return jsonAnswer(200, describeModel(route.model));
+    }
+  }
+
+  async #serveInference(
+    model: Model,
+    request: IncomingMessage,
+    response: ServerResponse,
+    send: Send,
+  ): Promise<void> {
+    const started = performance.now();
+    const { timeout } = this.#settings;
+    const controller = new AbortController();
+    const inference = { model, request, controller, holding: new Holding(this.#memory), isReading: true };
+    const timer = setTimeout(() => controller.abort(tooSlow(inference, timeout)), timeout);
+    response.once('close', () => controller.abort(clientGone()));
+    this.#inferences.add(inference);
+    try {
+      const result = await this.#infer(inference).catch((error: unknown) => this.#refuse(error, model));
+      clearTimeout(timer);
+      this.#metrics.answered(model.name, result.status, performance.now() - started);
+      if (response.destroyed) return;
+      send(result);
+      await sent(response, timeout);
+    } finally {
+      this.#end(inference);
+    }
+  }
+
+  async #infer(inference: Inference): Promise<Answer> {
+    const { model, request, controller, holding } = inference;
+    if (this.#isDraining) throw unavailable(SHUTTING_DOWN);
+    const batcher = this.#batchers.get(model.name)!;
+    batcher.refuseIfFull();
+    const framing = readHeaders(request.headers, this.#settings);
+    const body = await readBody(request, framing, holding, controller.signal);
+    inference.isReading = false;
+    const decoded = decodeRequest(model, body, framing.headerLength);
+    const outputs = decoded.outputs.map(({ spec }) => spec);
+    const tensors = await batcher.run(decoded.inputs, outputs, controller.signal);
+    const result = await encodeResponse(model, decoded, tensors, this.#settings.maxJsonBytes);
+    holding.keep(Number(result.headers['Content-Length']));
+    return result;
+  }
+
+  /** A run that nobody waits for any longer may keep its inputs until it stops: one batch for each model. */
+  #end(inference: Inference): void {
+    inference.holding.release();
+    this.#inferences.delete(inference);
+    if (this.#inferences.size > 0) return;
+    const waiting = this.#onIdle;
+    this.#onIdle = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #refuse(error: unknown, model?: Model): Answer {
+    const refusal = refusalFor(error);
+    if (refusal.status === 500) this.#logger.error({ err: error, model: model?.name }, 'a request failed');
+    return refuse(refusal);
+  }
+}
+
+function describeModel({ name, version, inputs, outputs }: Model): object {
+  const describeValue = ({ name, datatype, dims }: ValueSpec) => ({
+    name,
+    datatype: datatype.name,
+    shape: dims.map((extent) => (typeof extent === 'number' ? extent : -1)),
+  });
+  return {
+    ...{ name, versions: [version], platform: 'warpconv_onnx' },
+    ...{ inputs: inputs.map(describeValue), outputs: outputs.map(describeValue) },
+  };
+}
+
+function tooSlow({ isReading, model }: Inference, timeout: number): Refusal {
+  return isReading
+    ? new Refusal(408, `the body of the request was not there after ${timeout} ms`)
+    : new Refusal(504, `model '${model.name}' had not answered after ${timeout} ms`);
+}
+
+/** Waits until the system has all of a response, or the client has gone: after `timeout`, it is made to. */
+function sent(response: ServerResponse, timeout: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (response.writableFinished || response.destroyed) return resolve();
+    const timer = setTimeout(() => response.destroy(), timeout);
+    const done = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    response.once('finish', done).once('close', done);
+  });
+}

@@ -1,0 +1,247 @@
+/** What waits while the device is busy is run together, and nobody can tell from the answers. */
+import type { ServedSession } from '../../lib/serve';
+import { Random } from '../support/random';
+import { json, postJson, request, type Received } from './support/client';
+import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
+import { closeAll, open, until } from './support/serving';
+
+afterEach(closeAll);
+
+const INFER = '/v2/models/double/infer';
+
+type Row = readonly [number, number];
+
+/** The rows of `x` in each run. */
+const rowsOfRuns = ({ runs }: FakeSession) => runs.map(({ feeds }) => (feeds.x ?? feeds.a)!.dims[0]);
+
+function outputOf(received: Received, name: string): { shape: number[]; data: number[] } {
+  const outputs = json(received).outputs as { name: string; shape: number[]; data: number[] }[];
+  return outputs.find((output) => output.name === name)!;
+}
+
+/** Sends a request and waits until the server has it; what comes back is a promise in a list, so as not to wait for it. */
+async function queue(url: string, body: object, queued: () => boolean): Promise<[Promise<Received>]> {
+  const answer = postJson(url, INFER, body);
+  await until(queued);
+  return [answer];
+}
+
+/** A server whose session is busy with a first request, and which the others are sent to one after the other. */
+async function queueBehind(
+  model: ServedSession | { session: ServedSession; maxBatch: number },
+  session: FakeSession,
+  bodies: readonly object[],
+): Promise<{ url: string; first: Promise<Received>; others: Promise<Received>[] }> {
+  const { url } = await open({ models: { double: model } });
+  session.hold();
+  const [first] = await queue(url, bodies[0]!, () => session.runs.length === 1);
+  const others: Promise<Received>[] = [];
+  for (const [index, body] of bodies.slice(1).entries()) {
+    const length = `warpconv_queue_length{model="double"} ${index + 1}\n`;
+    let metrics = '';
+    const answer = postJson(url, INFER, body);
+    while (!metrics.includes(length)) metrics = (await request(url, { path: '/metrics' })).body.toString();
+    others.push(answer);
+  }
+  return { url, first, others };
+}
+
+const one = (x: number): object => doublingRequest([[x, -x]]);
+
+test('requests that wait are run together, and each gets its own rows', async () => {
+  const session = doublingSession();
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  process.stdout.write(`seed ${seed}\n`);
+  const random = new Random(seed);
+  const groups = Array.from({ length: 9 }, () =>
+    Array.from({ length: random.integer(1, 3) }, (): Row => [
+      random.integer(-99, 99),
+      random.integer(-99, 99),
+    ]),
+  );
+  const { first, others } = await queueBehind(session, session, groups.map(doublingRequest));
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  const total = groups.slice(1).flat().length;
+  expect(rowsOfRuns(session)).toEqual([groups[0]!.length, total]);
+  for (const [index, rows] of groups.entries()) {
+    const [y, sum] = ['y', 'sum'].map((name) => outputOf(answers[index]!, name));
+    expect(y).toMatchObject({ shape: [rows.length, 2], data: rows.flat().map((element) => 2 * element) });
+    expect(sum).toMatchObject({ shape: [rows.length], data: rows.map(([a, b]) => a + b) });
+  }
+});
+
+test('a batch has at most maxBatch rows, and those that wait longest come first', async () => {
+  const session = doublingSession();
+  const { first, others } = await queueBehind(
+    { session, maxBatch: 3 },
+    session,
+    [1, 2, 3, 4, 5, 6, 7, 8].map(one),
+  );
+  session.open();
+  await Promise.all([first, ...others]);
+  const firsts = session.runs.map(({ feeds }) =>
+    Array.from(feeds.x!.data as Float32Array).filter((_, index) => index % 2 === 0),
+  );
+  expect(firsts).toEqual([[1], [2, 3, 4], [5, 6, 7], [8]]);
+});
+
+test('a request of more rows than maxBatch is run by itself', async () => {
+  const session = doublingSession();
+  const big = doublingRequest(Array.from({ length: 5 }, (_, row): Row => [row, row]));
+  const { first, others } = await queueBehind({ session, maxBatch: 3 }, session, [
+    one(1),
+    one(2),
+    big,
+    one(3),
+  ]);
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(rowsOfRuns(session)).toEqual([1, 2, 5]);
+  expect(outputOf(answers[2]!, 'sum').data).toEqual([0, 2, 4, 6, 8]);
+});
+
+test('a batch computes what any of its requests asks for, and each gets only its own', async () => {
+  const session = doublingSession();
+  const asking = (x: number, ...names: string[]) => ({ ...one(x), outputs: names.map((name) => ({ name })) });
+  const bodies = [one(1), asking(2, 'sum'), asking(3, 'sum')];
+  const { first, others } = await queueBehind(session, session, bodies);
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(session.runs.map(({ fetches }) => fetches)).toEqual([['y', 'sum'], ['sum']]);
+  expect(answers.map((answer) => (json(answer).outputs as object[]).length)).toEqual([2, 1, 1]);
+});
+
+test('requests of different shapes are not joined, and the oldest is always in the next run', async () => {
+  const session = new FakeSession(
+    [value('x', 'float32', ['N', 'width'])],
+    [value('y', 'float32', ['N', 'width'])],
+    ({ x }) => ({ y: x }),
+  );
+  const ofWidth = (width: number) => ({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: [1, width], data: new Array(width).fill(width) }],
+  });
+  const { first, others } = await queueBehind(session, session, [1, 2, 3, 2, 4, 3].map(ofWidth));
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(session.runs.map(({ feeds }) => feeds.x!.dims)).toEqual([
+    [1, 1],
+    [2, 2],
+    [2, 3],
+    [1, 4],
+  ]);
+  expect(outputOf(answers[5]!, 'y')).toMatchObject({ shape: [1, 3], data: [3, 3, 3] });
+});
+
+test('batches of several inputs', async () => {
+  const session = new FakeSession(
+    [value('a', 'int64', ['N']), value('b', 'bool', ['N', 2])],
+    [value('c', 'int64', ['N']), value('d', 'bool', ['N', 2])],
+    ({ a, b }) => ({ c: a, d: b }),
+  );
+  const body = (k: number) => ({
+    inputs: [
+      { name: 'b', datatype: 'BOOL', shape: [1, 2], data: [k % 2 === 0, true] },
+      { name: 'a', datatype: 'INT64', shape: [1], data: [k] },
+    ],
+  });
+  const { first, others } = await queueBehind(session, session, [1, 2, 3].map(body));
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(rowsOfRuns(session)).toEqual([1, 2]);
+  expect(answers.map((answer) => outputOf(answer, 'c').data)).toEqual([[1], [2], [3]]);
+  expect(answers.map((answer) => outputOf(answer, 'd').data)).toEqual([
+    [false, true],
+    [true, true],
+    [false, true],
+  ]);
+});
+
+describe('models are run one request at a time', () => {
+  const compute: FakeSession['compute'] = ({ x }) => ({ y: x });
+  test.each([
+    ['whose rows are fixed', [1, 2], [1, 2]],
+    ['whose outputs have other rows', ['N', 2], ['detections', 2]],
+    ['whose rows have no name', ['', 2], ['', 2]],
+    ['whose rows are given as -1', [-1, 2], [-1, 2]],
+  ])('%s', async (_, inputShape, outputShape) => {
+    const [inputs, outputs] = [[value('x', 'float32', inputShape)], [value('y', 'float32', outputShape)]];
+    const session = new FakeSession(inputs, outputs, compute);
+    const { first, others } = await queueBehind(session, session, [1, 2, 3].map(one));
+    session.open();
+    await Promise.all([first, ...others]);
+    expect(rowsOfRuns(session)).toEqual([1, 1, 1]);
+  });
+
+  test('that are told to by maxBatch', async () => {
+    const session = doublingSession();
+    const { first, others } = await queueBehind({ session, maxBatch: 1 }, session, [1, 2, 3].map(one));
+    session.open();
+    await Promise.all([first, ...others]);
+    expect(rowsOfRuns(session)).toEqual([1, 1, 1]);
+  });
+});
+
+test('maxBatch joins what varies without a common name, unless inputs differ in rows', async () => {
+  const session = new FakeSession(
+    [value('a', 'uint8', ['']), value('b', 'uint8', [''])],
+    [value('c', 'uint8', [''])],
+    ({ a }) => ({ c: a }),
+  );
+  const body = (a: number[], b: number[]) => ({
+    inputs: [
+      { name: 'a', datatype: 'UINT8', shape: [a.length], data: a },
+      { name: 'b', datatype: 'UINT8', shape: [b.length], data: b },
+    ],
+  });
+  const bodies = [body([0], [0]), body([1], [1]), body([2], [2, 2]), body([3, 4], [3, 4])];
+  const { first, others } = await queueBehind({ session, maxBatch: 8 }, session, bodies);
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(rowsOfRuns(session)).toEqual([1, 3, 1]);
+  expect(answers.map((answer) => outputOf(answer, 'c').data)).toEqual([[0], [1], [2], [3, 4]]);
+});
+
+describe('a batch that fails', () => {
+  /** Fails whenever a 13 is among the elements. */
+  function superstitiousSession(): FakeSession {
+    const { inputMetadata, outputMetadata, compute } = doublingSession();
+    return new FakeSession(inputMetadata, outputMetadata, (feeds) => {
+      if ((feeds.x!.data as Float32Array).includes(13)) throw new Error('13');
+      return compute(feeds);
+    });
+  }
+
+  test('is run again one by one, so that only the bad request fails', async () => {
+    const session = superstitiousSession();
+    const { first, others } = await queueBehind(session, session, [1, 2, 13, 4].map(one));
+    session.open();
+    const answers = await Promise.all([first, ...others]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 500, 200]);
+    expect(rowsOfRuns(session)).toEqual([1, 3, 1, 1, 1]);
+    expect(outputOf(answers[3]!, 'y').data).toEqual([8, -8]);
+  });
+
+  test('because outputs have other rows than inputs is run again one by one', async () => {
+    const session = new FakeSession(
+      [value('x', 'float32', ['N', 2])],
+      [value('y', 'float32', ['N'])],
+      () => ({ y: { type: 'float32', dims: [1], data: Float32Array.of(7) } }),
+    );
+    const { first, others } = await queueBehind(session, session, [1, 2, 3].map(one));
+    session.open();
+    const answers = await Promise.all([first, ...others]);
+    expect(answers.map((answer) => outputOf(answer, 'y').data)).toEqual([[7], [7], [7]]);
+    expect(rowsOfRuns(session)).toEqual([1, 2, 1, 1]);
+  });
+});
+
+test('models do not wait for each other', async () => {
+  const [busy, free] = [doublingSession(), doublingSession()];
+  const { url } = await open({ models: { double: busy, other: free } });
+  busy.hold();
+  const [held] = await queue(url, one(1), () => busy.runs.length === 1);
+  expect((await postJson(url, '/v2/models/other/infer', one(2))).status).toBe(200);
+  busy.open();
+  expect((await held).status).toBe(200);
+});
