@@ -1,0 +1,48 @@
+/**
+ * Models over HTTP as a Fastify plugin: the Open Inference Protocol below a prefix of your choice.
+ *
+ * @packageDocumentation
+ */
+import { Readable } from 'node:stream';
+
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { Answer } from './answer';
+import { readHandlerOptions, type HandlerOptions } from './options';
+import { Service } from './service';
+
+/** The options of {@link servePlugin}: those of `createHandler`. */
+export type ServePluginOptions = HandlerOptions;
+
+/**
+ * Serves models below the prefix that it is registered with: `app.register(servePlugin, { prefix: '/ml', models })`.
+ * Requests pass through the hooks of the application, and answers too. Closing the application answers all requests that
+ * were accepted first. Failures go to the application's logger unless there is one in the options.
+ */
+export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, options) => {
+  // Fastify hands on what it was registered with, its own options included.
+  const { prefix: _, logLevel: __, logSerializers: ___, ...own } = options as HandlerOptions & FastifyOwn;
+  const service = new Service(readHandlerOptions({ logger: app.log, ...own }));
+  // Bodies are read under the limits of the handler, and not parsed. This reaches no further than the plugin.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  const answer = async (request: FastifyRequest, reply: FastifyReply) => {
+    const target = request.raw.url!.slice(app.prefix.length);
+    await service.handle(request.raw, target, reply.raw, (result) => send(reply, result));
+    return reply;
+  };
+  for (const path of ['/v2', '/v2/*', '/metrics']) app.all(path, answer);
+  app.addHook('preClose', () => service.drain());
+  app.addHook('onClose', async () => service.close());
+};
+
+interface FastifyOwn {
+  readonly prefix?: unknown;
+  readonly logLevel?: unknown;
+  readonly logSerializers?: unknown;
+}
+
+function send(reply: FastifyReply, { status, headers, body }: Answer): void {
+  const payload = body.length === 1 ? body[0] : Readable.from(body, { objectMode: false });
+  void reply.code(status).headers(headers).send(payload);
+}
