@@ -85,7 +85,7 @@ async function closedPort(): Promise<number> {
 beforeAll(async () => {
   packed = pack(ROOT);
   tarball = path.join(scratch, packed.filename);
-  const dependencies = ['@bufbuild/protobuf', 'node-gyp-build', 'debug', 'ms'].map((name) =>
+  const dependencies = ['@bufbuild/protobuf', 'lru-cache', 'node-gyp-build', 'debug', 'ms'].map((name) =>
     path.join(scratch, pack(path.join(ROOT, 'node_modules', name), '--ignore-scripts').filename),
   );
 
