@@ -1,0 +1,118 @@
+/**
+ * Registers this package as a backend of onnxruntime, so that a program which uses onnxruntime-node changes one option:
+ *
+ *     import 'warpconv/onnxruntime';
+ *     const session = await ort.InferenceSession.create('model.onnx', { executionProviders: ['warpconv'] });
+ *
+ * Options of ours go beside the name: `{ name: 'warpconv', device: 'cpu' }`.
+ *
+ * @packageDocumentation
+ */
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+import { WarpconvError } from './errors';
+import { InferenceSession, type ValueMetadata } from './session';
+import type { SessionOptions } from './session_options';
+import type { Tensor } from './tensor';
+import type { TensorLike } from './tensor_like';
+
+/** What onnxruntime asks of a loaded model. */
+export interface SessionHandler {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  /** Ends the session. */
+  dispose(): Promise<void>;
+  /** Without effect: see {@link InferenceSession.profile}. */
+  startProfiling(): void;
+  /** Without effect. */
+  endProfiling(): void;
+  /** Runs the model. */
+  run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: Readonly<Record<string, Tensor | null>>,
+  ): Promise<Record<string, Tensor>>;
+}
+
+/** onnxruntime's `Backend`. */
+export interface Backend {
+  /** Nothing is left to be prepared. */
+  init(): Promise<void>;
+  /** Loads a model from a path or from bytes. */
+  createInferenceSessionHandler(model: string | Uint8Array, options?: OrtOptions): Promise<SessionHandler>;
+}
+
+/** What is read of onnxruntime's `SessionOptions`. */
+export interface OrtOptions {
+  readonly executionProviders?: readonly (string | ({ readonly name: string } & SessionOptions))[];
+  readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
+}
+
+const NAME = 'warpconv';
+
+/** The backend, for `registerBackend` of a copy of onnxruntime-common that this module does not find by itself. */
+export const backend: Backend = {
+  init: () => Promise.resolve(),
+  async createInferenceSessionHandler(model, options = {}) {
+    const session = await InferenceSession.create(model, sessionOptions(options));
+    const { inputNames, outputNames, inputMetadata, outputMetadata } = session;
+    return {
+      inputNames,
+      outputNames,
+      inputMetadata,
+      outputMetadata,
+      dispose: () => session.release(),
+      startProfiling() {},
+      endProfiling() {},
+      run: (feeds, fetches) => session.run(feeds, fetches),
+    };
+  },
+};
+
+/** Ours from beside our name, and of onnxruntime's own those that mean something here. */
+function sessionOptions({ executionProviders = [], freeDimensionOverrides }: OrtOptions): SessionOptions {
+  const entry = executionProviders.find((one) => typeof one !== 'string' && one.name === NAME);
+  const { name: _, ...own } = (entry ?? {}) as { name?: string } & SessionOptions;
+  return { ...(freeDimensionOverrides && { freeDimensionOverrides }), ...own };
+}
+
+interface Registry {
+  registerBackend(name: string, backend: Backend, priority: number): void;
+}
+
+/** Below zero: only who names it gets it. */
+const PRIORITY = -1;
+
+/** onnxruntime-node's own copy of onnxruntime-common, and the one that the program has, which may be another. */
+function registries(): Registry[] {
+  const found = new Map<string, Registry>();
+  for (const from of [path.join(process.cwd(), 'index.js'), __filename]) {
+    const require = createRequire(from);
+    const runtime = resolve(require, 'onnxruntime-node');
+    for (const look of [require, ...(runtime === undefined ? [] : [createRequire(runtime)])]) {
+      const file = resolve(look, 'onnxruntime-common');
+      if (file !== undefined) found.set(file, look(file) as Registry);
+    }
+  }
+  return [...found.values()];
+}
+
+function resolve(require: NodeJS.Require, name: string): string | undefined {
+  try {
+    return require.resolve(name);
+  } catch {
+    return undefined;
+  }
+}
+
+const found = registries();
+if (found.length === 0) {
+  throw new WarpconvError(
+    'ERR_WARPCONV_LOAD_FAILED',
+    'warpconv/onnxruntime needs onnxruntime-node (or onnxruntime-common), which is not installed; npm install onnxruntime-node, ' +
+      "or use warpconv's own InferenceSession",
+  );
+}
+found.forEach((registry) => registry.registerBackend(NAME, backend, PRIORITY));
