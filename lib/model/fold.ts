@@ -98,3 +98,8 @@ export function evaluateFromDims(node: GraphNode, dims: readonly number[]): Cons
 export function isFolded({ domain, operator }: GraphNode): boolean {
   return domain === '' && OPERATORS.has(operator);
 }
+
+/** The operators that are evaluated here where their inputs are known. */
+export function foldedNames(): string[] {
+  return [...OPERATORS.keys()].sort();
+}

@@ -31,3 +31,8 @@ export function operatorOf({ domain, operator }: GraphNode): Lower | undefined {
   const operators = Object.hasOwn(OPERATORS, domain) ? OPERATORS[domain]! : {};
   return Object.hasOwn(operators, operator) ? operators[operator] : undefined;
 }
+
+/** Of ONNX's own operators, those that are computed in a run. */
+export function operatorNames(): string[] {
+  return Object.keys(OPERATORS['']!).sort();
+}

@@ -1,0 +1,24 @@
+/** docs/networks.md lists the operators that there are. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+
+import { foldedNames } from '../../../lib/model/fold';
+import { operatorNames } from '../../../lib/model/operators';
+
+const text = readFileSync(path.join(__dirname, '../../../docs/networks.md'), 'utf8');
+
+/** The names in code marks between `<!-- section -->` and `<!-- /section -->`. */
+function listed(section: string): string[] {
+  const [, rest = ''] = text.split(`<!-- ${section} -->`);
+  const [part = ''] = rest.split(`<!-- /${section} -->`);
+  return [...part.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+}
+
+test('those of a run', () => {
+  expect(listed('operators')).toEqual(operatorNames());
+});
+
+test('and those that are computed ahead', () => {
+  const run = new Set(operatorNames());
+  expect(listed('folded')).toEqual(foldedNames().filter((name) => !run.has(name)));
+});
