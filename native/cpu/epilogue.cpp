@@ -1,14 +1,16 @@
 #include "cpu/epilogue.h"
 
-#include <cmath>
+#include <algorithm>
+
+#include "cpu/vector_loops/vector_loops.h"
 
 namespace warpconv {
 namespace {
 
+using Operation = program::ElementwiseStep::Operation;
+
 // Comparisons are written so that NaN fails them all and falls through unchanged.
 float clip(float x, float low, float high) { return x < low ? low : (x > high ? high : x); }
-float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
-float silu(float x) { return x / (1.0f + std::exp(-x)); }
 // Divided first, because x times 6 may overflow.
 float hardSwish(float x) { return x * (clip(x + 3.0f, 0.0f, 6.0f) / 6.0f); }
 
@@ -18,6 +20,32 @@ void apply(float* values, int64_t count, float bias, const float* residual, Func
     for (int64_t i = 0; i < count; ++i) values[i] = function(values[i] + bias);
   } else {
     for (int64_t i = 0; i < count; ++i) values[i] = function(values[i] + bias + residual[i]);
+  }
+}
+
+/** The widest loops that WARPCONV_ISA allows; a value that it does not take is reported where plans are made. */
+const VectorLoops& loopsOfMachine() {
+  static const VectorLoops& loops = []() -> const VectorLoops& {
+    const Result<CpuInfo> cpu = usableCpu();
+    return vectorLoops(cpu.isOk() ? cpu.value().isaLevel : Isa::portable);
+  }();
+  return loops;
+}
+
+/** In whole vectors, of which the last is filled up, because there may be but a few outputs. */
+void applyLoop(float* values, int64_t count, float bias, const float* residual, Operation operation) {
+  constexpr int64_t kBlock = 256;
+  const VectorLoops& loops = loopsOfMachine();
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    alignas(64) float sums[kBlock];
+    alignas(64) float results[kBlock];
+    const int64_t size = std::min(kBlock, count - begin);
+    const int64_t filled = (size + loops.lanes - 1) / loops.lanes * loops.lanes;
+    std::copy_n(values + begin, size, sums);
+    std::fill(sums + size, sums + filled, 0.0f);
+    apply(sums, size, bias, residual == nullptr ? nullptr : residual + begin, [](float x) { return x; });
+    loops.function(operation)(sums, nullptr, results, filled, 0.0f, 0.0f);
+    std::copy_n(results, size, values + begin);
   }
 }
 
@@ -33,8 +61,8 @@ void finishOutputs(float* values, int64_t count, float bias, const float* residu
       return apply(values, count, bias, residual, [first](float x) { return x < 0.0f ? first * x : x; });
     case ActivationKind::clip:
       return apply(values, count, bias, residual, [first, second](float x) { return clip(x, first, second); });
-    case ActivationKind::sigmoid: return apply(values, count, bias, residual, sigmoid);
-    case ActivationKind::silu: return apply(values, count, bias, residual, silu);
+    case ActivationKind::sigmoid: return applyLoop(values, count, bias, residual, Operation::sigmoid);
+    case ActivationKind::silu: return applyLoop(values, count, bias, residual, Operation::silu);
     case ActivationKind::hardSwish: return apply(values, count, bias, residual, hardSwish);
   }
 }

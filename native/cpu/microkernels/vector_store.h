@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "cpu/epilogue.h"
 #include "cpu/microkernels/microkernel.h"
+#include "cpu/vector_loops/elementary.h"
 
 /**
  * Microkernel::store, written once over a vector type and instantiated like the outer product. Beside what that needs,
@@ -34,6 +34,18 @@ struct LeakyRelu {
 
   explicit LeakyRelu(const Activation& activation) : slope(Vector::broadcast(&activation.first)) {}
   typename Vector::Register operator()(typename Vector::Register x) const { return Vector::multiplyNegative(x, slope); }
+};
+
+/** A function that is written for one float; from a loop over as many as a vector has, the compiler makes one vector's.
+ */
+template <class Vector, float (*kFunction)(float)>
+struct Lanewise {
+  [[gnu::noinline]] typename Vector::Register operator()(typename Vector::Register x) const {
+    alignas(64) float lanes[Vector::kLanes];
+    Vector::store(lanes, x);
+    for (float& lane : lanes) lane = kFunction(lane);
+    return Vector::load(lanes);
+  }
 };
 
 /**
@@ -102,11 +114,9 @@ void store(const OutputTile& tile, const float* sums) {
     case ActivationKind::relu:
     case ActivationKind::clip: return storeBlocks<Vector>(tile, sums, Clamp<Vector>(activation));
     case ActivationKind::leakyRelu: return storeBlocks<Vector>(tile, sums, LeakyRelu<Vector>(activation));
-    default:
-      storeBlocks<Vector>(tile, sums, Clamp<Vector>({}));
-      for (int64_t f = 0; f < tile.filters; ++f) {
-        finishOutputs(tile.output + f * tile.rowStride, tile.windows, 0.0f, nullptr, activation);
-      }
+    case ActivationKind::sigmoid: return storeBlocks<Vector>(tile, sums, Lanewise<Vector, sigmoid>());
+    case ActivationKind::silu: return storeBlocks<Vector>(tile, sums, Lanewise<Vector, silu>());
+    case ActivationKind::hardSwish: return storeBlocks<Vector>(tile, sums, Lanewise<Vector, hardSwish>());
   }
 }
 
