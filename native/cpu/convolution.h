@@ -40,6 +40,8 @@ struct RunContext {
   /** Threads that help; null to stay on the calling one */
   Executor* executor = nullptr;
   const Cancellation* cancellation = nullptr;
+  /** The widest instruction set that a network's steps may use; convolutions were prepared for one. */
+  Isa isa = cpuInfo().isaLevel;
 
   bool isCancelled() const { return cancellation != nullptr && cancellation->isRequested(); }
   unsigned threads() const { return executor == nullptr ? 1 : executor->threads(); }

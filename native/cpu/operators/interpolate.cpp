@@ -1,20 +1,61 @@
+#include <vector>
+
 #include "cpu/operators/operators.h"
 #include "cpu/operators/ranges.h"
 
 namespace warpconv::operators {
+namespace {
+
+/** to = the sum of whole rows of `map`, each times its weight. */
+void combineRows(const InterpolateStep& step, const float* weights, const int64_t* positions, const float* map,
+                 float* __restrict to) {
+  const float* first = map + positions[0] * step.inner;
+  if (step.taps == 1) {
+    for (int64_t i = 0; i < step.inner; ++i) to[i] = weights[0] * first[i];
+    return;
+  }
+  const float* second = map + positions[1] * step.inner;
+  for (int64_t i = 0; i < step.inner; ++i) to[i] = weights[0] * first[i] + weights[1] * second[i];
+  for (int64_t t = 2; t < step.taps; ++t) {
+    const float* next = map + positions[t] * step.inner;
+    for (int64_t i = 0; i < step.inner; ++i) to[i] += weights[t] * next[i];
+  }
+}
+
+/** Elements of one row, each the sum of others of it. */
+void combineElements(const InterpolateStep& step, const float* weights, const int64_t* positions, const float* row,
+                     float* __restrict to) {
+  if (step.taps == 2) {
+    for (int64_t i = 0; i < step.count; ++i) {
+      to[i] = weights[2 * i] * row[positions[2 * i]] + weights[2 * i + 1] * row[positions[2 * i + 1]];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < step.count; ++i) {
+    float sum = 0;
+    for (int64_t t = i * step.taps; t < (i + 1) * step.taps; ++t) sum += weights[t] * row[positions[t]];
+    to[i] = sum;
+  }
+}
+
+}  // namespace
 
 void interpolate(const InterpolateStep& step, const float* input, float* output, const RunContext& context) {
-  forEachRange(context, step.outer * step.count, step.inner * step.taps, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const float* map = input + row / step.count * step.axis * step.inner;
-      const auto first = static_cast<size_t>(row % step.count * step.taps);
-      for (int64_t i = 0; i < step.inner; ++i) {
-        float sum = 0;
-        for (size_t t = first; t < first + static_cast<size_t>(step.taps); ++t) {
-          sum += static_cast<float>(step.weights[t]) * map[step.positions[t] * step.inner + i];
-        }
-        output[row * step.inner + i] = sum;
+  const std::vector<float> weights(step.weights.begin(), step.weights.end());
+  const int64_t* positions = step.positions.data();
+  if (step.inner == 1) {
+    forEachRange(context, step.outer, step.count * step.taps, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        combineElements(step, weights.data(), positions, input + i * step.axis, output + i * step.count);
       }
+    });
+    return;
+  }
+  forEachRange(context, step.outer * step.count, step.inner * step.taps, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t tap = i % step.count * step.taps;
+      combineRows(step, weights.data() + tap, positions + tap, input + i / step.count * step.axis * step.inner,
+                  output + i * step.inner);
     }
   });
 }

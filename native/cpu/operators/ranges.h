@@ -7,17 +7,19 @@
 
 namespace warpconv::operators {
 
-/** What one look at the cancellation covers, and what a second thread must save: about 10 microseconds of copying. */
+/**
+ * What one look at the cancellation covers, and what a second thread must take over: 2 microseconds of relu and 14 of
+ * gelu on one Zen 4 core.
+ */
 constexpr int64_t kGrainElements = 16'384;
-/** Below this only threads that are awake help; see kLeastWakingMultiplyAdds of sconv. */
+/** Below this, 30 to 240 microseconds, only threads that are awake help: see kLeastWakingMultiplyAdds of sconv. */
 constexpr int64_t kLeastWakingElements = 262'144;
 /** Parts for each thread, so that one that starts late holds up little. */
 constexpr int64_t kPartsPerThread = 8;
 
 /**
  * Calls body(begin, end) for ranges that make up [0, count), on the context's threads, until it is cancelled. A unit
- * stands for about `elements` elements of memory-bound work. How the units are cut depends on the threads, so what the
- * body does for a unit must not depend on the range that it is in.
+ * stands for about `elements` elements of memory-bound work. The ranges are the same for any number of threads.
  */
 template <typename Body>
 void forEachRange(const RunContext& context, int64_t count, int64_t elements, const Body& body) {

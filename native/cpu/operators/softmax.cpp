@@ -1,21 +1,53 @@
+#include <array>
 #include <cmath>
 
 #include "cpu/operators/operators.h"
 #include "cpu/operators/ranges.h"
+#include "cpu/vector_loops/vector_loops.h"
 
 namespace warpconv::operators {
 namespace {
 
-void softmaxOne(const SoftmaxStep& step, const float* from, float* to) {
-  const int64_t stride = step.inner;
-  float most = from[0];
-  for (int64_t i = 1; i < step.reduced; ++i) most = from[i * stride] > most ? from[i * stride] : most;
-  double sum = 0;
-  for (int64_t i = 0; i < step.reduced; ++i) sum += double{std::exp(from[i * stride] - most)};
-  const auto logarithm = static_cast<float>(std::log(sum));
-  for (int64_t i = 0; i < step.reduced; ++i) {
-    const float x = from[i * stride] - most;
-    to[i * stride] = step.logarithm ? x - logarithm : static_cast<float>(double{std::exp(x)} / sum);
+using Operation = ElementwiseStep::Operation;
+
+/** Of adjacent elements. */
+void softmaxRun(const SoftmaxStep& step, const VectorLoops& loops, const float* from, float* to) {
+  const float most = loops.maximum(from, step.reduced);
+  loops.expOfDifference(from, most, to, step.reduced);
+  const double sum = loops.sum(to, step.reduced);
+  if (step.logarithm) return loops.rescale(from, most, 1.0f, -static_cast<float>(std::log(sum)), to, step.reduced);
+  const auto factor = static_cast<float>(1.0 / sum);
+  for (int64_t i = 0; i < step.reduced; ++i) to[i] *= factor;
+}
+
+/** Columns that are done side by side, row after row */
+constexpr int64_t kColumns = 256;
+
+void softmaxColumns(const SoftmaxStep& step, const VectorLoops& loops, const float* from, int64_t count, float* to) {
+  std::array<float, kColumns> most, difference, factor;
+  std::array<double, kColumns> sum{};
+  std::copy_n(from, count, most.begin());
+  for (int64_t row = 1; row < step.reduced; ++row) {
+    // What NaN leaves out here, it makes NaN of below.
+    for (int64_t i = 0; i < count; ++i) most[i] = std::max(most[i], from[row * step.inner + i]);
+  }
+  for (int64_t row = 0; row < step.reduced; ++row) {
+    float* power = to + row * step.inner;
+    for (int64_t i = 0; i < count; ++i) difference[i] = from[row * step.inner + i] - most[i];
+    loops.function(Operation::exp)(difference.data(), nullptr, power, count, 0.0f, 0.0f);
+    for (int64_t i = 0; i < count; ++i) sum[i] += double{power[i]};
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    factor[i] = static_cast<float>(step.logarithm ? std::log(sum[i]) : 1.0 / sum[i]);
+  }
+  for (int64_t row = 0; row < step.reduced; ++row) {
+    const float* x = from + row * step.inner;
+    float* result = to + row * step.inner;
+    if (step.logarithm) {
+      for (int64_t i = 0; i < count; ++i) result[i] = (x[i] - most[i]) - factor[i];
+    } else {
+      for (int64_t i = 0; i < count; ++i) result[i] *= factor[i];
+    }
   }
 }
 
@@ -23,12 +55,20 @@ void softmaxOne(const SoftmaxStep& step, const float* from, float* to) {
 
 void softmax(const SoftmaxStep& step, const float* input, float* output, const RunContext& context) {
   if (step.reduced == 0) return;
-  forEachRange(context, step.outer * step.inner, step.reduced, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t offset = i / step.inner * step.reduced * step.inner + i % step.inner;
-      softmaxOne(step, input + offset, output + offset);
-    }
-  });
+  const VectorLoops& loops = vectorLoops(context.isa);
+  const int64_t blocks = (step.inner + kColumns - 1) / kColumns;
+  forEachRange(
+      context, step.outer * blocks, step.reduced * std::min(kColumns, step.inner), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t column = i % blocks * kColumns;
+          const int64_t offset = i / blocks * step.reduced * step.inner + column;
+          if (step.inner == 1) {
+            softmaxRun(step, loops, input + offset, output + offset);
+          } else {
+            softmaxColumns(step, loops, input + offset, std::min(kColumns, step.inner - column), output + offset);
+          }
+        }
+      });
 }
 
 }  // namespace warpconv::operators

@@ -208,9 +208,11 @@ Expected normalizeInDouble(const NormalizeStep& step, const std::vector<float>& 
                            const std::vector<float>& input) {
   Expected expected;
   for (int64_t row = 0; row < step.rows; ++row) {
-    double mean = 0, variance = 0;
-    for (int64_t j = 0; j < step.count; ++j) mean += at(input, row * step.count + j);
-    mean /= static_cast<double>(step.count);
+    double mean = 0, magnitude = 0, variance = 0;
+    for (int64_t j = 0; j < step.count; ++j) {
+      mean += at(input, row * step.count + j) / static_cast<double>(step.count);
+      magnitude += std::abs(at(input, row * step.count + j)) / static_cast<double>(step.count);
+    }
     for (int64_t j = 0; j < step.count; ++j) variance += std::pow(at(input, row * step.count + j) - mean, 2);
     variance /= static_cast<double>(step.count);
     const double deviation = std::sqrt(variance + step.epsilon);
@@ -220,7 +222,7 @@ Expected normalizeInDouble(const NormalizeStep& step, const std::vector<float>& 
       const double added = shift.empty() ? 0 : at(shift, i);
       const double x = at(input, row * step.count + j);
       expected.output.push_back((x - mean) * factor + added);
-      expected.bound.push_back((std::abs(x) + std::abs(mean)) * std::abs(factor) + std::abs(added));
+      expected.bound.push_back((std::abs(x) + magnitude) * std::abs(factor) + std::abs(added));
     }
   }
   return expected;
