@@ -12,6 +12,9 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(Executor& executor, CpuInfo cpu) : executor_(executor), cpu_(std::move(cpu)) {}
 
+  /** The widest instruction set that may be used */
+  Isa isa() const { return cpu_.isaLevel; }
+
   std::string device() const override { return "cpu"; }
   std::vector<Candidate> candidates(const PlanProblem& asked) const override;
   Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,

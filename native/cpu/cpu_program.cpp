@@ -198,7 +198,7 @@ class CpuProgram final : public PreparedProgram {
   Status runIn(AlignedBuffer& arena, const Tensors& tensors, const Cancellation* cancellation,
                std::vector<double>* milliseconds) const {
     const Memory memory(tensors, constants_, arena.data());
-    const RunContext context{&executor_, cancellation};
+    const RunContext context{&executor_, cancellation, backend_.isa()};
     auto start = std::chrono::steady_clock::now();
     for (const Action& action : actions_) {
       if (context.isCancelled()) return stoppedWhileRunning();

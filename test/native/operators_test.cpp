@@ -688,7 +688,7 @@ TEST_CASE("local response normalisation over windows that reach beyond the chann
     LocalResponseStep step;
     step.n = random.from(1, 2), step.channels = random.from(1, 9), step.inner = random.pick({1, 7, 16, 49, 100});
     step.size = random.from(1, 7);
-    step.alpha = 0.5, step.beta = random.maybe() ? 0.75 : 0.6, step.bias = random.maybe() ? 1 : 2;
+    step.alpha = 0.5, step.beta = random.maybe() ? 0.75 : 0.6, step.k = random.maybe() ? 1 : 2;
     std::vector<float> input = random.reals(step.n * step.channels * step.inner);
     for (float& value : input) value *= 10.0f;
     if (round % 5 == 0) input[0] = kNaN;

@@ -15,7 +15,7 @@ void localResponse(const LocalResponseStep& step, const float* input, float* out
   const VectorLoops& loops = vectorLoops(context.isa);
   const auto alpha = static_cast<float>(step.alpha / static_cast<double>(step.size));
   const auto beta = static_cast<float>(step.beta);
-  const auto bias = static_cast<float>(step.k);
+  const auto k = static_cast<float>(step.k);
   const auto computeBlock = [&](int64_t map, int64_t begin, int64_t count) {
     const int64_t channel = map % step.channels;
     const int64_t first = std::max<int64_t>(0, channel - (step.size - 1) / 2);
@@ -26,7 +26,7 @@ void localResponse(const LocalResponseStep& step, const float* input, float* out
       for (int64_t i = 0; i < count; ++i) squares[i] += from[i] * from[i];
     }
     const int64_t offset = map * step.inner + begin;
-    loops.localResponse(input + offset, squares.data(), output + offset, count, alpha, beta, bias);
+    loops.localResponse(input + offset, squares.data(), output + offset, count, alpha, beta, k);
   };
   forEachRange(context, step.n * step.channels, step.inner * (step.size + 4), [&](int64_t begin, int64_t end) {
     for (int64_t map = begin; map < end; ++map) {

@@ -239,7 +239,7 @@ std::vector<double> localResponseInDouble(const LocalResponseStep& step, const s
     for (int64_t c = position[1] - before; c <= position[1] + after; ++c) {
       if (c >= 0 && c < step.channels) squares += value(c) * value(c);
     }
-    const double base = step.bias + step.alpha / static_cast<double>(step.size) * squares;
+    const double base = step.k + step.alpha / static_cast<double>(step.size) * squares;
     output.push_back(value(position[1]) / std::pow(base, step.beta));
   });
   return output;
