@@ -34,6 +34,10 @@ export type {
   TuneOptions,
   TuneProgress,
 } from './options';
+export type { Port } from './model/compile';
+export type { SessionExplanation, StepExplanation } from './model/explain';
+export type { ValueMetadata } from './session';
+export type { RunOptions, SessionOptions } from './session_options';
 export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';
 

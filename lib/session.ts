@@ -117,17 +117,21 @@ export class InferenceSession {
   }
 
   /**
-   * Runs the network without holding up the event loop. Feeds are read in place: do not write to them before the
-   * promise settles.
+   * Runs the network without holding up the event loop, and returns all outputs. Feeds are read in place: do not write to
+   * them before the promise settles.
    *
    * @param feeds - a tensor for each input, by name
-   * @param fetches - the names of the outputs that are wanted, or for each a tensor to write it into, or null for a new
-   * one; all where it is left out
    * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT` naming the feed,
    * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` where the network cannot take these dims,
    * `ERR_WARPCONV_ABORTED`, `ERR_WARPCONV_DISPOSED`, `ERR_WARPCONV_OUT_OF_MEMORY`
    */
   run(feeds: Readonly<Record<string, TensorLike>>, options?: RunOptions): Promise<Record<string, Tensor>>;
+  /**
+   * As above, for some of the outputs.
+   *
+   * @param fetches - the names of the outputs that are wanted, or for each a tensor to write it into, or null for a new
+   * one
+   */
   run(
     feeds: Readonly<Record<string, TensorLike>>,
     fetches: readonly string[] | Readonly<Record<string, Tensor | null>>,

@@ -7,7 +7,17 @@
 namespace warpconv {
 
 /** The package's error codes, less those that only TypeScript raises. */
-enum class StatusCode { ok, invalidArgument, unsupported, outOfMemory, aborted, disposed, cuda, cudnnNotFound, internal };
+enum class StatusCode {
+  ok,
+  invalidArgument,
+  unsupported,
+  outOfMemory,
+  aborted,
+  disposed,
+  cuda,
+  cudnnNotFound,
+  internal
+};
 
 /** The code's name in the public `ERR_WARPCONV_…` form, without that prefix. */
 constexpr const char* codeName(StatusCode code) {

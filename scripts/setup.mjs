@@ -135,7 +135,14 @@ const typescript = stampedStep({
   inputs: () => ({
     configuration: [
       hashOf('lib', 'tsconfig.json'),
-      lockedVersions('typescript', '@types/node', '@types/debug', '@bufbuild/protobuf', 'fastify', 'lru-cache'),
+      lockedVersions(
+        'typescript',
+        '@types/node',
+        '@types/debug',
+        '@bufbuild/protobuf',
+        'fastify',
+        'lru-cache',
+      ),
     ],
   }),
   command: [process.execPath, inRoot('node_modules/typescript/bin/tsc'), '-p', 'lib'],
