@@ -37,37 +37,36 @@ export function fuse(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage
 class Fusion {
   steps: PlannedStep[];
   readonly #outputs: ReadonlySet<Storage>;
+  /** The only step that writes a storage; `undefined` where there are several */
+  readonly #writers = new Map<Storage, number | undefined>();
+  /** How many steps read a storage */
+  readonly #readers = new Map<Storage, number>();
 
   constructor(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>) {
     this.steps = [...steps];
     this.#outputs = outputs;
+    this.#index();
   }
 
   /** Elementwise steps whose result only one other elementwise step reads become part of it. */
   mergeElementwise(): void {
-    const { writerOf, readersOf } = this.#uses();
-    for (const [index, { step }] of this.steps.entries()) {
+    for (const [index, { step, nodes }] of this.steps.entries()) {
       if (step.kind !== 'elementwise') continue;
-      let merged: Elementwise = step;
-      const nodes = [...this.steps[index]!.nodes];
-      for (let k = 0; k < merged.operands.length;) {
-        const operand = merged.operands[k]!;
-        const from = this.#soleProducer(operand, writerOf, readersOf);
-        const producer = from === undefined ? undefined : this.steps[from]!.step;
-        const both = producer?.kind === 'elementwise' ? merge(producer, merged, k) : undefined;
+      let merged = { step, nodes };
+      for (let k = 0; k < merged.step.operands.length;) {
+        const from = this.#soleProducer(merged.step.operands[k]!);
+        const producer = from === undefined ? undefined : this.steps[from]!;
+        const both = producer?.step.kind === 'elementwise' ? merge(producer.step, merged.step, k) : undefined;
         if (both === undefined) {
           k++;
           continue;
         }
-        nodes.unshift(...this.steps[from!]!.nodes);
-        this.steps[from!] = REMOVED;
-        merged = both;
+        this.#replace(from!, REMOVED);
+        merged = { step: both, nodes: [...producer!.nodes, ...merged.nodes] };
+        this.#replace(index, merged);
         k = 0;
       }
-      merged = { ...merged, ...simplify(merged) };
-      this.steps[index] = { step: merged, nodes };
-      readersOf.clear();
-      this.#countReaders(readersOf);
+      this.#replace(index, { ...merged, step: { ...merged.step, ...simplify(merged.step) } });
     }
     this.#sweep();
   }
@@ -75,96 +74,101 @@ class Fusion {
   /** The leading instructions on a convolution's or product's result go into its weights, bias, residual and epilogue. */
   absorbElementwise(): void {
     for (let index = 0; index < this.steps.length; index++) {
-      const { writerOf, readersOf } = this.#uses();
-      const { step, nodes } = this.steps[index]!;
+      const { step } = this.steps[index]!;
       if (step.kind !== 'elementwise') continue;
       const producers = step.operands
-        .map((operand) => this.#soleProducer(operand, writerOf, readersOf))
+        .map((operand) => this.#soleProducer(operand))
         .filter((from) => from !== undefined);
       // The last to run can take what the others have made as its residual.
-      for (const from of [...new Set(producers)].sort((a, b) => b - a)) {
-        const current = this.steps[index]!.step;
-        if (current.kind !== 'elementwise') break;
-        const producer = this.steps[from]!;
-        const absorbed = absorb(producer.step, current);
-        if (absorbed === undefined) continue;
-        const both = [...producer.nodes, ...nodes];
-        if (absorbed.rest === undefined) {
-          this.steps[from] = REMOVED;
-          this.steps[index] = { step: absorbed.step, nodes: both };
-        } else {
-          this.steps[from] = { step: absorbed.step, nodes: both };
-          this.steps[index] = { step: absorbed.rest, nodes };
-        }
-      }
+      for (const from of [...new Set(producers)].sort((a, b) => b - a)) this.#absorb(from, index);
     }
     this.#sweep();
+  }
+
+  #absorb(from: number, into: number): void {
+    const [producer, consumer] = [this.steps[from]!, this.steps[into]!];
+    if (consumer.step.kind !== 'elementwise') return;
+    const absorbed = absorb(producer.step, consumer.step);
+    if (absorbed === undefined) return;
+    const both = { step: absorbed.step, nodes: [...producer.nodes, ...consumer.nodes] };
+    const done = absorbed.rest === undefined;
+    this.#replace(from, done ? REMOVED : both);
+    this.#replace(into, done ? both : { step: absorbed.rest, nodes: consumer.nodes });
   }
 
   /** A tensor that is copied whole into a larger one is written there in the first place. */
   joinInPlace(): void {
-    for (let index = 0; index < this.steps.length; index++) {
-      const { step } = this.steps[index]!;
+    const filled = new Set<Storage>();
+    for (const { step } of this.steps) if (step.kind === 'fill') filled.add(step.output.storage);
+    const places = new Map<Storage, Operand>();
+    for (const [index, { step }] of this.steps.entries()) {
       if (step.kind !== 'copy' || !isWholeRun(step)) continue;
-      const part = step.input.storage;
-      const { storage, offset } = step.output;
-      if (part.space !== 'arena' || this.#outputs.has(part) || part === storage) continue;
-      if (this.#isFilled(storage)) continue;
+      const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
+      const isFree = part.storage.space === 'arena' && !this.#outputs.has(part.storage);
+      // What is written all over the whole would come too late for a part that is written early.
+      if (!isFree || places.has(step.input.storage) || part.storage === whole.storage) continue;
+      if (filled.has(step.output.storage)) continue;
+      places.set(step.input.storage, step.output);
       this.steps[index] = REMOVED;
-      const moved = (operand: Operand) =>
-        operand.storage === part ? { storage, offset: offset + operand.offset } : operand;
-      this.steps = this.steps.map((planned) =>
-        planned === REMOVED ? planned : { ...planned, step: mapBuffers(planned.step, moved) },
-      );
     }
     this.#sweep();
+    this.steps = this.steps.map((planned) => ({
+      ...planned,
+      step: mapBuffers(planned.step, (operand) => placeIn(places, operand)),
+    }));
   }
 
-  /** Whether something is written all over it, which would come too late for a part that is written early. */
-  #isFilled(storage: Storage): boolean {
-    return this.steps.some(
-      (planned) =>
-        planned !== REMOVED && planned.step.kind === 'fill' && planned.step.output.storage === storage,
-    );
-  }
-
-  #uses(): { writerOf: Map<Storage, number | undefined>; readersOf: Map<Storage, number> } {
-    const writerOf = new Map<Storage, number | undefined>();
+  #index(): void {
+    this.#writers.clear();
+    this.#readers.clear();
     this.steps.forEach((planned, index) => {
-      if (planned === REMOVED) return;
       const { storage } = planned.step.output;
-      writerOf.set(storage, writerOf.has(storage) ? undefined : index);
+      this.#writers.set(storage, this.#writers.has(storage) ? undefined : index);
+      this.#count(planned, +1);
     });
-    const readersOf = new Map<Storage, number>();
-    this.#countReaders(readersOf);
-    return { writerOf, readersOf };
   }
 
-  #countReaders(readersOf: Map<Storage, number>): void {
-    for (const planned of this.steps) {
-      if (planned === REMOVED) continue;
-      const storages = new Set(buffersRead(planned.step).map(({ storage }) => storage));
-      for (const storage of storages) readersOf.set(storage, (readersOf.get(storage) ?? 0) + 1);
+  #count({ step }: PlannedStep, change: number): void {
+    for (const storage of new Set(buffersRead(step).map((operand) => operand.storage))) {
+      this.#readers.set(storage, (this.#readers.get(storage) ?? 0) + change);
     }
+  }
+
+  /** Of a step that writes a storage alone, or takes over another's output. */
+  #replace(index: number, planned: PlannedStep): void {
+    this.#count(this.steps[index]!, -1);
+    this.steps[index] = planned;
+    if (planned === REMOVED) return;
+    this.#count(planned, +1);
+    const { storage } = planned.step.output;
+    if (this.#writers.get(storage) !== undefined) this.#writers.set(storage, index);
   }
 
   /** The step that writes the whole of an operand, where no other step reads it. */
-  #soleProducer(
-    { storage, offset }: Operand,
-    writerOf: ReadonlyMap<Storage, number | undefined>,
-    readersOf: ReadonlyMap<Storage, number>,
-  ): number | undefined {
+  #soleProducer({ storage, offset }: Operand): number | undefined {
     if (storage.space !== 'arena' || offset !== 0) return undefined;
-    if (this.#outputs.has(storage) || readersOf.get(storage) !== 1) return undefined;
-    return writerOf.get(storage);
+    if (this.#outputs.has(storage) || this.#readers.get(storage) !== 1) return undefined;
+    return this.#writers.get(storage);
   }
 
   #sweep(): void {
     this.steps = this.steps.filter((planned) => planned !== REMOVED);
+    this.#index();
   }
 }
 
-const REMOVED = {} as PlannedStep;
+/** Where an operand is, after its storage may have become part of another, and that of a third. */
+function placeIn(places: ReadonlyMap<Storage, Operand>, { storage, offset }: Operand): Operand {
+  let place: Operand = { storage, offset };
+  for (let next = places.get(storage); next !== undefined; next = places.get(next.storage)) {
+    place = { storage: next.storage, offset: place.offset + next.offset };
+  }
+  return place;
+}
+
+/** In place of a step that is gone, so that indices stay. It does nothing with nothing. */
+const NOWHERE: Operand = { storage: { space: 'arena', bytes: 0 }, offset: 0 };
+const REMOVED: PlannedStep = { step: { kind: 'fill', count: 0, value: 0, output: NOWHERE }, nodes: [] };
 
 /** Whether every element of the copy's source goes, in its order, into one run of the target. */
 function isWholeRun({ extents, inputStrides, outputStrides, bytes, input }: CopyStep<Operand>): boolean {

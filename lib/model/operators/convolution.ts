@@ -149,13 +149,25 @@ const convTranspose: Lower = (x) => {
   const output = x.build.scratch('float32', [input.dims[0]!, filters, ...extents]);
   const [h, w] = axes.length === 1 ? [FLAT_AXIS, axes[0]!] : [axes[0]!, axes[1]!];
   const maps = { input: flat(x, input), weight: flat(x, weight), output: flat(x, output) };
-  for (let a = 0; a < h.stride; a++) {
-    for (let b = 0; b < w.stride; b++) {
-      computePhase(x, maps, bias, groups, { h, w }, { h: phaseOf(h, a), w: phaseOf(w, b) });
-    }
+  const phases = { h: phasesOf(h), w: phasesOf(w) };
+  if (phases.h.length < h.stride || phases.w.length < w.stride) fillWithBias(x, maps.output, bias);
+  for (const a of phases.h) {
+    for (const b of phases.w) computePhase(x, maps, bias, groups, { h, w }, { h: a, w: b });
   }
   return output;
 };
+
+/** The phases that the filter reaches: with a stride beyond its extent, not all. */
+function phasesOf(axis: TransposedAxis): Phase[] {
+  const reached = Array.from({ length: axis.filter }, (_, r) => (r * axis.dilation) % axis.stride);
+  return [...new Set(reached)].map((phase) => phaseOf(axis, phase)).filter(({ count }) => count > 0);
+}
+
+/** Every output is its channel's bias, until a phase is written over it. */
+function fillWithBias(x: Lowering, output: Value, bias: Value | undefined): void {
+  const rest = bias ?? x.build.floats(new Float32Array(output.dims[1]!));
+  x.build.copy(rest, output.dims, [0, 1, 0, 0], output, stridesOf(output.dims));
+}
 
 const FLAT_AXIS: TransposedAxis = { input: 1, filter: 1, stride: 1, dilation: 1, before: 0, output: 1 };
 
@@ -168,17 +180,11 @@ function computePhase(
   phase: { h: Phase; w: Phase },
 ): void {
   const { h, w } = phase;
-  if (h.count === 0 || w.count === 0) return;
   const [n, filters] = output.dims as [number, number];
   const kept = [n, filters, h.count, w.count];
   const strides = stridesOf(output.dims);
   const into = [strides[0]!, strides[1]!, strides[2]! * axes.h.stride, axes.w.stride];
   const first = h.start * strides[2]! + w.start;
-  if (h.elements.length === 0 || w.elements.length === 0) {
-    const rest = bias ?? x.build.floats(new Float32Array(filters));
-    x.build.copy(rest, kept, [0, 1, 0, 0], output, into, 0, first);
-    return;
-  }
   const part = partOf(x, weight, groups, h.elements, w.elements);
   const dims = [n, filters, h.skip + h.count, w.skip + w.count];
   const between = x.build.scratch('float32', outputsOf(input, part, dims, phase));

@@ -2,7 +2,6 @@
  * Thousands of damaged model files: each is loaded, or refused with a code, and what of it can be folded is. Every file has
  * a seed of its own; to repeat a failure, set WARPCONV_FUZZ_SEED to the one in its message, and that file comes first.
  */
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -11,7 +10,6 @@ import vm from 'node:vm';
 import { evaluate } from '../../../lib/model/fold';
 import type { Graph } from '../../../lib/model/graph';
 import { loadOnnx, parseOnnx } from '../../../lib/model/onnx/load';
-import { ModelProtoSchema, type ModelProto } from '../../../lib/model/onnx/onnx_pb';
 import fixtures from '../../fixtures/onnx_folding.json';
 import {
   externalTensor,
@@ -24,6 +22,7 @@ import {
   typedTensor,
   value,
 } from '../../support/onnx_builder';
+import { damage } from '../../support/damage';
 import { Random } from '../../support/random';
 
 const FILES = 6000;
@@ -104,100 +103,6 @@ const SEEDS: readonly Uint8Array[] = [
   ...fixtures.cases.map(({ model }) => Buffer.from(model, 'base64')),
 ];
 
-/** Values that break assumptions about lengths, counts and signs. */
-const NASTY = [0, 1, 0x7f, 0x80, 0xff];
-
-function damage(original: Uint8Array, random: Random): Uint8Array {
-  return random.chance(0.5) ? damageBytes(original, random) : damageMessage(original, random);
-}
-
-function repeatedly(random: Random, step: () => void): void {
-  for (let round = random.integer(1, random.chance(0.5) ? 1 : 6); round > 0; round--) step();
-}
-
-/** The damage of disks and networks, which seldom leaves a message. */
-function damageBytes(original: Uint8Array, random: Random): Uint8Array {
-  let bytes = Buffer.from(original);
-  repeatedly(random, () => (bytes = damageOnce(bytes, random)));
-  return bytes;
-}
-
-function damageOnce(bytes: Buffer<ArrayBuffer>, random: Random): Buffer<ArrayBuffer> {
-  const at = random.integer(0, Math.max(bytes.length - 1, 0));
-  const length = random.integer(1, 16);
-  const [before, part, after] = [
-    bytes.subarray(0, at),
-    bytes.subarray(at, at + length),
-    bytes.subarray(at + length),
-  ];
-  switch (random.integer(0, 7)) {
-    case 0:
-      bytes[at]! ^= 1 << random.integer(0, 7);
-      return bytes;
-    case 1:
-    case 2:
-      bytes[at] = random.chance(0.5) ? random.pick(NASTY) : random.integer(0, 255);
-      return bytes;
-    case 3:
-      return bytes.subarray(0, at);
-    case 4:
-      return Buffer.concat([before, after]);
-    case 5:
-      return Buffer.concat([before, part, part, after]);
-    case 6: {
-      const other = random.pick(SEEDS);
-      const from = random.integer(0, other.length - 1);
-      return Buffer.concat([before, other.subarray(from, from + 4 * length), after]);
-    }
-    default:
-      return Buffer.concat([before, Buffer.alloc(random.integer(1, 9), 0xff), Buffer.of(0x7f), part, after]);
-  }
-}
-
-/** The damage of a program that writes models wrongly: a message like any other. */
-function damageMessage(original: Uint8Array, random: Random): Uint8Array {
-  const model = fromBinary(ModelProtoSchema, original);
-  repeatedly(random, () => {
-    const [holder, key] = random.pick(slotsOf(model));
-    holder[key] = damagedValue(holder[key], random, model);
-  });
-  return toBinary(ModelProtoSchema, model);
-}
-
-type Slot = readonly [holder: Record<string, unknown>, key: string];
-
-/** Every place in a message that holds a value. */
-function slotsOf(message: unknown): Slot[] {
-  if (typeof message !== 'object' || message === null || ArrayBuffer.isView(message)) return [];
-  const holder = message as Record<string, unknown>;
-  const keys = Object.keys(holder).filter((key) => key !== '$typeName' && key !== 'case');
-  return keys.flatMap((key) => [[holder, key] as const, ...slotsOf(holder[key])]);
-}
-
-function damagedValue(before: unknown, random: Random, model: ModelProto): unknown {
-  if (typeof before === 'string') return random.chance(0.7) ? anyString(random, model) : '';
-  if (typeof before === 'bigint') {
-    const small = BigInt(random.integer(-3, 9));
-    return random.chance(0.5) ? small : BigInt.asIntN(64, (1n << BigInt(random.integer(1, 64))) - small);
-  }
-  if (typeof before === 'number') return random.integer(-1, 30);
-  if (ArrayBuffer.isView(before)) return damageBytes(before as Uint8Array, random);
-  if (!Array.isArray(before) || before.length === 0) return before;
-  const list = [...(before as unknown[])];
-  const at = random.integer(0, list.length - 1);
-  if (random.chance(0.4)) return list.toSpliced(at, 1);
-  if (random.chance(0.6)) return [...list, list[at]];
-  return list.reverse();
-}
-
-function anyString(random: Random, model: ModelProto): string {
-  const strings = slotsOf(model).flatMap(([holder, key]) => {
-    const content = holder[key];
-    return typeof content === 'string' ? [content] : [];
-  });
-  return random.pick(strings);
-}
-
 /** What can be computed without any input. */
 function foldConstants({ nodes, constants }: Graph): void {
   const values = new Map(constants);
@@ -245,7 +150,7 @@ test('damaged files are loaded or refused', () => {
   const outcomes = Array.from({ length: FILES }, (_, index) => {
     const seed = (firstSeed + index) % 2 ** 32;
     const random = new Random(seed);
-    const bytes = damage(random.pick(SEEDS), random);
+    const bytes = damage(random.pick(SEEDS), random, SEEDS);
     try {
       withoutHanging(() => foldConstants(parseOnnx(bytes)));
       return 'loaded';
@@ -276,7 +181,7 @@ test('damaged files with external data are loaded or refused', async () => {
   try {
     for (let index = 0; index < FILES_WITH_EXTERNAL_DATA; index++) {
       const seed = (firstSeed + index) % 2 ** 32;
-      writeFileSync(file, damage(original, new Random(seed)));
+      writeFileSync(file, damage(original, new Random(seed), SEEDS));
       outcomes.push(
         await loadOnnx(file).then(
           () => 'loaded',
