@@ -33,6 +33,7 @@ import {
 } from './session_options';
 import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { newArray, Tensor, type DataType } from './tensor';
+import { tuneProgram } from './tuned_program';
 import type { TensorLike } from './tensor_like';
 import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
@@ -283,11 +284,16 @@ export class InferenceSession {
   async #prepare(bindings: Bindings): Promise<Prepared> {
     const compiled = compile(this.#graph, bindings, this.#options.algorithm);
     requireMemory(compiled);
-    const native = callNative(
-      () => new (addon().Program)({ ...compiled.program, device: indexOf(this.#place) }),
-    );
+    const program = await this.#withAlgorithms(compiled.program);
+    const native = callNative(() => new (addon().Program)({ ...program, device: indexOf(this.#place) }));
     await callNativeAsync((done) => native.prepare(done));
     return { compiled, native };
+  }
+
+  async #withAlgorithms(program: Compiled['program']): Promise<Compiled['program']> {
+    const { algorithm, precision } = this.#options;
+    if (algorithm !== 'tune') return program;
+    return tuneProgram(program, { place: this.#place, precision, deterministic: false });
   }
 
   async #prepareAhead(dims: ReadonlyMap<string, readonly number[]>): Promise<void> {

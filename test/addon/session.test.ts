@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import { InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
+import { Conv2d, InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 /** Twice x plus y, and the greatest of each row of that. */
@@ -274,6 +274,30 @@ describe('a model', () => {
     await expect(create(model)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_MODEL' });
     await expect(create(model)).rejects.toThrow(message);
   });
+});
+
+test('tuning pins what was measured', async () => {
+  const dims = [1, 8, 12, 12];
+  const model = onnxModel({
+    inputs: [value('x', dims)],
+    initializers: [tensor('w', [8, 8, 3, 3], new Float32Array(576).fill(0.5))],
+    nodes: [node('Conv', ['x', 'w'], ['y'], { pads: [1, 1, 1, 1] })],
+    outputs: [value('y')],
+  });
+  const x = new Tensor('float32', new Float32Array(8 * 144).fill(1), dims);
+  const tuned = await create(model, { algorithm: 'tune' });
+  const { algorithm } = (await tuned.explain()).steps[0]!;
+  const plan = await Conv2d.create(new Tensor(new Float32Array(576), [8, 8, 3, 3]), {
+    inputDims: dims,
+    padding: 1,
+    device: 'cpu',
+    algorithm: 'tune',
+  });
+  // The plan finds what the session has measured.
+  expect(plan.explain()).toMatchObject({ algorithm, tuning: { fromCache: true } });
+  plan.dispose();
+  const expected = (await (await create(model)).run({ x })).y!.data;
+  expect((await tuned.run({ x })).y!.data).toEqual(expected);
 });
 
 test('options that are misspelt are refused, and those of onnxruntime taken', async () => {

@@ -91,6 +91,8 @@ function argReduce(mode: 'argMaximum' | 'argMinimum'): Lower {
     const input = x.input(0);
     requireFloat(x.node, input);
     const axis = x.axis(integer(x.node, 'axis', 0), input.dims.length);
+    if (input.dims[axis] === 0)
+      throw x.invalid(`looks for the extreme of no elements: axis ${axis} is empty`);
     const kept = flag(x.node, 'keepdims', true);
     const dims = input.dims.flatMap((extent, i) => (i === axis ? (kept ? [1] : []) : [extent]));
     const output = x.build.scratch('int64', dims);
