@@ -3,18 +3,18 @@
 
 Data: the 1,797 handwritten digits of 8 x 8 pixels that ship with scikit-learn. 360 of them, chosen by a
 fixed seed and never trained on, become the held-out images. The network has convolutions only; batch
-normalisation is folded into their weights before export, so what is written is exactly what `Conv2d` runs.
+normalisation is folded into their weights before export.
 
-Needs PyTorch and scikit-learn. Runs on the CPU in one thread with fixed seeds; about fifteen seconds.
+Needs PyTorch, onnx and scikit-learn. Runs on the CPU in one thread with fixed seeds; about fifteen seconds.
 
     python3 scripts/train_digits.py [OUTPUT_DIRECTORY]
 
-Writes to OUTPUT_DIRECTORY (default examples/digits/data):
-    network.json   layers in order, where their weights lie, and PyTorch's accuracy on the held-out images
-    weights.bin    float32, little-endian; per layer the K x C/groups x R x S filter, then the K biases
-    images.bin     uint8, 360 x 8 x 8, grey levels 0 to 16
-    labels.bin     uint8, 360
-    logits.bin     float32, little-endian, 360 x 10: PyTorch's output for images / 16
+Writes to OUTPUT_DIRECTORY (default examples/digits):
+    digits.onnx          N images of 1 x 8 x 8, grey levels from 0 to 1; N x 10 logits, and the probabilities of them
+    data/held_out.json   what the held-out images are, and PyTorch's accuracy on them
+    data/images.bin      uint8, 360 x 8 x 8, grey levels 0 to 16
+    data/labels.bin      uint8, 360
+    data/logits.bin      float32, little-endian, 360 x 10: PyTorch's output for images / 16
 """
 
 import json
@@ -34,6 +34,7 @@ HELD_OUT = 360
 EPOCHS = 60
 BATCH = 64
 GREY_LEVELS = 16.0
+OPSET = 17
 
 # Extents: 1x8x8 -> 24x8x8 -> 24x4x4 -> 48x4x4 -> 48x4x4 -> 10x1x1
 LAYERS = [
@@ -66,13 +67,22 @@ class Network(nn.Module):
     def folded(self):
         """The same function as plain convolutions with biases."""
         hidden = [fuse_conv_bn_eval(c, n) for c, n in zip(self.convolutions, self.norms)]
-        return [*hidden, self.convolutions[-1]]
+        return Folded([*hidden, self.convolutions[-1]])
 
 
-def run_folded(convolutions, x):
-    for conv in convolutions[:-1]:
-        x = F.relu(conv(x))
-    return convolutions[-1](x).flatten(1)
+class Folded(nn.Module):
+    def __init__(self, convolutions):
+        super().__init__()
+        # The names of modules become those of the ONNX file's nodes.
+        for layer, conv in zip(LAYERS, convolutions):
+            self.add_module(layer["name"], conv)
+
+    def forward(self, x):
+        *hidden, classifier = self.children()
+        for conv in hidden:
+            x = F.relu(conv(x))
+        logits = classifier(x).flatten(1)
+        return logits, logits.softmax(1)
 
 
 def shifted(images, generator):
@@ -99,31 +109,23 @@ def train(images, labels):
     return network.eval()
 
 
-def write(directory, convolutions, images, labels, logits, accuracy):
+def export(network, file):
+    names = dict(input_names=["image"], output_names=["logits", "probabilities"])
+    batched = {name: {0: "N"} for name in sum(names.values(), [])}
+    torch.onnx.export(network, (torch.zeros(1, 1, 8, 8),), str(file), **names, dynamic_axes=batched,
+                      dynamo=False, opset_version=OPSET)
+
+
+def write_held_out(directory, images, labels, logits, accuracy):
     directory.mkdir(parents=True, exist_ok=True)
-    layers, arrays, offset = [], [], 0
-    for layer, conv in zip(LAYERS, convolutions):
-        weight = conv.weight.detach().numpy().astype("<f4")
-        bias = conv.bias.detach().numpy().astype("<f4")
-        layers.append(
-            dict(
-                name=layer["name"], weightDims=list(weight.shape), weightOffset=offset,
-                biasOffset=offset + weight.size, stride=layer["stride"], padding=layer["padding"],
-                groups=layer["groups"], activation="none" if layer is LAYERS[-1] else "relu",
-            )
-        )
-        arrays += [weight.ravel(), bias]
-        offset += weight.size + bias.size
-    (directory / "weights.bin").write_bytes(np.concatenate(arrays).tobytes())
     (directory / "images.bin").write_bytes((images * GREY_LEVELS).numpy().astype(np.uint8).tobytes())
     (directory / "labels.bin").write_bytes(labels.numpy().astype(np.uint8).tobytes())
     (directory / "logits.bin").write_bytes(logits.numpy().astype("<f4").tobytes())
     description = dict(
-        images=len(images), classes=10, inputDims=[1, 8, 8], greyLevels=int(GREY_LEVELS),
-        pytorch=dict(version=torch.__version__.split("+")[0], correct=round(accuracy * len(images)), accuracy=accuracy),
-        layers=layers,
+        images=len(images), imageDims=list(images.shape[1:]), greyLevels=int(GREY_LEVELS),
+        pytorch=dict(version=torch.__version__.split("+")[0], correct=round(accuracy * len(images))),
     )
-    (directory / "network.json").write_text(json.dumps(description, indent=2) + "\n")
+    (directory / "held_out.json").write_text(json.dumps(description, indent=2) + "\n")
 
 
 def main():
@@ -137,14 +139,15 @@ def main():
         np.arange(len(images)), test_size=HELD_OUT, random_state=SEED, stratify=data.target
     )
     network = train(images[train_rows], labels[train_rows])
-    convolutions = network.folded()
+    folded = network.folded()
     held_out, truth = images[held_out_rows], labels[held_out_rows]
     with torch.no_grad():
-        logits = run_folded(convolutions, held_out)
+        logits, _ = folded(held_out)
         folding_error = (logits - network(held_out)).abs().max().item()
     accuracy = (logits.argmax(1) == truth).float().mean().item()
-    directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "examples/digits/data")
-    write(directory, convolutions, held_out, truth, logits, accuracy)
+    directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "examples/digits")
+    write_held_out(directory / "data", held_out, truth, logits, accuracy)
+    export(folded, directory / "digits.onnx")
     print(f"accuracy {accuracy:.4f} on {HELD_OUT} held-out images; folding changed the logits by {folding_error:.1e}")
 
 

@@ -1,10 +1,10 @@
 /** The example's network must make the very mistakes that PyTorch makes, and no other. */
-import { classify, Classifier, loadDigits, someImages } from '../../examples/digits/network';
+import { classify, loadDigits, loadNetwork, logitsOf, someImages } from '../../examples/digits/network';
 import { TEST_DEVICE } from '../support/gpu';
 
 const digits = loadDigits();
-const { images, classes, pytorch } = digits.network;
-const pytorchPredictions = classify(digits.pytorchLogits, classes);
+const { images, pytorch } = digits.heldOut;
+const pytorchPredictions = classify(digits.pytorchLogits, images);
 
 function countCorrect(predictions: readonly number[]): number {
   return predictions.filter((digit, index) => digit === digits.labels[index]).length;
@@ -16,13 +16,13 @@ test("the shipped logits give PyTorch's accuracy", () => {
 });
 
 test.each([images, 8, 1])('in batches of %i every image is recognised as PyTorch does', async (batch) => {
-  const classifier = await Classifier.create(digits, batch, TEST_DEVICE);
+  const network = await loadNetwork(TEST_DEVICE);
   const predictions: number[] = [];
   for (let first = 0; first < images; first += batch) {
-    const logits = await classifier.run(someImages(digits, first, batch));
-    predictions.push(...classify(logits.data, classes));
+    const logits = await logitsOf(network, someImages(digits, first, batch));
+    predictions.push(...classify(logits, batch));
   }
-  classifier.dispose();
+  await network.release();
   expect(predictions).toEqual(pytorchPredictions);
   expect(countCorrect(predictions)).toBe(pytorch.correct);
 });

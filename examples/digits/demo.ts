@@ -1,39 +1,46 @@
 /**
  * Classifies 360 handwritten digits that the network has never seen, and compares every result with PyTorch's.
  * Ends with exit code 1 when the accuracy is not PyTorch's or a logit differs by more than `LARGEST_DIFFERENCE`.
+ *
+ *     npm run demo
  */
-import { devices } from 'warpconv';
+import type { InferenceSession } from 'warpconv';
 
 import { draw, picturesPerLine } from './drawing';
-import { classify, Classifier, loadDigits, someImages, type Digits } from './network';
+import {
+  classify,
+  describeDevice,
+  loadDigits,
+  loadNetwork,
+  logitsOf,
+  someImages,
+  type Digits,
+} from './network';
 
 const LARGEST_DIFFERENCE = 1e-4;
 const MEASURED_SECONDS = 0.5;
 
 async function main(): Promise<void> {
   const digits = loadDigits();
-  const batched = await Classifier.create(digits, digits.network.images);
-  const single = await Classifier.create(digits, 1);
+  const network = await loadNetwork();
   try {
-    const logits = (await batched.run(digits.images)).data;
-    const predictions = classify(logits, digits.network.classes);
-    console.log(
-      `Some of ${digits.network.images} held-out images; below each what was recognised / what it is\n`,
-    );
+    const { images } = digits.heldOut;
+    const logits = await logitsOf(network, digits.images);
+    const predictions = classify(logits, images);
+    console.log(`Some of ${images} held-out images; below each what was recognised / what it is\n`);
     console.log(showImages(digits, predictions));
-    console.log(`\n${describeDevice(batched)}`);
-    console.log(describeLayers(digits, batched));
-    console.log(await describeSpeed(digits, batched, single));
+    console.log(`\ndevice     ${describeDevice(network)}`);
+    console.log(await describeLayers(digits, network));
+    console.log(await describeSpeed(digits, network));
     report(digits, predictions, logits);
   } finally {
-    batched.dispose();
-    single.dispose();
+    await network.release();
   }
 }
 
 /** A line of images: every mistake that there is room for, after images that were recognised. */
 function showImages(digits: Digits, predictions: readonly number[]): string {
-  const width = digits.network.inputDims[2]!;
+  const width = digits.heldOut.imageDims[2]!;
   const room = picturesPerLine(width);
   const indices = predictions.map((_, index) => index);
   const isRight = (index: number) => predictions[index] === digits.labels[index];
@@ -48,22 +55,19 @@ function showImages(digits: Digits, predictions: readonly number[]): string {
   );
 }
 
-function describeDevice({ device }: Classifier): string {
-  const found = devices().find((one) => one.device === device)!;
-  const kind = found.type === 'cpu' ? found.isa : `compute capability ${found.computeCapability}`;
-  return `device     ${device}: ${found.name}, ${kind}`;
-}
-
-function describeLayers({ network }: Digits, { plans }: Classifier): string {
-  const layers = network.layers.map(({ name }, index) => `${name} ${plans[index]!.algorithm}`);
+async function describeLayers({ images }: Digits, network: InferenceSession): Promise<string> {
+  const { steps } = await network.explain({ image: images.dims });
+  const layers = steps.flatMap(({ nodes, algorithm }) =>
+    algorithm === undefined ? [] : [`${nodes[0]!.split('/')[1]} ${algorithm}`],
+  );
   return `algorithms ${layers.join(', ')}`;
 }
 
-async function describeSpeed(digits: Digits, batched: Classifier, single: Classifier): Promise<string> {
-  const { images } = digits.network;
-  const perBatch = await secondsPerCall(() => batched.run(digits.images));
+async function describeSpeed(digits: Digits, network: InferenceSession): Promise<string> {
+  const { images } = digits.heldOut;
+  const perBatch = await secondsPerCall(() => logitsOf(network, digits.images));
   let next = 0;
-  const perImage = await secondsPerCall(() => single.run(someImages(digits, next++ % images, 1)));
+  const perImage = await secondsPerCall(() => logitsOf(network, someImages(digits, next++ % images, 1)));
   return (
     `speed      ${Math.round(images / perBatch)} images per second in batches of ${images}, ` +
     `${Math.round(1 / perImage)} one at a time (${(1000 * perImage).toFixed(2)} ms each)`
@@ -85,11 +89,11 @@ async function secondsPerCall(call: () => Promise<unknown>): Promise<number> {
 
 /** Prints accuracy and agreement; sets the exit code where they are not as they must be. */
 function report(
-  { network, labels, pytorchLogits }: Digits,
+  { heldOut, labels, pytorchLogits }: Digits,
   predictions: readonly number[],
   logits: Float32Array,
 ): void {
-  const { images, pytorch } = network;
+  const { images, pytorch } = heldOut;
   const correct = predictions.filter((digit, index) => digit === labels[index]).length;
   const percent = ((100 * correct) / images).toFixed(2);
   const difference = logits.reduce(
