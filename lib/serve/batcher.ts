@@ -19,8 +19,20 @@ interface Job {
   readonly rows: number;
   /** The other extents; jobs that agree in them can be joined. */
   readonly shape: string;
-  readonly resolve: (tensors: readonly OutputTensor[]) => void;
+  /** When it was queued, by `performance.now()`. */
+  readonly queued: number;
+  readonly resolve: (result: RunResult) => void;
   readonly reject: (error: Error) => void;
+}
+
+/** What a run gave to one of its jobs. */
+export interface RunResult {
+  /** For each output that the job asked for. */
+  readonly tensors: readonly OutputTensor[];
+  /** Milliseconds in the queue. */
+  readonly waited: number;
+  /** Milliseconds of the run, of joining its inputs and of splitting its outputs. */
+  readonly computed: number;
 }
 
 export class Batcher {
@@ -52,17 +64,18 @@ export class Batcher {
    *
    * @param signal - an abort takes it out of the queue or, where it is running, leaves its result unused; either way
    *   the promise rejects at once with the signal's reason
-   * @returns a tensor for each of `outputs`
+   * @returns with a tensor for each of `outputs`
    */
   run(
     inputs: ReadonlyMap<string, InputTensor>,
     outputs: readonly ValueSpec[],
     signal: AbortSignal,
-  ): Promise<readonly OutputTensor[]> {
+  ): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
       this.refuseIfFull();
-      const job = { ...extentsOf(this.model, inputs), inputs, outputs, signal, resolve, reject };
+      const queued = performance.now();
+      const job = { ...extentsOf(this.model, inputs), inputs, outputs, signal, queued, resolve, reject };
       const leave = () => {
         const index = this.#waiting.indexOf(job);
         if (index >= 0) this.#waiting.splice(index, 1);
@@ -101,9 +114,13 @@ export class Batcher {
 
   /** Where a run of several fails each is run once by itself, so that none fails for its neighbours' sake. */
   async #serve(jobs: readonly Job[]): Promise<void> {
+    const started = performance.now();
     try {
       const results = await this.#runTogether(jobs);
-      jobs.forEach(({ resolve }, index) => resolve(results[index]!));
+      const computed = performance.now() - started;
+      jobs.forEach(({ queued, resolve }, index) =>
+        resolve({ tensors: results[index]!, waited: started - queued, computed }),
+      );
     } catch (error) {
       if (jobs.length === 1) return jobs[0]!.reject(error as Error);
       for (const job of jobs) if (!job.signal.aborted) await this.#serve([job]);

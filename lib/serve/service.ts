@@ -5,7 +5,7 @@ import makeDebug from 'debug';
 
 import { packageVersion } from '../load';
 import { answer, jsonAnswer, refuse, type Answer } from './answer';
-import { Batcher } from './batcher';
+import { Batcher, type RunResult } from './batcher';
 import { discardRest, readBody } from './body';
 import { Holding, MemoryBudget } from './memory';
 import { Metrics } from './metrics';
@@ -167,10 +167,10 @@ export class Service {
     inference.isReading = false;
     const decoded = decodeRequest(model, body, framing.headerLength);
     const outputs = decoded.outputs.map(({ spec }) => spec);
-    const tensors = await batcher.run(decoded.inputs, outputs, controller.signal);
-    const result = await encodeResponse(model, decoded, tensors, this.#settings.maxJsonBytes);
+    const run = await batcher.run(decoded.inputs, outputs, controller.signal);
+    const result = await encodeResponse(model, decoded, run.tensors, this.#settings.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
-    return result;
+    return { ...result, headers: { ...result.headers, 'Server-Timing': serverTiming(run) } };
   }
 
   /** A run that nobody waits for any longer may keep its inputs until it stops: one batch for each model. */
@@ -200,6 +200,11 @@ function describeModel({ name, version, inputs, outputs }: Model): object {
     ...{ name, versions: [version], platform: 'warpconv_onnx' },
     ...{ inputs: inputs.map(describeValue), outputs: outputs.map(describeValue) },
   };
+}
+
+/** The W3C's header, which browsers show beside a request. */
+function serverTiming({ waited, computed }: RunResult): string {
+  return `queue;dur=${waited.toFixed(3)}, compute;dur=${computed.toFixed(3)}`;
 }
 
 function tooSlow({ isReading, model }: Inference, timeout: number): Refusal {

@@ -1,4 +1,6 @@
 /** What waits while the device is busy is run together, and nobody can tell from the answers. */
+import { setTimeout } from 'node:timers/promises';
+
 import type { ServedSession } from '../../lib/serve';
 import { Random } from '../support/random';
 import { json, postJson, request, type Received } from './support/client';
@@ -244,4 +246,26 @@ test('models do not wait for each other', async () => {
   expect((await postJson(url, '/v2/models/other/infer', one(2))).status).toBe(200);
   busy.open();
   expect((await held).status).toBe(200);
+});
+
+test('an answer tells how long its request waited and was computed', async () => {
+  const session = doublingSession();
+  const sent = performance.now();
+  const { first, others } = await queueBehind(session, session, [one(1), one(2)]);
+  const queued = performance.now();
+  await setTimeout(20);
+  const held = performance.now() - queued;
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  const total = performance.now() - sent;
+  const [running, waiting] = answers.map(({ headers }) => {
+    const [, queue, compute] = /^queue;dur=([\d.]+), compute;dur=([\d.]+)$/.exec(
+      `${headers['server-timing']}`,
+    )!;
+    return { queue: Number(queue), compute: Number(compute) };
+  });
+  // The server's clock is that of this process.
+  expect(running!.compute).toBeGreaterThan(held);
+  expect(waiting!.queue).toBeGreaterThan(held);
+  for (const { queue, compute } of [running!, waiting!]) expect(queue + compute).toBeLessThan(total);
 });
