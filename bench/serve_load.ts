@@ -1,0 +1,351 @@
+/**
+ * `warpconv/serve` under load, beside Fastify with onnxruntime-node on the same model, each in a process of its own: by how
+ * many clients ask at once. Then ours alone: more clients than its queue takes, and SIGTERM in the middle of a load. Ends
+ * with exit code 1 where an accepted request was lost, an answer was neither 200 nor 503, or the server did not recover.
+ * Writes bench/results/<machine>-<date>-serve.json and .md.
+ *
+ *     npm --prefix bench/rivals ci
+ *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] [--seconds 10] [--minutes 0]
+ *
+ * `--minutes` adds a load of so long, with the memory on the way.
+ */
+import { fork, type ChildProcess } from 'node:child_process';
+import type { EventEmitter } from 'node:events';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+
+import { InferenceSession } from 'warpconv';
+
+import { ROOT } from './command';
+import { circumstances, nameOf, writeJson, writeText } from './results';
+import { renderServeReport, type Load, type ServeResult } from './serve_report';
+import { quantile } from './statistics';
+
+const OURS = 'warpconv/serve';
+const RIVAL = 'Fastify + onnxruntime-node';
+const CONNECTIONS = [1, 8, 32, 128];
+/** The queue takes 256 and a run 32. */
+const OVERLOAD = 512;
+const LONG = 32;
+const SAMPLES = 20;
+const RIVALS = path.join(__dirname, 'rivals/node_modules');
+
+interface Settings {
+  readonly model: string;
+  readonly device: string;
+  readonly seconds: number;
+  readonly minutes: number;
+}
+
+interface Request {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+interface Figures {
+  /** Milliseconds, since these were last asked for */
+  readonly delayP99: number;
+  readonly rss: number;
+}
+
+/** The part of autocannon that is used here. */
+type Autocannon = (
+  options: Readonly<Record<string, unknown>>,
+) => EventEmitter & PromiseLike<unknown> & { stop(): void };
+
+class LoadedServer {
+  private constructor(
+    readonly process: ChildProcess,
+    readonly url: string,
+  ) {}
+
+  static async start(who: string, { model, device }: Settings): Promise<LoadedServer> {
+    const args = [who === OURS ? 'warpconv' : 'rival', model, device];
+    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
+    const ended = once(child, 'exit').then(([code]) => {
+      throw new Error(`the server of ${who} ended with ${code} before it listened`);
+    });
+    const [{ url }] = (await Promise.race([once(child, 'message'), ended])) as [{ url: string }];
+    ended.catch(() => {});
+    return new LoadedServer(child, url);
+  }
+
+  async figures(): Promise<Figures> {
+    this.process.send('figures');
+    const [figures] = (await once(this.process, 'message')) as [Figures];
+    return figures;
+  }
+
+  async kill(): Promise<void> {
+    const ended = once(this.process, 'exit');
+    this.process.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** Clients that each send a request as soon as the one before is answered, until they are stopped. */
+class Clients {
+  /** Milliseconds of each answer of status 200 */
+  readonly latencies: number[] = [];
+  readonly statuses: Record<string, number> = {};
+  connectionErrors = 0;
+  readonly #run: ReturnType<Autocannon>;
+  readonly #started = performance.now();
+
+  constructor({ url }: LoadedServer, request: Request, connections: number) {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- a package of its own, which users never install
+    const autocannon = require(path.join(RIVALS, 'autocannon')) as Autocannon;
+    const { path: target, headers, body } = request;
+    // Days, which end before a timer of Node.js overflows: the clients are stopped.
+    const endless = { duration: 20 * 24 * 3600, timeout: 60 };
+    this.#run = autocannon({ url: url + target, method: 'POST', headers, body, connections, ...endless });
+    this.#run.on('response', (_client: unknown, status: number, _bytes: number, milliseconds: number) => {
+      this.statuses[status] = (this.statuses[status] ?? 0) + 1;
+      if (status === 200) this.latencies.push(milliseconds);
+    });
+    this.#run.on('reqError', () => this.connectionErrors++);
+  }
+
+  async stop(): Promise<Omit<Load, keyof Figures | 'rssBefore'>> {
+    const seconds = (performance.now() - this.#started) / 1000;
+    const { latencies, statuses, connectionErrors } = this;
+    const measured = {
+      perSecond: latencies.length / seconds,
+      p50: quantile(latencies, 0.5),
+      p99: quantile(latencies, 0.99),
+      statuses: { ...statuses },
+      connectionErrors,
+    };
+    this.#run.stop();
+    await this.#run;
+    return measured;
+  }
+}
+
+const CLOSING_MS = 100;
+
+/** Waits behind whatever earlier clients left to do, once the server has seen them go. */
+async function untilIdle(server: LoadedServer, request: Request): Promise<void> {
+  await setTimeout(CLOSING_MS);
+  await answerOf(server, request);
+}
+
+async function loadFor(
+  server: LoadedServer,
+  request: Request,
+  connections: number,
+  seconds: number,
+): Promise<Load> {
+  await untilIdle(server, request);
+  const { rss: rssBefore } = await server.figures();
+  const clients = new Clients(server, request, connections);
+  await setTimeout(1000 * seconds);
+  const figures = await server.figures();
+  return { ...(await clients.stop()), ...figures, rssBefore };
+}
+
+/** What the two servers take for the same image of random elements. */
+async function requestsFor({ model, device }: Settings): Promise<Record<string, Request>> {
+  const session = await InferenceSession.create(model, { device: device as 'cpu' });
+  const [input, another] = session.inputMetadata;
+  const [output] = session.outputNames;
+  await session.release();
+  if (another !== undefined || input!.type !== 'float32') {
+    throw new Error(`${model} has other inputs than one of float32`);
+  }
+  const shape = input!.shape.map((extent) => (typeof extent === 'number' ? extent : 1));
+  const size = shape.reduce((product, extent) => product * extent, 1);
+  const elements = Buffer.from(Float32Array.from({ length: size }, () => Math.random()).buffer);
+  const head = Buffer.from(
+    JSON.stringify({
+      inputs: [
+        { name: input!.name, datatype: 'FP32', shape, parameters: { binary_data_size: elements.length } },
+      ],
+      outputs: [{ name: output, parameters: { binary_data: true } }],
+    }),
+  );
+  const headers = { 'Content-Type': 'application/octet-stream' };
+  return {
+    [OURS]: {
+      path: '/v2/models/model/infer',
+      headers: { ...headers, 'Inference-Header-Content-Length': String(head.length) },
+      body: Buffer.concat([head, elements]),
+    },
+    [RIVAL]: { path: '/infer', headers, body: elements },
+  };
+}
+
+async function answerOf(
+  { url }: LoadedServer,
+  { path: target, headers, body }: Request,
+): Promise<Float32Array> {
+  const response = await fetch(url + target, { method: 'POST', headers, body: new Uint8Array(body) });
+  if (response.status !== 200) throw new Error(`${url}: ${response.status} ${await response.text()}`);
+  const skipped = Number(response.headers.get('Inference-Header-Content-Length') ?? 0);
+  return new Float32Array((await response.arrayBuffer()).slice(skipped));
+}
+
+/** What rounding may do over a hundred layers, of the largest output. */
+const TOLERANCE = 1e-4;
+
+function requireEqual(ours: Float32Array, theirs: Float32Array): void {
+  const largest = theirs.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const worst = theirs.reduce((most, value, index) => Math.max(most, Math.abs(value - ours[index]!)), 0);
+  if (worst <= TOLERANCE * largest) return;
+  throw new Error(`the servers' answers differ by ${worst}, where the largest element is ${largest}`);
+}
+
+/** Every number of connections is there once before any is measured, so that batches of most sizes are compiled. */
+async function measureLoads(
+  server: LoadedServer,
+  request: Request,
+  seconds: number,
+): Promise<ServeResult['servers'][number]['loads']> {
+  for (const connections of CONNECTIONS) await loadFor(server, request, connections, seconds / 4);
+  const loads = [];
+  for (const connections of CONNECTIONS) {
+    loads.push({ connections, ...(await loadFor(server, request, connections, seconds)) });
+  }
+  return loads;
+}
+
+async function measureLong(
+  server: LoadedServer,
+  request: Request,
+  minutes: number,
+): Promise<ServeResult['long']> {
+  const clients = new Clients(server, request, LONG);
+  const samples = [];
+  for (let sample = 1; sample <= SAMPLES; sample++) {
+    await setTimeout((60_000 * minutes) / SAMPLES);
+    samples.push({ minutes: (minutes * sample) / SAMPLES, ...(await server.figures()) });
+  }
+  return { connections: LONG, samples, ...(await clients.stop()) };
+}
+
+/** Full, and then as if nothing had been. */
+async function measureOverload(
+  server: LoadedServer,
+  request: Request,
+  seconds: number,
+): Promise<ServeResult['overload']> {
+  const before = await loadFor(server, request, 1, seconds / 4);
+  const full = await loadFor(server, request, OVERLOAD, seconds);
+  const after = await loadFor(server, request, 1, seconds / 4);
+  return { connections: OVERLOAD, before, full, after };
+}
+
+/** The server's count of answers against the clients'. */
+async function measureTermination(
+  server: LoadedServer,
+  request: Request,
+  seconds: number,
+): Promise<ServeResult['termination']> {
+  const clients = new Clients(server, request, LONG);
+  await setTimeout(250 * seconds);
+  const ended = once(server.process, 'exit');
+  const told = once(server.process, 'message');
+  const started = performance.now();
+  server.process.kill('SIGTERM');
+  const [{ answered }] = (await told) as [{ answered: number }];
+  const [exitCode] = (await ended) as [number];
+  const milliseconds = performance.now() - started;
+  // What was sent last may still be on its way through this process.
+  await setTimeout(CLOSING_MS);
+  const { statuses } = await clients.stop();
+  return { connections: LONG, milliseconds, exitCode, answered, received: statuses[200] ?? 0, statuses };
+}
+
+function failures({ servers, overload, termination }: ServeResult): string[] {
+  const ours = [...servers.find(({ who }) => who === OURS)!.loads, overload.before, overload.after];
+  const others = (statuses: Load['statuses'], allowed: readonly string[]) =>
+    Object.keys(statuses).filter((status) => !allowed.includes(status));
+  const checks: [boolean, string][] = [
+    [
+      ours.some(({ statuses, connectionErrors }) => connectionErrors + others(statuses, ['200']).length > 0),
+      'not every request was answered by 200, with room in the queue',
+    ],
+    [
+      others(overload.full.statuses, ['200', '503']).length > 0,
+      'an overloaded server answered by neither 200 nor 503',
+    ],
+    [overload.full.statuses[503] === undefined, 'the queue was never full'],
+    [termination.answered !== termination.received, 'accepted requests were lost at SIGTERM'],
+    [termination.exitCode !== 0, `SIGTERM ended the server with exit code ${termination.exitCode}`],
+  ];
+  return checks.filter(([failed]) => failed).map(([, what]) => what);
+}
+
+async function main(settings: Settings): Promise<void> {
+  const progress = (text: string) => process.stderr.write(`serve: ${text}\n`);
+  const requests = await requestsFor(settings);
+  const answers: Float32Array[] = [];
+  const servers: ServeResult['servers'][number][] = [];
+  let overload: ServeResult['overload'] | undefined;
+  let long: ServeResult['long'];
+  for (const who of [OURS, RIVAL]) {
+    const request = requests[who]!;
+    const server = await LoadedServer.start(who, settings);
+    answers.push(await answerOf(server, request));
+    progress(`${who}, ${CONNECTIONS.join(', ')} connections`);
+    servers.push({ who, loads: await measureLoads(server, request, settings.seconds) });
+    if (who === OURS) {
+      progress('overload');
+      overload = await measureOverload(server, request, settings.seconds);
+      if (settings.minutes > 0) {
+        progress(`${settings.minutes} minutes`);
+        long = await measureLong(server, request, settings.minutes);
+      }
+    }
+    await server.kill();
+  }
+  requireEqual(answers[0]!, answers[1]!);
+  progress('SIGTERM');
+  const last = await LoadedServer.start(OURS, settings);
+  const termination = await measureTermination(last, requests[OURS]!, settings.seconds);
+  const about = circumstances(settings.seconds < 10);
+  const model = path.basename(settings.model);
+  const { device, seconds } = settings;
+  const result: ServeResult = {
+    ...about,
+    model,
+    device,
+    seconds,
+    servers,
+    overload: overload!,
+    termination,
+    long,
+  };
+  const name = `${nameOf(result)}-serve`;
+  writeJson(name, result);
+  writeText(`${name}.md`, renderServeReport(result));
+  console.log(renderServeReport(result));
+  for (const failure of failures(result)) {
+    console.error(`FAILED: ${failure}`);
+    process.exitCode = 1;
+  }
+}
+
+function readSettings(): Settings {
+  const { values } = parseArgs({
+    options: {
+      model: { type: 'string', default: path.join(ROOT, 'examples/digits/digits.onnx') },
+      device: { type: 'string', default: 'cpu' },
+      seconds: { type: 'string', default: '10' },
+      minutes: { type: 'string', default: '0' },
+    },
+  });
+  if (!existsSync(RIVALS))
+    throw new Error('the rivals are missing; install them by npm --prefix bench/rivals ci');
+  const { model, device, seconds, minutes } = values;
+  return { model: path.resolve(model), device, seconds: Number(seconds), minutes: Number(minutes) };
+}
+
+void main(readSettings()).catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});

@@ -1,0 +1,57 @@
+/**
+ * A server that serve_load.ts loads: ours, or the least that Fastify and onnxruntime-node need for the same. Its arguments
+ * are who, the model and the device. It tells its parent the address, and figures of itself when asked; ours ends at
+ * SIGTERM, and says how many requests it answered by then. Plain JavaScript, because the TypeScript compiler's heap would
+ * count as the server's, and hold up its event loop.
+ */
+import { createRequire } from 'node:module';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+
+import Fastify from 'fastify';
+import { InferenceSession } from 'warpconv';
+import { serve } from 'warpconv/serve';
+
+const [who, file, device] = process.argv.slice(2);
+
+/** A program for each number of rows that may be joined. */
+const MAX_BATCH = 32;
+
+async function serveOurs() {
+  const session = await InferenceSession.create(file, { device, cachedShapes: MAX_BATCH });
+  const models = { model: { session, maxBatch: MAX_BATCH } };
+  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'] });
+  server.once('close', () => {
+    const answered = Number(
+      /requests_total\{model="model",status="200"\} (\d+)/.exec(handler.metrics())?.[1],
+    );
+    process.send({ answered }, () => process.disconnect());
+  });
+  return url;
+}
+
+/** The body of a request is the elements of the one input, that of an answer those of the first output. */
+async function serveRival() {
+  const runtime = createRequire(import.meta.url)('./rivals/node_modules/onnxruntime-node');
+  const session = await runtime.InferenceSession.create(file, { executionProviders: [device] });
+  const [{ name, shape }] = session.inputMetadata;
+  const dims = shape.map((extent) => (typeof extent === 'number' ? extent : 1));
+  const [output] = session.outputNames;
+  const app = Fastify({ bodyLimit: 2 ** 25 });
+  const parser = (_request, body, done) => done(null, body);
+  app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, parser);
+  app.post('/infer', async ({ body }, reply) => {
+    const elements = new Float32Array(body.buffer.slice(body.byteOffset, body.byteOffset + body.length));
+    const results = await session.run({ [name]: new runtime.Tensor('float32', elements, dims) }, [output]);
+    const { buffer, byteOffset, byteLength } = results[output].data;
+    return reply.type('application/octet-stream').send(Buffer.from(buffer, byteOffset, byteLength));
+  });
+  return app.listen({ port: 0 });
+}
+
+const delay = monitorEventLoopDelay({ resolution: 1 });
+delay.enable();
+process.on('message', () => {
+  process.send({ delayP99: delay.percentile(99) / 1e6, rss: process.memoryUsage.rss() });
+  delay.reset();
+});
+process.send({ url: await (who === 'warpconv' ? serveOurs() : serveRival()) });
