@@ -31,7 +31,7 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
-import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
+import { indexOf, isProbed, locate, probeElsewhere, type Place } from './placement';
 import { newArray, Tensor, type DataType } from './tensor';
 import { tuneProgram } from './tuned_program';
 import type { TensorLike } from './tensor_like';
@@ -50,6 +50,16 @@ export interface ValueMetadata {
 interface Prepared {
   readonly compiled: Compiled;
   readonly native: NativeProgram;
+}
+
+/** Networks run on the CPU; a GPU that is asked for by name is refused where there is one, and missed where not. */
+async function placeFor(device: SessionRequest['device']): Promise<Place> {
+  if (device === 'auto' || device === 'cpu') return 'cpu';
+  if (!isProbed(device)) await probeElsewhere(device);
+  throw new WarpconvError(
+    'ERR_WARPCONV_UNSUPPORTED',
+    `networks run on the CPU only, so far, and not on '${locate(device)}'; leave options.device out, or use 'cpu'`,
+  );
 }
 
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
@@ -106,9 +116,7 @@ export class InferenceSession {
    */
   static async create(model: string | Uint8Array, options?: SessionOptions): Promise<InferenceSession> {
     const request = readSessionOptions(options);
-    if (!isProbed(request.device)) await probeElsewhere(request.device);
-    const place = locateForWork(request.device);
-    await openPlace(place);
+    const place = await placeFor(request.device);
     const graph = await loadOnnx(model);
     requireOperators(graph);
     const session = new InferenceSession(graph, place, request);

@@ -15,7 +15,7 @@ import type { Tensor } from './tensor';
 
 /** The options of {@link InferenceSession.create}. */
 export interface SessionOptions {
-  /** Where to run; as for {@link conv2d}. */
+  /** Where to run. Default `'auto'`, which is the CPU: networks do not run on GPUs yet. */
   readonly device?: 'auto' | Device;
   /** Default `'fp32'`. */
   readonly precision?: Precision;
