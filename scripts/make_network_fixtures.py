@@ -88,7 +88,7 @@ def classifier(activation):
         nn.Conv2d(8, 16, 1), activation, nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * 9, 10), nn.LogSoftmax(1))
 
 
-IMAGE = (2, 6, 7, 9)
+IMAGE = (2, 6, 6, 7)
 NETWORKS = {
     "classifier relu": (lambda: classifier(nn.ReLU()), [(3, 1, 12, 12)]),
     "classifier silu": (lambda: classifier(nn.SiLU()), [(2, 1, 12, 12)]),
@@ -113,7 +113,7 @@ NETWORKS = {
                                             nn.AvgPool2d(2, 2, ceil_mode=True)), [IMAGE]),
     "instance norm": (lambda: nn.InstanceNorm2d(6, affine=True), [IMAGE]),
     "group norm": (lambda: nn.GroupNorm(3, 6), [IMAGE]),
-    "layer norm": (lambda: nn.LayerNorm(9), [IMAGE]),
+    "layer norm": (lambda: nn.LayerNorm(7), [IMAGE]),
     "activations": (lambda: Apply(lambda x: torch.cat([
         F.relu6(x), F.elu(x), F.selu(x), F.celu(x, 0.7), F.gelu(x), F.softplus(x), F.softsign(x), torch.tanh(x),
         F.hardsigmoid(x), torch.clamp(x, -0.3, 0.4), torch.erf(x), torch.exp(x), torch.abs(x), -x], 1)), [(1, 2, 3, 5)]),
