@@ -207,6 +207,17 @@ function asInt64(x: Lowering, value: Value): Value {
   return value.type === 'int64' ? value : castTo(x, value, 'int64');
 }
 
+/** An axis is indexed by a list in memory: 16 million positions are a gigabyte of it. */
+const MOST_POSITIONS = 2 ** 24;
+
+/** Something for each of so many positions of an axis. */
+export function eachPosition<T>(x: Lowering, count: number, make: (position: number) => T): T[] {
+  if (count > MOST_POSITIONS) {
+    throw unsupportedNode(x.node, `makes an axis of ${count}; here it can be of ${MOST_POSITIONS}`);
+  }
+  return Array.from({ length: Math.max(0, count) }, (_, position) => make(position));
+}
+
 /** Elements of an axis in another order, or repeated. */
 export function takeAlong(x: Lowering, input: Value, axis: number, positions: readonly number[]): Value {
   const data = BigInt64Array.from(positions, BigInt);
@@ -271,9 +282,7 @@ function padByInput(
   return input.dims.reduce((value, extent, axis) => {
     if (before[axis] === 0 && after[axis] === 0) return value;
     const count = extent + before[axis]! + after[axis]!;
-    const positions = Array.from({ length: Math.max(0, count) }, (_, i) =>
-      sourceOf(i - before[axis]!, extent, mode),
-    );
+    const positions = eachPosition(x, count, (i) => sourceOf(i - before[axis]!, extent, mode));
     return takeAlong(x, value, axis, positions);
   }, input);
 }

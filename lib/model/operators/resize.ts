@@ -4,7 +4,7 @@ import { requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { extentOf, type Value } from '../values';
-import { takeAlong } from './layout';
+import { eachPosition, takeAlong } from './layout';
 
 const COORDINATES = [
   'half_pixel',
@@ -103,7 +103,7 @@ function withoutOutside({ positions, weights }: Taps, extent: number): Taps {
 }
 
 function resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Value {
-  const places = Array.from({ length: axis.output }, (_, i) => coordinateOf(i, axis, method.coordinates));
+  const places = eachPosition(x, axis.output, (i) => coordinateOf(i, axis, method.coordinates));
   if (method.mode === 'nearest') {
     const positions = places.map((place) => within(round(place, method.rounding), axis.input));
     return takeAlong(x, value, axis.axis, positions);
