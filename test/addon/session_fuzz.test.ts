@@ -1,6 +1,7 @@
 /**
  * Damaged model files, all the way: each is refused with a code, or compiled and run, within seconds. Every file has a
- * seed of its own; to repeat a failure, set WARPCONV_FUZZ_SEED to the one in its message, and that file comes first.
+ * seed of its own; to repeat a failure, set WARPCONV_FUZZ_SEED to the one in its message, and that file comes first. The
+ * first seed is fixed, so that what a change breaks is seen with that change; other seeds are for hunting.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,7 +12,7 @@ import { damage } from '../support/damage';
 import { Random } from '../support/random';
 
 const FILES = 2000;
-const firstSeed = Number(process.env.WARPCONV_FUZZ_SEED ?? Date.now() % 2 ** 32);
+const firstSeed = Number(process.env.WARPCONV_FUZZ_SEED ?? 1);
 
 const file = path.join(__dirname, '..', 'fixtures', 'networks.json');
 const { cases } = JSON.parse(readFileSync(file, 'utf8')) as {
