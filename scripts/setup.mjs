@@ -105,8 +105,7 @@ const nativeBuild = stampedStep({
   inputs: () => nativeInputs(localArchitectures),
   command: [process.execPath, inRoot('node_modules/cmake-js/bin/cmake-js'), 'compile', '--config', 'Release'],
   environment: { CUDAARCHS: localArchitectures },
-  remedy:
-    'see the first error above; if it comes from nvcc, take nvcc off the PATH to build for the CPU only',
+  remedy: 'see the first error above; if it comes from nvcc, set WARPCONV_CUDA=OFF to build for the CPU only',
 });
 
 // The test for the C library is that of prebuildify and node-gyp-build.
@@ -157,7 +156,7 @@ function nativeInputs(cudaArchitectures) {
       target: [process.platform, process.arch, libc],
       headers: lockedVersions('node-addon-api', 'node-api-headers'),
       binary: json('package.json').binary,
-      compilers: [process.env.CXX, process.env.CUDACXX, which('nvcc')],
+      compilers: [process.env.CXX, process.env.CUDACXX, process.env.WARPCONV_CUDA !== 'OFF' && which('nvcc')],
     },
     sources: hashOf('CMakeLists.txt', 'native', 'cuda'),
   };
