@@ -1,25 +1,10 @@
 #include <cstring>
-#include <string>
 
 #include "cpu/operators/operators.h"
 #include "cpu/operators/ranges.h"
+#include "program/indices.h"
 
 namespace warpconv::operators {
-namespace {
-
-Status checkIndices(const GatherStep& step, const int64_t* indices) {
-  for (int64_t i = 0; i < step.count; ++i) {
-    if (indices[i] >= -step.axis && indices[i] < step.axis) continue;
-    return invalidArgument("element " + std::to_string(i) + " of the indices of a gather is " +
-                           std::to_string(indices[i]) + "; the axis has " + std::to_string(step.axis) +
-                           " elements, so it must be from " + std::to_string(-step.axis) + " to " +
-                           std::to_string(step.axis - 1));
-  }
-  return {};
-}
-
-}  // namespace
-
 Status gather(const GatherStep& step, const int64_t* indices, const void* input, void* output,
               const RunContext& context) {
   Status status = checkIndices(step, indices);

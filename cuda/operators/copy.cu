@@ -1,0 +1,75 @@
+#include "cuda/operators/copy_plan.h"
+#include "cuda/operators/launch.cuh"
+#include "cuda/operators/operators.h"
+#include "cuda/operators/words.cuh"
+
+namespace warpconv::cuda::operators {
+namespace {
+
+/** Thread i of the grid moves word i, in the order in which the output has them. */
+template <typename Word>
+__global__ void __launch_bounds__(kThreads)
+    copyKernel(const __grid_constant__ Strided<2> positions, const Word* input, Word* output) {
+  const int i = static_cast<int>(pieceOfThread());
+  if (static_cast<unsigned>(i) >= static_cast<unsigned>(positions.count)) return;
+  int offsets[2];
+  positions.find(i, offsets);
+  output[offsets[1]] = input[offsets[0]];
+}
+
+/**
+ * Block b owns a tile of kTile rows and columns: columns tile b % columnTiles, rows tile b / columnTiles % rowTiles of
+ * matrix b / (columnTiles * rowTiles). Thread (x, y) = (t % kTile, t / kTile) reads row x of every eighth column from y
+ * on, and writes column x of every eighth row from y on, so that neighbouring threads have neighbours on both sides.
+ * Shared memory holds the tile, shifted by a word with each column, which keeps both sides' threads in different banks.
+ * Rows and columns beyond the matrix are neither read nor written.
+ */
+template <typename Word>
+__global__ void __launch_bounds__(kThreads)
+    transposeKernel(const __grid_constant__ Transpose x, const Word* input, Word* output) {
+  constexpr int kTile = Transpose::kTile, kApart = kThreads / kTile;
+  __shared__ Word tile[kTile][kTile + 1];
+  int column = static_cast<int>(blockIdx.x);
+  int row = x.columnTiles.divide(column);
+  const int matrix = x.rowTiles.divide(row);
+  column *= kTile, row *= kTile;
+  int offsets[2];
+  x.matrices.find(matrix, offsets);
+  const int near = static_cast<int>(threadIdx.x) % kTile, far = static_cast<int>(threadIdx.x) / kTile;
+  for (int c = far; c < kTile && column + c < x.columns; c += kApart) {
+    if (row + near < x.rows) tile[c][near] = input[offsets[0] + (column + c) * x.columnStride + row + near];
+  }
+  __syncthreads();
+  for (int r = far; r < kTile && row + r < x.rows; r += kApart) {
+    if (column + near < x.columns) output[offsets[1] + (row + r) * x.rowStride + column + near] = tile[near][r];
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) fillKernel(int count, float value, float* output) {
+  const unsigned i = pieceOfThread();
+  if (i < static_cast<unsigned>(count)) output[i] = value;
+}
+
+template <typename Word>
+Status launchCopy(const CopyPlan& plan, const void* input, void* output, cudaStream_t stream) {
+  const auto* from = static_cast<const Word*>(input);
+  auto* to = static_cast<Word*>(output);
+  if (!plan.transpose)
+    return launch("copy", copyKernel<Word>, gridFor(plan.positions.count), stream, plan.positions, from, to);
+  const Grid grid{dim3(static_cast<unsigned>(plan.transpose->blocks))};
+  return launch("copy", transposeKernel<Word>, grid, stream, *plan.transpose, from, to);
+}
+
+}  // namespace
+
+Status copy(const CopyStep& step, const void* input, void* output, cudaStream_t stream) {
+  const CopyPlan plan = planCopy(step, reinterpret_cast<uintptr_t>(input), reinterpret_cast<uintptr_t>(output));
+  return withWord(plan.word, [&](auto word) { return launchCopy<decltype(word)>(plan, input, output, stream); });
+}
+
+Status fill(const FillStep& step, float* output, cudaStream_t stream) {
+  return launch("fill", fillKernel, gridFor(step.count), stream, static_cast<int>(step.count),
+                static_cast<float>(step.value), output);
+}
+
+}  // namespace warpconv::cuda::operators

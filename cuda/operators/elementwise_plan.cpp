@@ -1,0 +1,138 @@
+#include "cuda/operators/elementwise_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace warpconv::cuda::operators {
+namespace {
+
+using program::ElementwiseStep;
+using Operation = ElementwiseStep::Operation;
+
+constexpr int kPackWidth = 4;
+
+/** Of packs of four floats for each of 256 threads in the 48 KiB that a block has without asking. */
+constexpr int kMostPackSlots = 12;
+
+int operandsOf(Operation operation) {
+  if (operation == Operation::constant) return 0;
+  return operation <= Operation::prelu ? 2 : 1;
+}
+
+/** Gives slots to what is used later than by the next instruction, each again once that has been. */
+class Slots {
+ public:
+  Source take(int64_t until) {
+    const auto free = std::find_if(until_.begin(), until_.end(), [](int64_t end) { return end < 0; });
+    const auto index = free - until_.begin();
+    if (free == until_.end()) until_.push_back(until);
+    until_[static_cast<size_t>(index)] = until;
+    return static_cast<Source>(kFirstSlot + index);
+  }
+  void releaseBefore(int64_t instruction) {
+    for (int64_t& end : until_) {
+      if (end < instruction) end = -1;
+    }
+  }
+  int count() const { return static_cast<int>(until_.size()); }
+
+ private:
+  /** The last instruction that reads it, or -1 */
+  std::vector<int64_t> until_;
+};
+
+ElementwiseCode codeOf(const ElementwiseStep& step) {
+  const auto operands = static_cast<int64_t>(step.operands.size());
+  std::vector<ElementwiseStep::Instruction> code = step.code;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // A copy of the last operand, as an instruction that changes nothing.
+  if (code.empty()) code.push_back({Operation::clip, operands - 1, 0, -kInfinity, kInfinity});
+  const auto count = static_cast<int64_t>(code.size());
+
+  std::vector<int64_t> lastUse(code.size(), -1);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& instruction = code[static_cast<size_t>(i)];
+    const int64_t values[] = {instruction.a, instruction.b};
+    for (int v = 0; v < operandsOf(instruction.operation); ++v) {
+      if (values[v] >= operands) lastUse[static_cast<size_t>(values[v] - operands)] = i;
+    }
+  }
+  ElementwiseCode result;
+  Slots slots;
+  std::vector<Source> kept(code.size(), kNothing);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& instruction = code[static_cast<size_t>(i)];
+    const auto sourceOf = [&](int64_t value, int operand) -> Source {
+      if (operand >= operandsOf(instruction.operation)) return kNothing;
+      if (value < operands) return static_cast<Source>(value);
+      return value - operands == i - 1 ? kLast : kept[static_cast<size_t>(value - operands)];
+    };
+    const Source a = sourceOf(instruction.a, 0), b = sourceOf(instruction.b, 1);
+    // Operands are read before the result is kept, so that it may take the place of one of them.
+    slots.releaseBefore(i + 1);
+    const int64_t until = lastUse[static_cast<size_t>(i)];
+    if (until > i + 1) kept[static_cast<size_t>(i)] = slots.take(until);
+    result.instructions[result.count++] = {instruction.operation,
+                                           a,
+                                           b,
+                                           kept[static_cast<size_t>(i)],
+                                           static_cast<float>(instruction.p),
+                                           static_cast<float>(instruction.q)};
+  }
+  result.slots = slots.count();
+  return result;
+}
+
+bool isAligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % (kPackWidth * sizeof(float)) == 0; }
+
+bool isFlat(const ElementwiseStep& step, const std::vector<int64_t>& strides) {
+  int64_t dense = 1;
+  for (size_t axis = step.extents.size(); axis-- > 0; dense *= step.extents[axis]) {
+    if (step.extents[axis] > 1 && strides[axis] != dense) return false;
+  }
+  return true;
+}
+
+/** Whether every pack of the operand is 16 bytes on their boundary, or one element. */
+bool takesPacks(const std::vector<int64_t>& strides, const float* data) {
+  if (strides.back() == 0) return true;
+  return strides.back() == 1 && isAligned(data) &&
+         std::all_of(strides.begin(), strides.end() - 1, [&](int64_t stride) { return stride % kPackWidth == 0; });
+}
+
+}  // namespace
+
+ElementwisePlan planElementwise(const ElementwiseStep& step, std::span<const float* const> operands, float* output) {
+  const ElementwiseCode code = codeOf(step);
+  bool packs = code.slots <= kMostPackSlots && !step.extents.empty() && step.extents.back() % kPackWidth == 0 &&
+               isAligned(output);
+  for (size_t i = 0; packs && i < operands.size(); ++i) packs = takesPacks(step.strides[i], operands[i]);
+
+  ElementwisePlan plan{packs ? kPackWidth : 1, {}};
+  ElementwiseArguments& x = plan.arguments;
+  x.code = code;
+  x.output = output;
+  x.packs = 1;
+  x.axes = static_cast<int>(step.extents.size());
+  for (int axis = 0; axis < x.axes; ++axis) {
+    const bool isLast = axis + 1 == x.axes;
+    const int64_t extent = step.extents[static_cast<size_t>(axis)] / (isLast ? plan.width : 1);
+    x.packs *= static_cast<int>(extent);
+    x.extents[axis] = FastDivisor(std::max(1, static_cast<int>(extent)));
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::vector<int64_t>& strides = step.strides[i];
+    ElementwiseArguments::Operand& operand = x.operands[i];
+    operand.data = operands[i];
+    operand.flat = isFlat(step, strides);
+    operand.repeats = packs && !operand.flat && strides.back() == 0;
+    for (int axis = 0; axis < x.axes; ++axis) {
+      const bool isLast = axis + 1 == x.axes;
+      operand.strides[axis] = static_cast<int>(strides[static_cast<size_t>(axis)]) * (isLast ? plan.width : 1);
+    }
+  }
+  return plan;
+}
+
+}  // namespace warpconv::cuda::operators

@@ -1,0 +1,92 @@
+#include "cuda/operators/limits.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cuda/operators/strided.h"
+#include "problem/conv_problem.h"
+
+namespace warpconv::cuda::operators {
+namespace {
+
+using namespace program;
+
+/** So that numbers of threads, of which the last block has some in excess, fit 31 bits, too. */
+constexpr int64_t kMostElements = kMaxExtent - 1024;
+
+int64_t product(const std::vector<int64_t>& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  return count;
+}
+
+/** How far the strides reach, in either direction. */
+int64_t reach(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    last += std::max<int64_t>(0, extents[axis] - 1) * std::abs(strides[axis]);
+  }
+  return last;
+}
+
+// Of the largest tensor that a step touches, in elements.
+int64_t largest(const ConvolutionStep&) { return 0; }
+int64_t largest(const MatmulStep& x) {
+  std::vector<int64_t> left = x.batch, right = x.batch, output = x.batch;
+  left.insert(left.end(), {x.m, x.k}), right.insert(right.end(), {x.k, x.n}), output.insert(output.end(), {x.m, x.n});
+  const int64_t added = x.bias.isGiven() ? reach(output, x.biasStrides) : 0;
+  return std::max({reach(left, x.leftStrides), reach(right, x.rightStrides), product(output), added});
+}
+int64_t largest(const ElementwiseStep& x) {
+  int64_t most = product(x.extents);
+  for (const auto& strides : x.strides) most = std::max(most, reach(x.extents, strides));
+  return most;
+}
+int64_t largest(const PoolStep& x) {
+  // Windows may begin and end in the padding: coordinates there must fit, too.
+  const int64_t rows = x.h + x.padding[0] + x.endPadding[0] + x.r * x.dilation[0] + x.stride[0];
+  const int64_t columns = x.w + x.padding[1] + x.endPadding[1] + x.s * x.dilation[1] + x.stride[1];
+  return std::max({x.planes * x.h * x.w, x.planes * x.p * x.q, rows, columns});
+}
+int64_t largest(const ReduceStep& x) { return std::max(x.outer * x.reduced * x.inner, x.outer * x.inner); }
+int64_t largest(const SoftmaxStep& x) { return x.outer * x.reduced * x.inner; }
+int64_t largest(const NormalizeStep& x) { return std::max(x.rows * x.count, x.groups * x.channels); }
+int64_t largest(const LocalResponseStep& x) { return x.n * x.channels * x.inner; }
+int64_t largest(const CopyStep& x) {
+  return std::max({product(x.extents), reach(x.extents, x.inputStrides), reach(x.extents, x.outputStrides)});
+}
+int64_t largest(const FillStep& x) { return x.count; }
+int64_t largest(const GatherStep& x) { return std::max(x.outer * x.axis * x.inner, x.outer * x.count * x.inner); }
+int64_t largest(const InterpolateStep& x) {
+  return std::max({x.outer * x.axis * x.inner, x.outer * x.count * x.inner, x.count * x.taps});
+}
+int64_t largest(const CastStep& x) { return x.count; }
+
+int64_t axesOf(const MatmulStep& x) { return static_cast<int64_t>(x.batch.size()); }
+template <typename Kind>
+int64_t axesOf(const Kind&) {
+  return 0;
+}
+
+template <typename Kind>
+std::optional<std::string> refuse(const Kind& step) {
+  constexpr int64_t kMostAxes = Strided<1>::kMostAxes;
+  const std::string start = std::string("a ") + Kind::kKind + " step on a GPU takes ";
+  if (const int64_t elements = largest(step); elements > kMostElements) {
+    return start + "tensors of at most " + std::to_string(kMostElements) + " elements; this one reaches over " +
+           std::to_string(elements) + "; use device 'cpu'";
+  }
+  if (const int64_t axes = axesOf(step); axes > kMostAxes) {
+    return start + "at most " + std::to_string(kMostAxes) + " axes before the matrices; this one has " +
+           std::to_string(axes) + "; use device 'cpu'";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(const Step& step) {
+  return std::visit([](const auto& kind) { return refuse(kind); }, step);
+}
+
+}  // namespace warpconv::cuda::operators

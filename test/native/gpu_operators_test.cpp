@@ -1,0 +1,307 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "cpu/operators/operators.h"
+#include "cuda/operators/convert.h"
+#include "cuda/operators/copy_plan.h"
+#include "cuda/operators/elementwise_plan.h"
+#include "cuda/operators/limits.h"
+#include "cuda/operators/lines.h"
+#include "cuda/operators/trigonometry.h"
+#include "support/operators_reference.h"
+
+// Steps are given what a test is about.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+using namespace warpconv;
+using namespace warpconv::program;
+namespace gpu = warpconv::cuda::operators;
+
+namespace {
+
+size_t size(int64_t count) { return static_cast<size_t>(count); }
+
+class Random {
+ public:
+  Random() : seed_(std::random_device{}()), engine_(seed_) { MESSAGE("seed " << seed_); }
+  int64_t from(int64_t least, int64_t most) { return least + static_cast<int64_t>(engine_() % size(most - least + 1)); }
+  int64_t pick(std::initializer_list<int64_t> choices) { return choices.begin()[engine_() % choices.size()]; }
+  bool maybe() { return engine_() % 2 == 0; }
+  uint32_t bits() { return static_cast<uint32_t>(engine_()); }
+
+ private:
+  const unsigned seed_;
+  std::mt19937 engine_;
+};
+
+/** The input byte that each output byte comes from. */
+using Moves = std::map<int64_t, int64_t>;
+
+void addMove(Moves& moves, int64_t bytes, int64_t input, int64_t output) {
+  for (int64_t i = 0; i < bytes; ++i) {
+    const bool isNew = moves.emplace(output * bytes + i, input * bytes + i).second;
+    REQUIRE(isNew);
+  }
+}
+
+Moves movesOf(const CopyStep& step) {
+  Moves moves;
+  test::forEachPosition(step.extents, [&](const std::vector<int64_t>& position) {
+    addMove(moves, step.bytes, test::offsetAt(position, step.inputStrides),
+            test::offsetAt(position, step.outputStrides));
+  });
+  return moves;
+}
+
+Moves movesOf(const gpu::CopyPlan& plan) {
+  Moves moves;
+  int offsets[2];
+  for (int i = 0; i < plan.positions.count && !plan.transpose; ++i) {
+    plan.positions.find(i, offsets);
+    addMove(moves, plan.word, offsets[0], offsets[1]);
+  }
+  if (!plan.transpose) return moves;
+  const gpu::Transpose& x = *plan.transpose;
+  const int rowTiles = (x.rows + gpu::Transpose::kTile - 1) / gpu::Transpose::kTile;
+  const int columnTiles = (x.columns + gpu::Transpose::kTile - 1) / gpu::Transpose::kTile;
+  CHECK(x.blocks == int64_t{x.matrices.count} * rowTiles * columnTiles);
+  for (int matrix = 0; matrix < x.matrices.count; ++matrix) {
+    x.matrices.find(matrix, offsets);
+    for (int row = 0; row < x.rows; ++row) {
+      for (int column = 0; column < x.columns; ++column) {
+        addMove(moves, plan.word, offsets[0] + row + column * x.columnStride, offsets[1] + column + row * x.rowStride);
+      }
+    }
+  }
+  return moves;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's copies move every byte once, to where the step has it, in words that lie on their boundary") {
+  Random random;
+  int transposes = 0, wide = 0;
+  for (int round = 0; round < 300; ++round) {
+    CopyStep step;
+    step.bytes = random.pick({1, 2, 4, 8});
+    int64_t count = 1;
+    for (int64_t axes = random.from(0, 4); axes > 0 && count < 2000; --axes) {
+      step.extents.push_back(random.pick({0, 1, 2, 3, 4, 8, 9, 16, 33}));
+      if (random.maybe()) step.extents.back() = 16;
+      count *= step.extents.back();
+    }
+    const auto strides = [&] {
+      std::vector<size_t> order;
+      for (size_t i = 0; i < step.extents.size(); ++i) {
+        order.insert(order.begin() + random.from(0, static_cast<int64_t>(i)), i);
+      }
+      std::vector<int64_t> result(step.extents.size());
+      int64_t elements = 1;
+      for (size_t i = step.extents.size(); i-- > 0;) {
+        result[order[i]] = elements;
+        elements *= std::max<int64_t>(1, step.extents[order[i]]) + (random.from(0, 4) == 0 ? 2 : 0);
+      }
+      return result;
+    };
+    step.inputStrides = strides(), step.outputStrides = strides();
+    const auto input = static_cast<uintptr_t>(step.bytes * random.pick({0, 0, 1, 2, 4}));
+    const auto output = static_cast<uintptr_t>(step.bytes * random.pick({0, 0, 1, 2, 4}));
+    const gpu::CopyPlan plan = gpu::planCopy(step, input, output);
+    const Moves moves = movesOf(plan);
+    REQUIRE(moves == movesOf(step));
+    const auto word = static_cast<uintptr_t>(plan.word);
+    CHECK((input % word == 0 && output % word == 0));
+    transposes += plan.transpose.has_value();
+    wide += plan.word > step.bytes;
+  }
+  CHECK(transposes > 5);
+  CHECK(wide > 5);
+}
+
+TEST_CASE("a GPU's chains of instructions are exact on integers, one element or four at a time") {
+  Random random;
+  using Operation = ElementwiseStep::Operation;
+  const Operation exact[] = {Operation::add,    Operation::subtract, Operation::minimum,
+                             Operation::affine, Operation::relu,     Operation::constant};
+  int packs = 0;
+  for (int round = 0; round < 500; ++round) {
+    ElementwiseStep step;
+    int64_t count = 1;
+    for (int64_t axes = random.from(0, 4); axes > 0 && count < 500; --axes) {
+      step.extents.push_back(random.pick({1, 2, 3, 4, 8, 12}));
+      count *= step.extents.back();
+    }
+    std::vector<std::vector<float>> operands;
+    // All of the addresses are multiples of 16 bytes, or none.
+    alignas(16) std::array<std::array<float, 8192>, ElementwiseStep::kMostOperands> memory;
+    std::vector<const float*> addresses;
+    const int64_t shift = random.pick({0, 0, 4, 1});
+    for (int64_t i = random.from(1, ElementwiseStep::kMostOperands); i > 0; --i) {
+      std::vector<int64_t> strides(step.extents.size());
+      int64_t stride = 1;
+      const bool dense = random.maybe();
+      for (size_t axis = strides.size(); axis-- > 0;) {
+        const bool repeats = !dense && random.maybe();
+        strides[axis] = repeats ? 0 : stride;
+        if (!repeats) stride *= step.extents[axis];
+      }
+      auto& values = operands.emplace_back(size(stride));
+      for (float& value : values) value = static_cast<float>(random.from(-9, 9));
+      float* const address = memory[operands.size() - 1].data() + shift;
+      std::copy(values.begin(), values.end(), address);
+      addresses.push_back(address);
+      step.operands.emplace_back();
+      step.strides.push_back(std::move(strides));
+    }
+    for (int64_t i = random.pick({0, 1, 5, 14}); i > 0; --i) {
+      const auto values = static_cast<int64_t>(operands.size() + step.code.size());
+      step.code.push_back({exact[random.from(0, 5)], random.from(0, values - 1), random.from(0, values - 1), 1,
+                           static_cast<double>(random.from(-3, 3))});
+    }
+    std::vector<float> output(size(count) + 8);
+    auto* to = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(output.data()) + 15) / 16 * 16);
+    const gpu::ElementwisePlan plan = gpu::planElementwise(step, addresses, to);
+    const gpu::ElementwiseArguments& x = plan.arguments;
+    const auto compute = [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      std::array<gpu::Pack<kWidth>, ElementwiseStep::kMostInstructions> slots;
+      for (int pack = 0; pack < x.packs; ++pack) {
+        const auto load = [&](int operand) {
+          const auto& from = x.operands[operand];
+          gpu::Pack<kWidth> values;
+          const float* const data = from.data + gpu::packOffset(x, from, pack, kWidth);
+          CHECK((kWidth == 1 || from.repeats || reinterpret_cast<uintptr_t>(data) % 16 == 0));
+          for (int i = 0; i < kWidth; ++i) values.lane[i] = data[from.repeats ? 0 : i];
+          return values;
+        };
+        const auto result = gpu::evaluate<kWidth>(x.code, load, slots.data(), 1);
+        for (int i = 0; i < kWidth; ++i) to[pack * kWidth + i] = result.lane[i];
+      }
+    };
+    if (plan.width == 1) {
+      compute(std::integral_constant<int, 1>());
+    } else {
+      ++packs;
+      REQUIRE(plan.width == 4);
+      compute(std::integral_constant<int, 4>());
+    }
+    const std::vector<double> expected = test::elementwiseInDouble(step, operands);
+    REQUIRE(x.packs * plan.width == count);
+    INFO("round " << round << ", " << plan.width << " at a time");
+    for (int64_t i = 0; i < count; ++i) REQUIRE(double{to[i]} == expected[size(i)]);
+  }
+  CHECK(packs > 50);
+}
+
+TEST_CASE("a GPU's sine and cosine of any float") {
+  Random random;
+  const auto check = [](float x) {
+    const auto ulp = [](double y) { return std::ldexp(1.0, std::max(std::ilogb(y), -126) - 23); };
+    const double sine = std::sin(double{x}), cosine = std::cos(double{x});
+    INFO("of " << x);
+    REQUIRE(std::abs(double{gpu::sine(x)} - sine) <= 0.51 * ulp(sine));
+    REQUIRE(std::abs(double{gpu::cosine(x)} - cosine) <= 0.51 * ulp(cosine));
+  };
+  for (int i = 0; i < 200'000; ++i) {
+    const uint32_t bits = random.bits();
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    if (std::isfinite(x) && x != 0) check(x);
+    check(1e-6f + static_cast<float>(bits) * 1e-5f);
+  }
+  // The float that is closest to a multiple of half a turn, and its neighbours on both ways of reducing it.
+  for (const float x : {16367173.0f * 0x1p+72f, 65536.0f, std::nextafter(65536.0f, 1e9f), 3.4028235e38f}) check(x);
+  CHECK(std::signbit(gpu::sine(-0.0f)));
+  CHECK(gpu::cosine(0.0f) == 1.0f);
+  for (const float x : {INFINITY, -INFINITY, NAN}) {
+    CHECK(std::isnan(gpu::sine(x)));
+    CHECK(std::isnan(gpu::cosine(x)));
+  }
+}
+
+TEST_CASE("a GPU's casts are those of the CPU") {
+  Random random;
+  constexpr int64_t kCount = 4000;
+  std::vector<uint64_t> input(size(kCount));
+  for (size_t i = 0; i < input.size(); ++i) {
+    input[i] = uint64_t{random.bits()} << 32 | random.bits();
+    // Small numbers of every type, too.
+    const double small = static_cast<double>(random.from(-300, 300)) / 2;
+    if (i % 3 == 0) std::memcpy(&input[i], &small, sizeof small);
+    const auto lesser = static_cast<float>(small);
+    if (i % 3 == 1) std::memcpy(&input[i], &lesser, sizeof lesser);
+  }
+  for (int from = 0; from <= static_cast<int>(CastStep::Type::boolean); ++from) {
+    for (int to = 0; to <= static_cast<int>(CastStep::Type::boolean); ++to) {
+      const CastStep step{
+          .count = kCount, .from = static_cast<CastStep::Type>(from), .to = static_cast<CastStep::Type>(to)};
+      std::vector<uint64_t> expected(size(kCount)), actual(size(kCount));
+      operators::cast(step, input.data(), expected.data(), {});
+      for (int i = 0; i < kCount; ++i) {
+        gpu::writeNumber(step.to, gpu::readNumber(step.from, input.data(), i), actual.data(), i);
+      }
+      INFO("from type " << from << " to " << to);
+      const auto numberOf = [&](const std::vector<uint64_t>& values, int i) {
+        return gpu::readNumber(step.to, values.data(), i);
+      };
+      for (int i = 0; i < kCount; ++i) {
+        const gpu::Number a = numberOf(actual, i), b = numberOf(expected, i);
+        REQUIRE((a.isReal ? a.real == b.real || (std::isnan(a.real) && std::isnan(b.real)) : a.integer == b.integer));
+      }
+    }
+  }
+}
+
+TEST_CASE("every element of every line has one thread of a GPU's blocks") {
+  for (const int64_t outer : {1, 3, 300}) {
+    for (const int64_t length : {0, 1, 5, 32, 33, 1000, 40'000}) {
+      for (const int64_t inner : {1, 2, 3, 31, 32, 33, 100}) {
+        if (outer * length * inner > 1'000'000) continue;
+        const gpu::Lines x = gpu::shareLines(outer, length, inner);
+        INFO(outer << " x " << length << " x " << inner);
+        REQUIRE(x.threads() >= gpu::Lines::kLeastThreads);
+        REQUIRE(x.threads() <= gpu::Lines::kMostThreads);
+        std::vector<int> owners(size(outer * length * inner)), writers(size(outer * inner));
+        for (int block = 0; block < x.blocks; ++block) {
+          for (int thread = 0; thread < x.threads(); ++thread) {
+            const gpu::Lines::Place own = x.place(block, thread);
+            if (!own.exists) continue;
+            for (int64_t i = own.worker; i < length; i += x.workers) {
+              ++owners[size((own.row * length + i) * inner + own.column)];
+            }
+            if (own.worker == 0) ++writers[size(own.row * inner + own.column)];
+          }
+        }
+        REQUIRE(std::all_of(owners.begin(), owners.end(), [](int count) { return count == 1; }));
+        REQUIRE(std::all_of(writers.begin(), writers.end(), [](int count) { return count == 1; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("steps that a GPU cannot index are refused with their kind, and others are not") {
+  const auto reasonOf = [](const Step& step) { return gpu::refusal(step).value_or(""); };
+  CHECK(reasonOf(CastStep{.count = 1000}).empty());
+  CHECK(reasonOf(CastStep{.count = int64_t{1} << 31}).find("cast") != std::string::npos);
+  // A broadcast operand takes no room; one that is reached by large strides does.
+  ElementwiseStep chain{.extents = {30'000, 30'000}, .strides = {{0, 1}}};
+  CHECK(reasonOf(chain).empty());
+  chain.strides = {{100'000, 1}};
+  CHECK_FALSE(reasonOf(chain).empty());
+  CopyStep backwards{.extents = {30'000, 2}, .inputStrides = {-100'000, 1}, .outputStrides = {2, 1}};
+  CHECK_FALSE(reasonOf(backwards).empty());
+  MatmulStep product{.m = 4, .n = 4, .k = 4};
+  product.batch.assign(8, 1);
+  product.leftStrides = product.rightStrides = product.biasStrides = std::vector<int64_t>(11, 1);
+  CHECK(reasonOf(product).empty());
+  product.batch.push_back(1);
+  CHECK(reasonOf(product).find("at most 8 axes") != std::string::npos);
+}
