@@ -66,4 +66,7 @@ struct GpuAlgorithm {
 /** All of them in order of preference; the last takes every problem. */
 std::span<const GpuAlgorithm> gpuAlgorithms();
 
+/** The one of that name, which must be in the list. */
+const GpuAlgorithm& gpuAlgorithm(std::string_view name);
+
 }  // namespace warpconv::cuda

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda/algorithm.h"
 #include "cuda/direct/direct.h"
 #include "cuda/im2col/im2col.h"
@@ -10,6 +12,11 @@ namespace warpconv::cuda {
 std::span<const GpuAlgorithm> gpuAlgorithms() {
   static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kIm2col, kDirect};
   return kAlgorithms;
+}
+
+const GpuAlgorithm& gpuAlgorithm(std::string_view name) {
+  const auto all = gpuAlgorithms();
+  return *std::find_if(all.begin(), all.end(), [&](const GpuAlgorithm& one) { return one.name == name; });
 }
 
 }  // namespace warpconv::cuda

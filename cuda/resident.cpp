@@ -17,35 +17,46 @@ const DeviceMemory& memoryOf(const Operand& operand) {
 
 /** A copy of `count` floats on the device; empty for null. */
 Result<DeviceMemory> uploaded(Queue& queue, const float* from, int64_t count) {
-  Result<DeviceMemory> memory = queue.device().allocate(from == nullptr ? 0 : floatBytes(count));
-  if (!memory.isOk() || from == nullptr) return memory;
+  return copyToDevice(queue, from, from == nullptr ? 0 : floatBytes(count));
+}
+
+}  // namespace
+
+Result<DeviceMemory> copyToDevice(Queue& queue, const void* from, int64_t bytes) {
+  Result<DeviceMemory> memory = queue.device().allocate(bytes);
+  if (!memory.isOk() || bytes == 0) return memory;
   if (Status status = queue.upload(from, memory.value()); !status.isOk()) return status;
   return memory;
 }
 
-}  // namespace
+Result<PlacedConvolution> placeConvolution(Queue& queue, const GpuAlgorithm& algorithm, const GpuRequest& request,
+                                           const float* weight, const float* bias) {
+  const ConvProblem& x = request.problem;
+  Result<DeviceMemory> weights = uploaded(queue, weight, x.weightSize());
+  if (!weights.isOk()) return weights.status();
+  Result<DeviceMemory> biases = uploaded(queue, bias, x.k);
+  if (!biases.isOk()) return biases.status();
+  if (Status status = queue.wait(); !status.isOk()) return status;
+
+  const GpuAlgorithm& safe = safeAlgorithm(algorithm, x, weight);
+  Result<std::unique_ptr<GpuConvolution>> convolution =
+      safe.prepare(request, {std::move(weights.value()), std::move(biases.value())}, queue.device());
+  if (!convolution.isOk()) return convolution.status();
+  const int64_t workspaceBytes = &safe == &algorithm ? algorithm.estimate(request).workspaceBytes : 0;
+  return PlacedConvolution{std::move(convolution.value()), workspaceBytes};
+}
 
 Result<std::shared_ptr<const ResidentConvolution>> ResidentConvolution::prepare(std::shared_ptr<Queue> queue,
                                                                                 const GpuAlgorithm& algorithm,
                                                                                 const GpuRequest& request,
                                                                                 const float* weight,
                                                                                 const float* bias) {
-  const ConvProblem& x = request.problem;
-  Result<DeviceMemory> weights = uploaded(*queue, weight, x.weightSize());
-  if (!weights.isOk()) return weights.status();
-  Result<DeviceMemory> biases = uploaded(*queue, bias, x.k);
-  if (!biases.isOk()) return biases.status();
-  if (Status status = queue->wait(); !status.isOk()) return status;
-
-  const GpuAlgorithm& safe = safeAlgorithm(algorithm, x, weight);
-  Result<std::unique_ptr<GpuConvolution>> convolution =
-      safe.prepare(request, {std::move(weights.value()), std::move(biases.value())}, queue->device());
-  if (!convolution.isOk()) return convolution.status();
-  const int64_t scratch = &safe == &algorithm ? algorithm.estimate(request).workspaceBytes : 0;
-  Result<DeviceMemory> workspace = queue->device().allocate(scratch);
+  Result<PlacedConvolution> placed = placeConvolution(*queue, algorithm, request, weight, bias);
+  if (!placed.isOk()) return placed.status();
+  Result<DeviceMemory> workspace = queue->device().allocate(placed.value().workspaceBytes);
   if (!workspace.isOk()) return workspace.status();
-  return std::shared_ptr<const ResidentConvolution>(
-      new ResidentConvolution(std::move(queue), x, std::move(convolution.value()), std::move(workspace.value())));
+  return std::shared_ptr<const ResidentConvolution>(new ResidentConvolution(
+      std::move(queue), request.problem, std::move(placed.value().convolution), std::move(workspace.value())));
 }
 
 Status ResidentConvolution::enqueue(const Operands& operands) const {

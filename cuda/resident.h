@@ -22,13 +22,26 @@ class ResidentMemory final : public GpuMemory {
   const int device_;
 };
 
+/** A copy in device memory of its own. Returns when `from` is free again; kernels enqueued later see the copy. */
+Result<DeviceMemory> copyToDevice(Queue& queue, const void* from, int64_t bytes);
+
+/** A convolution with its weights on a device, and the scratch memory that a call of it needs there. */
+struct PlacedConvolution {
+  std::unique_ptr<GpuConvolution> convolution;
+  int64_t workspaceBytes;
+};
+
+/** Uploads K x C/groups x R x S filters and, unless null, K biases. Blocks until the device has prepared them. */
+Result<PlacedConvolution> placeConvolution(Queue& queue, const GpuAlgorithm& algorithm, const GpuRequest& request,
+                                           const float* weight, const float* bias);
+
 /**
  * A convolution with its weights on the device of a queue, and the scratch memory for one call: kernels of a queue run
  * one after another, so calls that overlap share it.
  */
 class ResidentConvolution final : public Prepared {
  public:
-  /** Uploads K x C/groups x R x S filters and, unless null, K biases. Blocks until the device has prepared them. */
+  /** See placeConvolution. */
   static Result<std::shared_ptr<const ResidentConvolution>> prepare(std::shared_ptr<Queue> queue,
                                                                     const GpuAlgorithm& algorithm,
                                                                     const GpuRequest& request, const float* weight,

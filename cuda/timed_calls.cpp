@@ -31,33 +31,20 @@ Result<double> Stopwatch::time(const Enqueue& enqueue, cudaStream_t stream) cons
   return double{milliseconds};
 }
 
-// Fails only for what does not exist.
-void TimedCalls::DestroyGraph::operator()(cudaGraphExec_t graph) const { (void)cudaGraphExecDestroy(graph); }
-
 TimedCalls::TimedCalls(Enqueue enqueue, int count, cudaStream_t stream)
-    : enqueue_(std::move(enqueue)), count_(count), stream_(stream), graph_(captured(enqueue_, count, stream)) {}
+    : enqueue_(std::move(enqueue)),
+      count_(count),
+      stream_(stream),
+      graph_(Graph::captured([this] { return enqueueAll(); }, stream)) {}
 
-/** `calls` calls as one graph, or nothing where a call cannot be captured. */
-TimedCalls::Graph TimedCalls::captured(const Enqueue& enqueue, int calls, cudaStream_t stream) {
-  if (!toStatus(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing").isOk()) return {};
-  bool taken = true;
-  for (int call = 0; call < calls && taken; ++call) taken = enqueue().isOk();
-  cudaGraph_t graph = nullptr;
-  // Also where a call has failed: the stream must not stay in capture.
-  taken = toStatus(cudaStreamEndCapture(stream, &graph), "capturing").isOk() && taken;
-  cudaGraphExec_t executable = nullptr;
-  if (taken) (void)toStatus(cudaGraphInstantiate(&executable, graph, 0), "making a graph");
-  if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  return Graph(executable);
-}
-
-Status TimedCalls::launch() const {
-  if (isGraph()) return toStatus(cudaGraphLaunch(graph_.get(), stream_), "launching a graph");
+Status TimedCalls::enqueueAll() const {
   for (int call = 0; call < count_; ++call) {
     if (Status status = enqueue_(); !status.isOk()) return status;
   }
   return {};
 }
+
+Status TimedCalls::launch() const { return isGraph() ? graph_.launch(stream_) : enqueueAll(); }
 
 Result<double> TimedCalls::time(const Stopwatch& stopwatch) const {
   Result<double> all = stopwatch.time([this] { return launch(); }, stream_);

@@ -2,16 +2,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
-#include <memory>
-#include <type_traits>
-
+#include "cuda/graph.h"
 #include "status.h"
 
 namespace warpconv::cuda {
-
-/** Enqueues one call on the stream that it was made for. */
-using Enqueue = std::function<Status()>;
 
 /** Two events on a stream, and the time between them. */
 class Stopwatch {
@@ -39,18 +33,13 @@ class TimedCalls {
   TimedCalls(Enqueue enqueue, int count, cudaStream_t stream);
 
   int count() const { return count_; }
-  bool isGraph() const { return graph_ != nullptr; }
+  bool isGraph() const { return graph_.isGiven(); }
   Status launch() const;
   /** Milliseconds a call. */
   Result<double> time(const Stopwatch& stopwatch) const;
 
  private:
-  struct DestroyGraph {
-    void operator()(cudaGraphExec_t graph) const;
-  };
-  using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
-
-  static Graph captured(const Enqueue& enqueue, int calls, cudaStream_t stream);
+  Status enqueueAll() const;
 
   Enqueue enqueue_;
   int count_;

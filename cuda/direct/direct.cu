@@ -47,12 +47,7 @@ class Direct final : public GpuConvolution {
       : problem_(request.problem), activation_(request.activation), weights_(std::move(weights)) {}
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
-    constexpr int64_t kMostBlocks = int64_t{1} << 20;
-    const int64_t blocks = (problem_.outputSize() + kThreads - 1) / kThreads;
-    const Epilogue epilogue{weights_.bias.floats(), tensors.residual, activation_};
-    directKernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0, stream>>>(
-        problem_, tensors, weights_.weight.floats(), epilogue);
-    return launchStatus("direct");
+    return launchDirect(problem_, activation_, tensors, weights_.weight.floats(), weights_.bias.floats(), stream);
   }
 
   int64_t bytes() const override { return weights_.weight.bytes() + weights_.bias.bytes(); }
@@ -64,6 +59,15 @@ class Direct final : public GpuConvolution {
 };
 
 }  // namespace
+
+Status launchDirect(const ConvProblem& problem, const Activation& activation, const GpuTensors& tensors,
+                    const float* weight, const float* bias, cudaStream_t stream) {
+  constexpr int64_t kMostBlocks = int64_t{1} << 20;
+  const int64_t blocks = (problem.outputSize() + kThreads - 1) / kThreads;
+  directKernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0, stream>>>(
+      problem, tensors, weight, Epilogue{bias, tensors.residual, activation});
+  return launchStatus("direct");
+}
 
 Result<std::unique_ptr<GpuConvolution>> prepareDirect(const GpuRequest& request, GpuWeights weights, Device&) {
   return std::unique_ptr<GpuConvolution>(std::make_unique<Direct>(request, std::move(weights)));

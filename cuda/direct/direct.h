@@ -9,6 +9,10 @@ std::optional<std::string> refuseDirect(const GpuRequest& request);
 Estimate estimateDirect(const GpuRequest& request);
 Result<std::unique_ptr<GpuConvolution>> prepareDirect(const GpuRequest& request, GpuWeights weights, Device& device);
 
+/** The same with K x C/groups x R x S filters and, unless null, K biases that need no preparation. */
+Status launchDirect(const ConvProblem& problem, const Activation& activation, const GpuTensors& tensors,
+                    const float* weight, const float* bias, cudaStream_t stream);
+
 inline constexpr GpuAlgorithm kDirect{"direct", {}, refuseDirect, estimateDirect, prepareDirect};
 
 }  // namespace warpconv::cuda
