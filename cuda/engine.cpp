@@ -8,6 +8,7 @@
 #include "cuda/compare/ceilings.h"
 #include "cuda/compare/contest.h"
 #include "cuda/pinned.h"
+#include "cuda/program/program.h"
 #include "cuda/queue.h"
 #include "cuda/resident.h"
 #include "cuda/tune/tune.h"
@@ -53,9 +54,13 @@ class Engine final : public Gpu {
 
   Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                   const float* weight, const float* bias) override {
-    auto prepared = ResidentConvolution::prepare(queue_, named(algorithm), toRequest(asked), weight, bias);
+    auto prepared = ResidentConvolution::prepare(queue_, gpuAlgorithm(algorithm), toRequest(asked), weight, bias);
     if (!prepared.isOk()) return prepared.status();
     return std::shared_ptr<const Prepared>(std::move(prepared.value()));
+  }
+
+  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) override {
+    return prepareGpuProgram(std::move(spec), *this, queue_);
   }
 
   Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) override {
@@ -95,12 +100,6 @@ class Engine final : public Gpu {
     for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
     return "has " + (names.empty() ? "no variants" : "variants " + names) + "; options.variant is '" + request.variant +
            "'";
-  }
-
-  /** The one of that name, which must be among the candidates. */
-  static const GpuAlgorithm& named(const std::string& name) {
-    const auto all = gpuAlgorithms();
-    return *std::find_if(all.begin(), all.end(), [&](const GpuAlgorithm& one) { return one.name == name; });
   }
 
   static const DeviceMemory& memoryOf(const GpuMemory& memory) {

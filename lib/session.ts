@@ -3,6 +3,7 @@ import { totalmem } from 'node:os';
 
 import { LRUCache } from 'lru-cache';
 
+import type { NativeGpuBuffer } from './addon';
 import { callNativeAsync } from './calls';
 import {
   checkElements,
@@ -14,7 +15,7 @@ import {
   MAX_INT32,
   mismatch,
 } from './check';
-import { callNative, WarpconvError } from './errors';
+import { abortedBy, callNative, WarpconvError } from './errors';
 import { addon } from './load';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
@@ -31,10 +32,10 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
-import { indexOf, isProbed, locate, probeElsewhere, type Place } from './placement';
+import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { newArray, Tensor, type DataType } from './tensor';
+import { checkLocation, readOnGpu, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
-import type { TensorLike } from './tensor_like';
 import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
 /** What a model says of an input or output: onnxruntime-common's `ValueMetadata` of a tensor. */
@@ -52,16 +53,6 @@ interface Prepared {
   readonly native: NativeProgram;
 }
 
-/** Networks run on the CPU; a GPU that is asked for by name is refused where there is one, and missed where not. */
-async function placeFor(device: SessionRequest['device']): Promise<Place> {
-  if (device === 'auto' || device === 'cpu') return 'cpu';
-  if (!isProbed(device)) await probeElsewhere(device);
-  throw new WarpconvError(
-    'ERR_WARPCONV_UNSUPPORTED',
-    `networks run on the CPU only, so far, and not on '${locate(device)}'; leave options.device out, or use 'cpu'`,
-  );
-}
-
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
 const MOST_DECIDING = 1024;
 
@@ -76,7 +67,7 @@ export class InferenceSession {
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
-  /** Where it runs, for example `'cpu'`. */
+  /** Where it runs, for example `'cuda:0'`. */
   readonly device: string;
 
   readonly #graph: Graph;
@@ -116,7 +107,9 @@ export class InferenceSession {
    */
   static async create(model: string | Uint8Array, options?: SessionOptions): Promise<InferenceSession> {
     const request = readSessionOptions(options);
-    const place = await placeFor(request.device);
+    if (!isProbed(request.device)) await probeElsewhere(request.device);
+    const place = locateForWork(request.device);
+    await openPlace(place);
     const graph = await loadOnnx(model);
     requireOperators(graph);
     const session = new InferenceSession(graph, place, request);
@@ -126,8 +119,9 @@ export class InferenceSession {
   }
 
   /**
-   * Runs the network without holding up the event loop, and returns all outputs. Feeds are read in place: do not write to
-   * them before the promise settles.
+   * Runs the network without holding up the event loop, and returns all outputs. Feeds are read in place: neither write to
+   * them nor dispose them before the promise settles. On a GPU, those in CPU memory are copied there; tensors on that GPU
+   * are taken as they are. Outputs are in CPU memory.
    *
    * @param feeds - a tensor for each input, by name
    * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT` naming the feed,
@@ -148,7 +142,7 @@ export class InferenceSession {
   ): Promise<Record<string, Tensor>>;
   async run(...args: [feeds: unknown, ...rest: unknown[]]): Promise<Record<string, Tensor>> {
     const request = readRunArguments(args, this.outputNames);
-    const inputs = this.#graph.inputs.map((info) => readFeed(info, request.feeds[info.name]));
+    const inputs = this.#readFeeds(request);
     this.#requireLive();
     const call = this.#runWith(inputs, request);
     this.#running.add(call);
@@ -181,7 +175,7 @@ export class InferenceSession {
     { runs = 10 }: { readonly runs?: number } = {},
   ): Promise<SessionExplanation> {
     const request = readRunArguments([feeds], this.outputNames);
-    const inputs = this.#graph.inputs.map((info) => readFeed(info, request.feeds[info.name]));
+    const inputs = this.#readFeeds(request);
     this.#requireLive();
     const { compiled, native } = await this.#prepareFor(inputs);
     const times: number[][] = compiled.steps.map(() => []);
@@ -217,11 +211,17 @@ export class InferenceSession {
     await this.release();
   }
 
+  #readFeeds({ feeds }: RunArguments): Feed[] {
+    return this.#graph.inputs.map((info) => readFeed(info, feeds[info.name], this.#place));
+  }
+
   async #runWith(
     inputs: readonly Feed[],
     { fetches, signal }: RunArguments,
   ): Promise<Record<string, Tensor>> {
     const prepared = await this.#prepareFor(inputs);
+    // Compiling takes a while, and on a GPU what is launched is not stopped.
+    if (signal?.aborted) throw abortedBy(signal);
     const { compiled } = prepared;
     const outputs = outputsOf(compiled, fetches);
     await this.#start(prepared, inputs, outputs, null, signal);
@@ -236,7 +236,7 @@ export class InferenceSession {
     milliseconds: number[] | null,
     signal?: AbortSignal,
   ): Promise<void> {
-    const read = inputs.map(({ data }) => data);
+    const read = inputs.map(({ elements }) => elements);
     const written = outputs.map(({ data }) => data);
     return callNativeAsync((done) => native.run(read, written, milliseconds, done), signal);
   }
@@ -260,9 +260,9 @@ export class InferenceSession {
       dims: new Map(inputs.map(({ name, dims }) => [name, dims])),
       // Compiled in, they outlive the call: a copy is kept.
       constants: new Map(
-        constants.map(({ name, type, dims, data }) => [
-          name,
-          { type, dims, data: data.slice() } as ConstantTensor,
+        constants.map((feed) => [
+          feed.name,
+          { type: feed.type, dims: feed.dims, data: arrayOf(feed).slice() } as ConstantTensor,
         ]),
       ),
     };
@@ -359,26 +359,43 @@ interface Feed {
   readonly name: string;
   readonly type: DataType;
   readonly dims: readonly number[];
-  readonly data: TypedArray;
+  /** In CPU memory, or in that of the session's GPU */
+  readonly elements: TypedArray | NativeGpuBuffer;
 }
 
-function readFeed({ name, type, shape }: ValueInfo, value: unknown): Feed {
+/** The elements of a feed that decides shapes. */
+function arrayOf({ name, elements }: Feed): TypedArray {
+  if (kindOf(elements) !== undefined) return elements as TypedArray;
+  throw invalid(
+    `feeds.${name} decides shapes, so that its elements are needed before the network runs; await its to('cpu') first`,
+  );
+}
+
+function readFeed({ name, type, shape }: ValueInfo, value: unknown, place: Place): Feed {
   const called = `feeds.${name}`;
   if (value === undefined) throw invalid(`${called} is missing: the model has an input of that name`);
   if (!isObject(value)) throw mismatch(called, 'a tensor ({ type, dims, data })', value);
   const given = value as Partial<Record<keyof TensorLike, unknown>>;
-  if (given.location === 'gpu-buffer') {
-    throw invalid(`${called} is on a GPU and the session on the CPU; await its to('cpu') first`);
-  }
+  const location = checkLocation(called, given.location);
   if (given.type !== type) throw mismatch(`${called}.type`, `'${type}'`, given.type);
   const dims = readDims(called, given.dims, shape);
+  if (location === 'gpu-buffer')
+    return { name, type, dims, elements: residentElements(called, value, place) };
   const data = given.data as TypedArray;
   const { kinds } = newArray(type, 0);
   if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
   checkElements(`${called}.`, data, dims);
   // A copy where the memory may change hands or shrink during the call.
   const stable = instability(data) === undefined ? data : copyOf(type, data);
-  return { name, type, dims, data: stable };
+  return { name, type, dims, elements: stable };
+}
+
+function residentElements(called: string, tensor: object, place: Place): NativeGpuBuffer {
+  const given = readOnGpu(called, tensor);
+  if (given.place === place) return given.buffer;
+  throw invalid(
+    `${called} is on '${given.place}' and the session on '${place}'; await its to('${place}') first`,
+  );
 }
 
 function copyOf(type: DataType, data: TypedArray): TypedArray {
@@ -458,7 +475,7 @@ function outputFor(port: Port, given: Tensor | null | undefined): Tensor {
   if (!given)
     return new Tensor(port.type, newArray(port.type, elementCount(port.dims)).array as never, port.dims);
   const fits = given.type === port.type && given.dims.join() === port.dims.join();
-  if (fits && given.location === 'cpu') return given;
+  if (fits && (given.location === 'cpu' || given.location === 'cpu-pinned')) return given;
   throw mismatch(
     `fetches.${port.name}`,
     `a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory`,

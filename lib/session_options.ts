@@ -15,7 +15,7 @@ import type { Tensor } from './tensor';
 
 /** The options of {@link InferenceSession.create}. */
 export interface SessionOptions {
-  /** Where to run. Default `'auto'`, which is the CPU: networks do not run on GPUs yet. */
+  /** Where to run; as for {@link conv2d}. */
   readonly device?: 'auto' | Device;
   /** Default `'fp32'`. */
   readonly precision?: Precision;
@@ -81,7 +81,10 @@ function readFreeDimensions(value: unknown): Record<string, number> {
 
 /** The options of {@link InferenceSession.run}. */
 export interface RunOptions {
-  /** Takes a waiting run out of the queue, and stops a running one between two steps. */
+  /**
+   * Takes a waiting run out of the queue, and stops a running one between two steps; on a GPU, until its kernels are
+   * launched, from where on it runs to its end.
+   */
   readonly signal?: AbortSignal;
 }
 

@@ -51,7 +51,7 @@ export function readTensor(name: string, value: unknown, rank: keyof typeof SHAP
 }
 
 /** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */
-function readOnGpu(name: string, tensor: { device?: unknown; gpuBuffer?: unknown }): OnGpu {
+export function readOnGpu(name: string, tensor: { device?: unknown; gpuBuffer?: unknown }): OnGpu {
   const { device, gpuBuffer } = tensor;
   if (isObject(gpuBuffer) && typeof device === 'string') {
     return { place: device as OnGpu['place'], buffer: gpuBuffer as NativeGpuBuffer };
@@ -64,7 +64,7 @@ export function readDims(name: string, value: unknown, shape: string, rank: numb
   return checkIntegers(name, value, [rank], { min: 1, max: Number.MAX_SAFE_INTEGER }, shape);
 }
 
-function checkLocation(name: string, location: unknown): 'cpu' | 'gpu-buffer' {
+export function checkLocation(name: string, location: unknown): 'cpu' | 'gpu-buffer' {
   if (location === undefined || location === 'cpu' || location === 'cpu-pinned') return 'cpu';
   if (location === 'gpu-buffer') return location;
   if (location === 'none') throw new WarpconvError('ERR_WARPCONV_DISPOSED', `${name} has been disposed`);

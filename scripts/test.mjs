@@ -84,7 +84,9 @@ async function gpuTests(sanitize) {
   const program = path.join(build, 'warpconv_gpu_tests');
   const suites = [
     'test/gpu',
-    ...['fuzz', 'fixtures', 'numerics', 'tune'].map((name) => `test/addon/${name}.test.ts`),
+    ...['fuzz', 'fixtures', 'networks', 'numerics', 'session', 'tune'].map(
+      (name) => `test/addon/${name}.test.ts`,
+    ),
   ];
   const counts = [
     kernelCheck(),

@@ -48,7 +48,7 @@ export function someImages({ images, heldOut }: Digits, first: number, count: nu
 const CACHED_SHAPES = 32;
 
 /** Input `image`, N x 1 x 8 x 8; outputs `logits` and `probabilities`, N x 10 each. */
-export function loadNetwork(device: Device | 'auto' = 'auto'): Promise<InferenceSession> {
+export function loadNetwork(device: Device = bestDevice()): Promise<InferenceSession> {
   return InferenceSession.create(path.join(__dirname, 'digits.onnx'), {
     device,
     cachedShapes: CACHED_SHAPES,
@@ -68,6 +68,11 @@ export function classify(logits: Float32Array, images: number): number[] {
     const scores = logits.subarray(row * classes, (row + 1) * classes);
     return scores.indexOf(Math.max(...scores));
   });
+}
+
+/** The first GPU that can be used, or the CPU. */
+function bestDevice(): Device {
+  return devices().find(({ type, available }) => type === 'cuda' && available)?.device ?? 'cpu';
 }
 
 /** For example `'cpu: AMD EPYC, avx512'`. */

@@ -2,7 +2,14 @@
  * The steps that a compiled network consists of, as native code takes them (native/program/steps.h says what each does),
  * over any form of buffer: the compiler has storages, native code places.
  */
-import type { CallId, ConvolutionSpec, Done, NativeActivation, NativeCandidate } from '../addon';
+import type {
+  CallId,
+  ConvolutionSpec,
+  Done,
+  NativeActivation,
+  NativeCandidate,
+  NativeGpuBuffer,
+} from '../addon';
 
 export interface ConvolutionStep<B> {
   readonly kind: 'convolution';
@@ -284,14 +291,14 @@ export interface NativeProgramSpec {
 export interface NativeProgram {
   /** Chooses algorithms and packs weights; once, before anything else. */
   prepare(done: Done): CallId;
-  /** `milliseconds`, unless null, gets one number a step. */
+  /** Inputs may be in the memory of the program's GPU. `milliseconds`, unless null, gets one number a step. */
   run(
-    inputs: readonly ArrayBufferView[],
+    inputs: readonly (ArrayBufferView | NativeGpuBuffer)[],
     outputs: readonly ArrayBufferView[],
     milliseconds: number[] | null,
     done: Done,
   ): CallId;
-  runSync(inputs: readonly ArrayBufferView[], outputs: readonly ArrayBufferView[]): void;
+  runSync(inputs: readonly (ArrayBufferView | NativeGpuBuffer)[], outputs: readonly ArrayBufferView[]): void;
   /** For each step what was chosen for it; null where there is no choice. */
   choices(): (NativeCandidate | null)[];
   /** Lets go of the weights; running calls keep them until they end. */

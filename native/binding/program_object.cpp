@@ -6,8 +6,10 @@
 #include "binding/arguments.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
+#include "binding/gpu_buffer.h"
 #include "binding/plan_object.h"
 #include "binding/step_reader.h"
+#include "gpu/gpu.h"
 
 namespace warpconv::binding {
 namespace {
@@ -29,24 +31,19 @@ std::vector<int64_t> toSizes(const Napi::Value& value, const char* name) {
   return sizes;
 }
 
-/** The addresses of a run's tensors, each of the size that the program was made for. */
-template <typename Pointer>
-std::vector<Pointer> addressesOf(const Napi::Value& value, const std::vector<int64_t>& sizes, const char* name) {
+/** As many values as there are sizes. */
+Napi::Array listOf(const Napi::Value& value, size_t count, const char* name) {
   const Napi::Array list = value.As<Napi::Array>();
-  if (list.Length() != sizes.size()) {
+  if (list.Length() != count) {
     throwFailure(value.Env(), {StatusCode::internal, std::string(name) + " are not as many as the program's"});
   }
-  std::vector<Pointer> addresses;
-  for (uint32_t i = 0; i < sizes.size(); ++i) {
-    const auto [address, bytes] = bytesOf(list.Get(i), name);
-    if (bytes != sizes[i]) {
-      throwFailure(value.Env(), {StatusCode::internal, std::string(name) + "[" + std::to_string(i) + "] has " +
-                                                           std::to_string(bytes) + " bytes; the program needs " +
-                                                           std::to_string(sizes[i])});
-    }
-    addresses.push_back(address);
-  }
-  return addresses;
+  return list;
+}
+
+void requireBytes(Napi::Env env, int64_t bytes, int64_t needed, const char* name) {
+  if (bytes == needed) return;
+  throwFailure(env, {StatusCode::internal, std::string("one of the ") + name + " has " + std::to_string(bytes) +
+                                               " bytes; the program needs " + std::to_string(needed)});
 }
 
 }  // namespace
@@ -55,9 +52,35 @@ struct ProgramObject::Run {
   std::shared_ptr<const program::PreparedProgram> prepared;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
+  /** For each input its memory on the GPU, or null */
+  std::vector<std::shared_ptr<const GpuMemory>> residentInputs;
+  /** Under arrays that JavaScript might let go of in the meantime */
+  std::vector<std::shared_ptr<const PinnedMemory>> pinned;
+
+  void* arrayOf(const Napi::Value& value, int64_t needed, const char* name) {
+    const auto [address, bytes] = bytesOf(value, name);
+    requireBytes(value.Env(), bytes, needed, name);
+    if (auto under = pinnedMemoryAt(address)) pinned.push_back(std::move(under));
+    return address;
+  }
+
+  /** `device` is the program's, by its number. */
+  void addInput(const Napi::Value& value, int64_t needed, int device) {
+    auto memory = GpuBuffer::memoryOf(value);
+    if (memory != nullptr && (memory->device() != device || memory->bytes() != needed)) {
+      throwFailure(value.Env(), invalidArgument("an input has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
+                                                std::to_string(memory->device()) + "'; the network needs " +
+                                                std::to_string(needed) + " on the session's device"));
+    }
+    if (memory == nullptr && !value.IsTypedArray()) {
+      throwFailure(value.Env(), invalidArgument("an input on a GPU was disposed before the run began"));
+    }
+    inputs.push_back(memory == nullptr ? arrayOf(value, needed, "inputs") : nullptr);
+    residentInputs.push_back(std::move(memory));
+  }
 
   Status operator()(const Cancellation* cancellation, std::vector<double>* milliseconds) const {
-    return prepared->run({inputs, outputs}, cancellation, milliseconds);
+    return prepared->run({inputs, outputs, residentInputs}, cancellation, milliseconds);
   }
 };
 
@@ -75,7 +98,8 @@ Napi::Function ProgramObject::define(Napi::Env env) {
 ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<ProgramObject>(info) {
   const Napi::Env env = info.Env();
   const Napi::Object spec = toObject(info[0], "program");
-  backend_ = Environment::of(env).backend(env, static_cast<int>(toInteger(spec.Get("device"), "program.device")));
+  device_ = static_cast<int>(toInteger(spec.Get("device"), "program.device"));
+  backend_ = Environment::of(env).backend(env, device_);
   const Napi::Array steps = spec.Get("steps").As<Napi::Array>();
   for (uint32_t i = 0; i < steps.Length(); ++i) {
     const Napi::HandleScope scope(env);
@@ -83,12 +107,14 @@ ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   }
   const Napi::Array constants = spec.Get("constants").As<Napi::Array>();
   for (uint32_t i = 0; i < constants.Length(); ++i) {
-    spec_.constants.push_back(bytesOf(constants.Get(i), "program.constants").first);
+    const auto [address, bytes] = bytesOf(constants.Get(i), "program.constants");
+    spec_.constants.push_back(address);
+    spec_.constantBytes.push_back(bytes);
   }
   constants_ = Napi::Persistent(constants);
   spec_.arenaBytes = toInteger(spec.Get("arenaBytes"), "program.arenaBytes");
-  inputBytes_ = toSizes(spec.Get("inputBytes"), "program.inputBytes");
-  outputBytes_ = toSizes(spec.Get("outputBytes"), "program.outputBytes");
+  inputBytes_ = spec_.inputBytes = toSizes(spec.Get("inputBytes"), "program.inputBytes");
+  outputBytes_ = spec_.outputBytes = toSizes(spec.Get("outputBytes"), "program.outputBytes");
 }
 
 ProgramObject::~ProgramObject() { release(Env()); }
@@ -110,8 +136,14 @@ Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
 /** Two arguments: inputs, outputs. */
 ProgramObject::Run ProgramObject::runFrom(const Napi::CallbackInfo& info) const {
   if (!prepared_) throwFailure(info.Env(), {StatusCode::disposed, "the session has been released"});
-  return {prepared_, addressesOf<const void*>(info[0], inputBytes_, "inputs"),
-          addressesOf<void*>(info[1], outputBytes_, "outputs")};
+  Run run{prepared_, {}, {}, {}, {}};
+  const Napi::Array inputs = listOf(info[0], inputBytes_.size(), "inputs");
+  for (uint32_t i = 0; i < inputs.Length(); ++i) run.addInput(inputs.Get(i), inputBytes_[i], device_);
+  const Napi::Array outputs = listOf(info[1], outputBytes_.size(), "outputs");
+  for (uint32_t i = 0; i < outputs.Length(); ++i) {
+    run.outputs.push_back(run.arrayOf(outputs.Get(i), outputBytes_[i], "outputs"));
+  }
+  return run;
 }
 
 /** Arguments: inputs, outputs, an array that gets the milliseconds of each step or null, done. */

@@ -31,6 +31,8 @@ class ProgramObject : public Napi::ObjectWrap<ProgramObject> {
   void keep(Napi::Env env, std::shared_ptr<const program::PreparedProgram> prepared);
   void release(Napi::Env env);
 
+  /** The N of `cuda:N`, or -1 for the CPU */
+  int device_ = -1;
   std::shared_ptr<Backend> backend_;
   program::ProgramSpec spec_;
   std::vector<int64_t> inputBytes_;

@@ -28,9 +28,6 @@ class PinnedMemory {
 class Gpu : public Backend {
  public:
   virtual int index() const = 0;
-  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec) override {
-    return unsupported("whole networks run on the CPU only, so far; use device 'cpu'");
-  }
   /** Uninitialised. Fails with `outOfMemory`, after which the device is as usable as before. */
   virtual Result<std::shared_ptr<const GpuMemory>> allocate(int64_t bytes) = 0;
   /** All zeros. Fails with `outOfMemory`, after which everything is as usable as before. */

@@ -90,7 +90,7 @@ class Backend {
    */
   virtual Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                           const float* weight, const float* bias) = 0;
-  /** Fails with what `choose` says of a convolution in it, or where the device runs no networks. Blocks. */
+  /** Fails with what `choose` says of a convolution in it, or where a step is more than the device takes. Blocks. */
   virtual Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) = 0;
   /**
    * Times every algorithm that takes the measurable part, in its promising variants, on weights and inputs of its own:

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "program/steps.h"
 #include "status.h"
 
+namespace warpconv {
+class GpuMemory;
+}
+
 namespace warpconv::program {
 
 /** A compiled network for inputs of fixed extents. */
@@ -19,14 +24,18 @@ struct ProgramSpec {
   std::vector<Step> steps;
   /** In CPU memory, on boundaries of their elements; the caller keeps them as long as the program */
   std::vector<const void*> constants;
+  /** Bytes of each constant, input and output */
+  std::vector<int64_t> constantBytes, inputBytes, outputBytes;
   /** Scratch memory of one run */
   int64_t arenaBytes = 0;
 };
 
-/** One run's tensors in CPU memory: dense, of the extents that the program was compiled for. */
+/** One run's tensors: dense, of the extents that the program was compiled for. In CPU memory, unless said otherwise. */
 struct Tensors {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
+  /** On a GPU: empty, or one for each input, which lies there unless it is null */
+  std::span<const std::shared_ptr<const GpuMemory>> residentInputs = {};
 };
 
 /** A program with its weights where its device wants them. Immutable but for spare scratch memory: runs may overlap. */

@@ -4,6 +4,7 @@ import path from 'node:path';
 
 import { InferenceSession, Tensor } from '../../lib';
 import { expectWithinBudget } from '../support/compare';
+import { TEST_DEVICE } from '../support/gpu';
 
 interface Packed {
   readonly type: 'float32' | 'float64' | 'int64';
@@ -44,7 +45,7 @@ function expectClose(actual: Float32Array, expected: Float64Array, name: string)
 
 test.each(cases.map((fixture) => [fixture.name, fixture] as const))('%s', async (name, fixture) => {
   const model = new Uint8Array(bytesOf(fixture.model));
-  await using session = await InferenceSession.create(model, { device: 'cpu' });
+  await using session = await InferenceSession.create(model, { device: TEST_DEVICE });
   const { output } = await session.run(feedsOf(fixture));
   expect(output!.dims).toEqual(fixture.output.dims);
   const expected = bytesOf(fixture.output.data);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 import { Conv2d, InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
+import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 /** Twice x plus y, and the greatest of each row of that. */
@@ -29,7 +30,7 @@ afterEach(async () => {
 
 async function create(...args: Parameters<typeof InferenceSession.create>): Promise<InferenceSession> {
   const [model, options] = args;
-  const session = await InferenceSession.create(model, { device: 'cpu', ...options });
+  const session = await InferenceSession.create(model, { device: TEST_DEVICE, ...options });
   open.push(session);
   return session;
 }
@@ -54,7 +55,7 @@ describe('a session', () => {
   test('tells names, types and shapes', async () => {
     const session = await create(twoOutputs);
     expect(session).toMatchObject({
-      device: 'cpu',
+      device: TEST_DEVICE === 'cpu' ? 'cpu' : 'cuda:0',
       inputNames: ['x', 'y'],
       outputNames: ['sum', 'most'],
       inputMetadata: [
@@ -205,7 +206,10 @@ describe('runs', () => {
     const expected = (await session.run({ x })).b!.data;
     const controller = new AbortController();
     const aborted = session.run({ x }, { signal: controller.signal });
-    setTimeout(() => controller.abort(new Error('enough')), 5);
+    const abort = () => controller.abort(new Error('enough'));
+    // On a GPU it must come before the kernels are launched.
+    if (TEST_DEVICE === 'cpu') setTimeout(abort, 5);
+    else abort();
     await expect(aborted).rejects.toMatchObject({
       code: 'ERR_WARPCONV_ABORTED',
       cause: { message: 'enough' },

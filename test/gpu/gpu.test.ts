@@ -7,12 +7,14 @@ import {
   conv2d,
   conv2dSync,
   devices,
+  InferenceSession,
   memory,
   Tensor,
 } from '../../lib';
 import { PACKAGE_ROOT } from '../../lib/load';
 import { runChild } from '../support/child';
 import { describeGpu } from '../support/gpu';
+import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 
@@ -213,5 +215,54 @@ describeGpu('a GPU', () => {
     process.stdout.write(table);
     expect(table).toMatch(/warpconv +\w+ +\d+\.\d+/);
     expect(table).toMatch(/cuDNN \d+\.\d+\.\d+ +\w+ +\d+\.\d+/);
+  });
+});
+
+describeGpu('a session on a GPU', () => {
+  const model = onnxModel({
+    inputs: [value('x', inputDims)],
+    initializers: [tensor('w', weight.dims, weight.data), tensor('b', bias.dims, bias.data)],
+    nodes: [node('Conv', ['x', 'w', 'b'], ['a'], { pads: [1, 1, 1, 1] }), node('Relu', ['a'], ['y'])],
+    outputs: [value('y')],
+  });
+
+  it('takes feeds from CPU memory, from pinned memory and from its own', async () => {
+    await using session = await InferenceSession.create(model, { device: 'cuda' });
+    expect(session.device).toBe('cuda:0');
+    const resident = await input.to('cuda');
+    const pinned = allocPinned('float32', inputDims);
+    pinned.data.set(input.data);
+    for (const x of [input, resident, pinned, resident, input]) {
+      const { y } = await session.run({ x });
+      expect([y!.location, y!.data]).toEqual(['cpu', expected.data]);
+    }
+    const y = allocPinned('float32', expected.dims);
+    const runs = [session.run({ x: resident }, { y }), session.run({ x: pinned })];
+    await new Promise(setImmediate);
+    // What running calls use lasts until their end.
+    for (const feed of [resident, pinned]) feed.dispose();
+    const [first, second] = await Promise.all(runs);
+    expect(first!.y).toBe(y);
+    for (const { data } of [first!.y!, second!.y!]) expect(data).toEqual(expected.data);
+    y.dispose();
+  });
+
+  it('refuses feeds that are elsewhere', async () => {
+    await using session = await InferenceSession.create(model, { device: 'cpu' });
+    const x = await input.to('cuda');
+    await expect(session.run({ x })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+      message: `feeds.x is on 'cuda:0' and the session on 'cpu'; await its to('cpu') first`,
+    });
+    x.dispose();
+  });
+
+  it('gives back all of its memory', async () => {
+    const before = memory();
+    const session = await InferenceSession.create(model, { device: 'cuda' });
+    await session.run({ x: input });
+    expect(memory().gpu['cuda:0']).toBeGreaterThan(before.gpu['cuda:0']!);
+    await session.release();
+    expect(memory()).toMatchObject({ gpu: before.gpu, plans: before.plans });
   });
 });

@@ -1,0 +1,71 @@
+#include "cuda/program/actions.h"
+
+#include <array>
+#include <span>
+
+namespace warpconv::cuda {
+
+using namespace program;
+
+Action toAction(const ElementwiseStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    std::array<const float*, ElementwiseStep::kMostOperands> operands{};
+    for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = site.memory.read(x.operands[i]);
+    return operators::elementwise(x, std::span(operands.data(), x.operands.size()), site.memory.write(x.output),
+                                  stream);
+  };
+}
+
+Action toAction(const PoolStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::pool(x, site.memory.read(x.input), site.memory.write(x.output), stream);
+  };
+}
+
+Action toAction(const ReduceStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::reduce(x, site.memory.read(x.input), site.memory.write<void>(x.output), stream);
+  };
+}
+
+Action toAction(const SoftmaxStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::softmax(x, site.memory.read(x.input), site.memory.write(x.output), stream);
+  };
+}
+
+Action toAction(const NormalizeStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    const Memory& m = site.memory;
+    return operators::normalize(x, m.read(x.scale), m.read(x.shift), m.read(x.input), m.write(x.output), stream);
+  };
+}
+
+Action toAction(const LocalResponseStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::localResponse(x, site.memory.read(x.input), site.memory.write(x.output), stream);
+  };
+}
+
+Action toAction(const CopyStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::copy(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);
+  };
+}
+
+Action toAction(const FillStep& x) {
+  return [x](const Site& site, cudaStream_t stream) { return operators::fill(x, site.memory.write(x.output), stream); };
+}
+
+Action toAction(const CastStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::cast(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);
+  };
+}
+
+Status enqueueGather(const GatherStep& x, const Site& site, cudaStream_t stream) {
+  const Memory& m = site.memory;
+  return operators::gather(x, m.read<int64_t>(x.indices), m.read<void>(x.input), m.write<void>(x.output), stream);
+}
+
+}  // namespace warpconv::cuda
