@@ -2,10 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <utility>
 
+#include "cuda/code_capability.h"
 #include "cuda/cuda_status.h"
 
 namespace warpconv::cuda {
@@ -34,17 +36,18 @@ int attribute(cudaDeviceAttr which, int device) {
 /** FP32 lanes of one multiprocessor: 64 on Turing and GA100, 128 on the others from 8.6 on. */
 int lanesPerMultiprocessor(int computeCapability) { return computeCapability <= 80 ? 64 : 128; }
 
-GpuTraits traitsOf(int device) {
+GpuTraits traitsOf(int device, int codeCapability) {
   GpuTraits traits;
-  traits.computeCapability =
+  const int computeCapability =
       10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
+  traits.computeCapability = std::min(computeCapability, codeCapability);
   traits.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
   traits.registersPerMultiprocessor = attribute(cudaDevAttrMaxRegistersPerMultiprocessor, device);
   traits.sharedBytesPerMultiprocessor = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
   traits.sharedBytesPerBlock = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   traits.l2Bytes = attribute(cudaDevAttrL2CacheSize, device);
   const double kilohertz = attribute(cudaDevAttrClockRate, device);
-  const int lanes = lanesPerMultiprocessor(traits.computeCapability);
+  const int lanes = lanesPerMultiprocessor(computeCapability);
   traits.flopsPerSecond = 2.0 * lanes * traits.multiprocessors * kilohertz * 1e3;
   // Two transfers a clock, over a bus counted in bits.
   traits.bytesPerSecond = 2.0 * attribute(cudaDevAttrMemoryClockRate, device) * 1e3 *
@@ -82,6 +85,12 @@ Result<Device*> Device::open(int index) {
   return slot;
 }
 
+Result<Device*> Device::current() {
+  int index = 0;
+  if (Status status = toStatus(cudaGetDevice(&index), "asking for the device"); !status.isOk()) return status;
+  return open(index);
+}
+
 int64_t Device::bytesInUse(int index) {
   const std::lock_guard lock(registry().mutex);
   const Device* device = registry().devices[static_cast<size_t>(index)];
@@ -90,7 +99,9 @@ int64_t Device::bytesInUse(int index) {
 
 Status Device::initialise() {
   if (Status status = makeCurrent(); !status.isOk()) return status;
-  traits_ = traitsOf(index_);
+  const Result<int> capability = codeCapability();
+  if (!capability.isOk()) return capability.status();
+  traits_ = traitsOf(index_, capability.value());
   if (Status status = toStatus(cudaDeviceGetDefaultMemPool(&pool_, index_), "finding the memory pool");
       !status.isOk()) {
     return status;

@@ -47,6 +47,8 @@ class Device {
  public:
   /** The device of that number, the same object for every caller. Fails with `cuda` where it cannot be used. */
   static Result<Device*> open(int index);
+  /** The one that CUDA calls of the calling thread go to. */
+  static Result<Device*> current();
   /** Bytes in use on every device opened so far. */
   static int64_t bytesInUse(int index);
 

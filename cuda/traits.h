@@ -6,7 +6,7 @@ namespace warpconv::cuda {
 
 /** What planning needs to know of a GPU: plain data, so that plans can be made and tested where there is none. */
 struct GpuTraits {
-  /** 10 * major + minor */
+  /** 10 * major + minor, of the device or of the code that it runs, whichever is less */
   int computeCapability = 0;
   int multiprocessors = 0;
   int64_t registersPerMultiprocessor = 0;

@@ -2,6 +2,7 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/im2win/gemm.h"
+#include "cuda/launch.cuh"
 
 namespace warpconv::cuda::im2win {
 
@@ -307,10 +308,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   constexpr int kStageBytes = kTile.stageFloats() * 4;
   __shared__ __align__(16) float shared[kTile.sharedFloats()];
 
-#if __CUDA_ARCH__ >= 900
   // Lets the sum's blocks become resident, which wait for this grid's end.
-  if (x.sumFollows) cudaTriggerProgrammaticLaunchCompletion();
-#endif
+  if (x.sumFollows) letNextKernelBegin();
   const BlockPlace place = placeOf<kTile>(x, static_cast<int>(blockIdx.x));
   const int firstTile = place.split * x.tilesPerSplit;
   const int tiles = min(x.tilesPerSplit, x.tiles - firstTile);

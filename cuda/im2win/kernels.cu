@@ -1,4 +1,5 @@
 #include "cuda/im2win/kernels.h"
+#include "cuda/launch.cuh"
 
 namespace warpconv::cuda::im2win {
 namespace {
@@ -102,10 +103,7 @@ __global__ void __launch_bounds__(kThreads)
   int k = byMap.quotient(index);
   byChannels.divide(k);
   float sum[kWidth] = {};
-#if __CUDA_ARCH__ >= 900
-  // It may have been launched before the splits are there.
-  cudaGridDependencySynchronize();
-#endif
+  waitForKernelsBefore();
 #pragma unroll 8
   for (int split = 0; split < splits; ++split, sums += outputs) {
     if constexpr (kWidth == 4) {
@@ -151,17 +149,9 @@ cudaError_t launchSplitSum(const Shape& x, int splits, const float* sums, float*
                            bool quadOutputs, bool early, cudaStream_t stream) {
   const int outputs = x.n * x.k * x.p * x.q;
   // Its launch is worth 1.3 us on an H200. Launching the GEMM so, too, gained nothing and made times irregular.
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t configuration{};
-  configuration.gridDim = blocksFor(quadOutputs ? outputs / 4 : outputs);
-  configuration.blockDim = kThreads;
-  configuration.stream = stream;
-  configuration.attrs = &attribute;
-  configuration.numAttrs = early ? 1 : 0;
-  return cudaLaunchKernelEx(&configuration, quadOutputs ? splitSumKernel<4> : splitSumKernel<1>, outputs,
-                            FastDivisor(x.p * x.q), FastDivisor(x.k), splits, sums, output, epilogue);
+  const Launch launch{blocksFor(quadOutputs ? outputs / 4 : outputs), kThreads, 0, early};
+  return launchKernel(quadOutputs ? splitSumKernel<4> : splitSumKernel<1>, launch, stream, outputs,
+                      FastDivisor(x.p * x.q), FastDivisor(x.k), splits, sums, output, epilogue);
 }
 
 }  // namespace warpconv::cuda::im2win

@@ -8,6 +8,7 @@ namespace {
 /** Thread i of the grid owns element i. All threads take the same way through the types. */
 __global__ void __launch_bounds__(kThreads)
     castKernel(int count, CastType from, CastType to, const void* input, void* output) {
+  beginStep();
   const int i = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(i) < static_cast<unsigned>(count)) writeNumber(to, readNumber(from, input, i), output, i);
 }

@@ -10,6 +10,7 @@ namespace {
 template <typename Word>
 __global__ void __launch_bounds__(kThreads)
     copyKernel(const __grid_constant__ Strided<2> positions, const Word* input, Word* output) {
+  beginStep();
   const int i = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(i) >= static_cast<unsigned>(positions.count)) return;
   int offsets[2];
@@ -27,6 +28,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Word>
 __global__ void __launch_bounds__(kThreads)
     transposeKernel(const __grid_constant__ Transpose x, const Word* input, Word* output) {
+  beginStep();
   constexpr int kTile = Transpose::kTile, kApart = kThreads / kTile;
   __shared__ Word tile[kTile][kTile + 1];
   int column = static_cast<int>(blockIdx.x);
@@ -46,6 +48,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads) fillKernel(int count, float value, float* output) {
+  beginStep();
   const unsigned i = pieceOfThread();
   if (i < static_cast<unsigned>(count)) output[i] = value;
 }
@@ -56,7 +59,7 @@ Status launchCopy(const CopyPlan& plan, const void* input, void* output, cudaStr
   auto* to = static_cast<Word*>(output);
   if (!plan.transpose)
     return launch("copy", copyKernel<Word>, gridFor(plan.positions.count), stream, plan.positions, from, to);
-  const Grid grid{dim3(static_cast<unsigned>(plan.transpose->blocks))};
+  const Launch grid{static_cast<unsigned>(plan.transpose->blocks), kThreads};
   return launch("copy", transposeKernel<Word>, grid, stream, *plan.transpose, from, to);
 }
 

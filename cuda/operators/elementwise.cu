@@ -27,6 +27,7 @@ __device__ Pack<kWidth> loadPack(const ElementwiseArguments& x, int operand, int
  */
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads) elementwiseKernel(const __grid_constant__ ElementwiseArguments x) {
+  beginStep();
   extern __shared__ float4 memory[];
   const int pack = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(pack) >= static_cast<unsigned>(x.packs)) return;
@@ -37,8 +38,8 @@ __global__ void __launch_bounds__(kThreads) elementwiseKernel(const __grid_const
 
 template <int kWidth>
 Status launchElementwise(const ElementwiseArguments& x, cudaStream_t stream) {
-  Grid grid = gridFor(x.packs);
-  grid.sharedBytes = static_cast<size_t>(x.code.slots) * kThreads * sizeof(Pack<kWidth>);
+  Launch grid = gridFor(x.packs);
+  grid.sharedBytes = x.code.slots * kThreads * static_cast<int>(sizeof(Pack<kWidth>));
   return launch("elementwise", elementwiseKernel<kWidth>, grid, stream, x);
 }
 

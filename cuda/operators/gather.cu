@@ -19,6 +19,7 @@ __device__ bool isInRange(int64_t index, int axis) { return index >= -int64_t{ax
 template <typename Word>
 __global__ void __launch_bounds__(kThreads)
     gatherKernel(Rows x, const int64_t* indices, const Word* input, Word* output) {
+  beginStep();
   const int word = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(word) >= static_cast<unsigned>(x.words)) return;
   // j = t % rowWords, i = t / rowWords % count, outer = t / (rowWords * count)
@@ -33,6 +34,7 @@ __global__ void __launch_bounds__(kThreads)
 /** One block, whose thread t looks at indices t, t + kThreads, …. Shared memory has the first wrong one of each. */
 __global__ void __launch_bounds__(kThreads)
     findWrongKernel(int count, int axis, const int64_t* indices, WrongIndex* wrong) {
+  beginStep();
   __shared__ int firsts[kThreads];
   const int thread = static_cast<int>(threadIdx.x);
   int first = count;
@@ -61,7 +63,7 @@ int wordOf(const GatherStep& step, const void* input, const void* output) {
 }  // namespace
 
 Status findWrongIndex(const GatherStep& step, const int64_t* indices, WrongIndex* wrong, cudaStream_t stream) {
-  return launch("gather", findWrongKernel, Grid{dim3(1)}, stream, static_cast<int>(step.count),
+  return launch("gather", findWrongKernel, Launch{1, kThreads}, stream, static_cast<int>(step.count),
                 static_cast<int>(step.axis), indices, wrong);
 }
 

@@ -15,6 +15,7 @@ struct Taps {
 
 /** Thread t of the grid owns output t = (outer * count + i) * inner + j. */
 __global__ void __launch_bounds__(kThreads) interpolateKernel(Taps x, const float* input, float* output) {
+  beginStep();
   const int element = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(element) >= static_cast<unsigned>(x.elements)) return;
   // j = t % inner, i = t / inner % count, outer = t / (inner * count)

@@ -1,39 +1,50 @@
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 
 #include "cuda/cuda_status.h"
+#include "cuda/device.h"
+#include "cuda/launch.cuh"
 
 namespace warpconv::cuda::operators {
 
 /** Threads of a block, where a thread's work does not depend on its neighbours'. */
 inline constexpr int kThreads = 256;
 
-struct Grid {
-  dim3 blocks;
-  dim3 threads{kThreads};
-  size_t sharedBytes = 0;
-};
-
 /** One thread for each of `count` pieces of work. */
-inline Grid gridFor(int64_t count) { return {dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads))}; }
+inline Launch gridFor(int64_t count) { return {static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads}; }
 
 /** Which piece this thread has, in a grid of gridFor. */
 __device__ inline unsigned pieceOfThread() { return blockIdx.x * kThreads + threadIdx.x; }
 
-/** Where there is nothing to do, nothing is launched. */
+/** Every kernel's first statement, see shouldOverlap. */
+__device__ inline void beginStep() {
+  letNextKernelBegin();
+  waitForKernelsBefore();
+}
+
+/** Whether a grid of that kernel should begin before the kernels before it are done. */
+template <typename... Parameters>
+Result<bool> overlaps(void (*kernel)(Parameters...), const Launch& grid) {
+  const Result<Device*> device = Device::current();
+  if (!device.isOk()) return device.status();
+  const GpuTraits& traits = device.value()->traits();
+  int blocks = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, kernel, static_cast<int>(grid.threads), static_cast<size_t>(grid.sharedBytes));
+  if (error != cudaSuccess) return toStatus(error, "asking how many blocks the GPU holds");
+  return shouldOverlap(traits.computeCapability, grid.blocks, int64_t{blocks} * traits.multiprocessors);
+}
+
+/** Where there is nothing to do, nothing is launched. The kernel calls beginStep. */
 template <typename... Parameters, typename... Arguments>
-Status launch(const char* step, void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream,
+Status launch(const char* step, void (*kernel)(Parameters...), Launch grid, cudaStream_t stream,
               const Arguments&... arguments) {
-  if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return {};
-  cudaLaunchConfig_t configuration{};
-  configuration.gridDim = grid.blocks;
-  configuration.blockDim = grid.threads;
-  configuration.dynamicSmemBytes = grid.sharedBytes;
-  configuration.stream = stream;
-  return toStatus(cudaLaunchKernelEx(&configuration, kernel, arguments...), step);
+  if (grid.blocks == 0) return {};
+  const Result<bool> early = overlaps(kernel, grid);
+  if (!early.isOk()) return early.status();
+  grid.overlaps = early.value();
+  return toStatus(launchKernel(kernel, grid, stream, arguments...), step);
 }
 
 }  // namespace warpconv::cuda::operators

@@ -5,8 +5,8 @@
 
 namespace warpconv::cuda::operators {
 
-inline Grid gridFor(const Lines& lines) {
-  return {dim3(static_cast<unsigned>(lines.blocks)), dim3(static_cast<unsigned>(lines.threads()))};
+inline Launch gridFor(const Lines& lines) {
+  return {static_cast<unsigned>(lines.blocks), static_cast<unsigned>(lines.threads())};
 }
 
 /**

@@ -16,6 +16,7 @@ struct Channels {
 
 /** Thread t of the grid owns element t = (n * C + c) * inner + i, and reads those of the channels around c. */
 __global__ void __launch_bounds__(kThreads) localResponseKernel(Channels x, const float* input, float* output) {
+  beginStep();
   const int element = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(element) >= static_cast<unsigned>(x.elements)) return;
   // channel = element / inner % C

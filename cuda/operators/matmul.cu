@@ -124,6 +124,7 @@ struct Pieces {
 template <int kTileM, int kTileN, int kThreadM, int kThreadN>
 __global__ void __launch_bounds__(kTileM / kThreadM * (kTileN / kThreadN))
     tileKernel(const __grid_constant__ Product x) {
+  beginStep();
   constexpr int kColumns = kTileN / kThreadN, kBlockThreads = kTileM / kThreadM * kColumns;
   using Left = Side<kTileM, kBlockThreads>;
   using Right = Side<kTileN, kBlockThreads>;
@@ -193,6 +194,7 @@ __device__ void rowOffsets(const Product& x, int first, int (&offsets)[kRows]) {
  */
 template <int kRows, int kWidth>
 __global__ void __launch_bounds__(kThreads) columnKernel(const __grid_constant__ Product x, int units) {
+  beginStep();
   const int index = static_cast<int>(pieceOfThread() / kWarp);
   if (index >= units) return;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -230,6 +232,7 @@ constexpr int kSlices = 32;
  */
 template <int kRows>
 __global__ void __launch_bounds__(kWarp* kSlices) sliceKernel(const __grid_constant__ Product x) {
+  beginStep();
   __shared__ float partial[kSlices][kWarp + 1];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, slice = static_cast<int>(threadIdx.x) / kWarp;
   const Unit unit = findUnit(x, static_cast<int>(blockIdx.x));
@@ -298,9 +301,7 @@ int64_t cut(Product& x, int rows, int columns) {
   return int64_t{columnUnits} * rowUnits * x.batch.count;
 }
 
-Grid gridOf(int64_t blocks, int threads) {
-  return {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))};
-}
+Launch gridOf(int64_t blocks, int threads) { return {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)}; }
 
 template <int kTile, int kOwn>
 Status launchTiles(Product& x, cudaStream_t stream) {

@@ -21,6 +21,7 @@ struct Normalization {
  */
 __global__ void __launch_bounds__(Lines::kMostThreads)
     normalizeKernel(Normalization x, const float* input, float* output) {
+  beginStep();
   __shared__ double sums[Lines::kMostThreads];
   const Lines& lines = x.lines;
   const Lines::Place own = lines.place(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));

@@ -24,6 +24,7 @@ struct Windows {
  */
 template <PoolStep::Mode kMode>
 __global__ void __launch_bounds__(kThreads) poolKernel(Windows x, const float* input, float* output) {
+  beginStep();
   const int i = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(i) >= static_cast<unsigned>(x.outputs)) return;
   // q = i % Q, p = i / Q % P, plane = i / (P * Q)

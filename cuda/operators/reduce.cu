@@ -69,6 +69,7 @@ struct ExtremePlace {
 /** Lines says which block has which lines; output [outer, inner] has one element for each. */
 template <typename Fold, typename Output>
 __global__ void __launch_bounds__(Lines::kMostThreads) reduceKernel(Lines lines, const float* input, Output* output) {
+  beginStep();
   __shared__ typename Fold::Value shared[Lines::kMostThreads];
   const Lines::Place own = lines.place(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   typename Fold::Value value = Fold::none();

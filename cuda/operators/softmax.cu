@@ -12,6 +12,7 @@ namespace {
  */
 __global__ void __launch_bounds__(Lines::kMostThreads)
     softmaxKernel(Lines lines, bool logarithm, const float* input, float* output) {
+  beginStep();
   __shared__ double sums[Lines::kMostThreads];
   float* const maxima = reinterpret_cast<float*>(sums);
   const Lines::Place own = lines.place(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));

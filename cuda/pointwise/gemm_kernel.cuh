@@ -3,27 +3,11 @@
 #include <cooperative_groups.h>
 
 #include "cuda/async_copy.cuh"
+#include "cuda/launch.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
 
 namespace warpconv::cuda::pointwise {
-
-/**
- * Programmatic dependent launch: the next kernel of the stream may take its place on the device once all blocks of
- * this one have called this, and waits itself, before it touches a tensor, until this one is done.
- */
-__device__ inline void letNextKernelBegin() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-/** Until all that the kernels before have written can be read; needed by kernels that are launched so. */
-__device__ inline void waitForKernelsBefore() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 
 /** A barrier of the blocks that share a tile. */
 __device__ inline void synchroniseSplit(int split) {

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "cuda/cuda_status.h"
+#include "cuda/launch.cuh"
 #include "cuda/pointwise/kernels.h"
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
@@ -31,8 +32,8 @@ bool isAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer
 
 int ceilDivide(int a, int b) { return (a + b - 1) / b; }
 
-/** A kernel and how it is launched. */
-struct Launch {
+/** A kernel, and what its launch takes beside the grid. */
+struct Instance {
   Kernel kernel;
   int threads;
   int sharedBytes;
@@ -64,24 +65,24 @@ class Pointwise final : public GpuConvolution {
       takeTile(tile->blockFilters(), tile->blockPixels());
       const Kernel kernel = dynamicKernelOf(*tile);
       const int sharedBytes = static_cast<int>(tile->sharedBytes());
-      anyLaunch_ = alignedLaunch_ = {kernel, DynamicTile::kDynamicThreads, sharedBytes};
+      any_ = aligned_ = {kernel, DynamicTile::kDynamicThreads, sharedBytes};
     } else {
       const auto& gemm = std::get<GemmTile>(candidate.tile);
       takeTile(gemm.filters, gemm.pixels);
       arguments_.splitChannels = ceilDivide(ceilDivide(x.groupInputs, gemm.channels), candidate.split) * gemm.channels;
       const int sharedBytes = static_cast<int>(gemm.sharedBytes());
-      anyLaunch_ = {gemmKernelOf(gemm, false), gemm.threads(), sharedBytes};
-      alignedLaunch_ = {gemmKernelOf(gemm, true), gemm.threads(), sharedBytes};
-      mayOverlap_ = request.traits.computeCapability >= 90 &&
-                    blocks_ <= int64_t{gemm.residentBlocks()} * request.traits.multiprocessors;
+      any_ = {gemmKernelOf(gemm, false), gemm.threads(), sharedBytes};
+      aligned_ = {gemmKernelOf(gemm, true), gemm.threads(), sharedBytes};
+      overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_,
+                                int64_t{gemm.residentBlocks()} * request.traits.multiprocessors);
     }
   }
 
   /** Lets the kernels have the shared memory they need. */
   Status initialise() const {
-    for (const Launch& launch : {anyLaunch_, alignedLaunch_}) {
+    for (const Instance& instance : {any_, aligned_}) {
       const cudaError_t error =
-          cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.sharedBytes);
+          cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.sharedBytes);
       if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
     }
     return {};
@@ -94,25 +95,10 @@ class Pointwise final : public GpuConvolution {
     arguments.output = tensors.output;
     arguments.aligned = arguments.contiguous && arguments.outputArea % 4 == 0 && isAligned(tensors.input) &&
                         isAligned(tensors.residual) && isAligned(tensors.output);
-    const Launch& launch = arguments.aligned ? alignedLaunch_ : anyLaunch_;
-    cudaLaunchAttribute attributes[2]{};
-    unsigned count = 0;
-    if (mayOverlap_) {
-      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-    }
-    if (arguments.split > 1) {
-      attributes[count].id = cudaLaunchAttributeClusterDimension;
-      attributes[count++].val.clusterDim = {static_cast<unsigned>(arguments.split), 1, 1};
-    }
-    cudaLaunchConfig_t configuration{};
-    configuration.gridDim = dim3(static_cast<unsigned>(blocks_));
-    configuration.blockDim = dim3(static_cast<unsigned>(launch.threads));
-    configuration.dynamicSmemBytes = static_cast<size_t>(launch.sharedBytes);
-    configuration.stream = stream;
-    configuration.attrs = attributes;
-    configuration.numAttrs = count;
-    return toStatus(cudaLaunchKernelEx(&configuration, launch.kernel, arguments), "pointwise");
+    const Instance& instance = arguments.aligned ? aligned_ : any_;
+    const Launch launch{static_cast<unsigned>(blocks_), static_cast<unsigned>(instance.threads), instance.sharedBytes,
+                        overlaps_, static_cast<unsigned>(arguments.split)};
+    return toStatus(launchKernel(instance.kernel, launch, stream, arguments), "pointwise");
   }
 
   int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
@@ -129,14 +115,9 @@ class Pointwise final : public GpuConvolution {
   const DeviceMemory bias_;
   Arguments arguments_{};
   int64_t blocks_ = 0;
-  Launch anyLaunch_{};
-  Launch alignedLaunch_{};
-  /**
-   * The kernel waits for those before it by itself, so it may be launched while they run. On an H200 that takes 0.5 to
-   * 0.8 us from the 2 to 4 us of a layer at batch 1, and added 3 us to some of 30 to 50 us at batch 128: only for grids
-   * that the device holds at once.
-   */
-  bool mayOverlap_ = false;
+  Instance any_{};
+  Instance aligned_{};
+  bool overlaps_ = false;
 };
 
 /** Weights as the kernels read them; filters are padded to a multiple of four, which 16-byte copies need. */

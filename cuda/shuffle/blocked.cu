@@ -103,7 +103,7 @@ __device__ void reuseColumns(int taps, int stride, int lane, const Load& load, c
  * store.
  */
 template <bool Column, int Rows, int Filters>
-__global__ void __launch_bounds__(kShuffleThreads, 4) blockedKernel(BlockedCall all) {
+__global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) blockedKernel(BlockedCall all) {
   extern __shared__ float4 shared[];
   float* const filters = reinterpret_cast<float*>(shared);
   const Shape& x = all.call.shape;
@@ -126,6 +126,8 @@ __global__ void __launch_bounds__(kShuffleThreads, 4) blockedKernel(BlockedCall 
   const int firstH = rowResidue * rows.fullStride + rows.dilation * rows.stride * firstRow - rows.pad;
   const int taps = x.r * x.s;
   const float* const maps = block.maps(all.call);
+  letNextKernelBegin();
+  waitForKernelsBefore();
 
   Sums<Rows, Filters> sums;
 #pragma unroll
@@ -173,16 +175,16 @@ __global__ void __launch_bounds__(kShuffleThreads, 4) blockedKernel(BlockedCall 
 }
 
 template <bool Column, int Rows>
-void launch(const BlockedCall& all, cudaStream_t stream) {
+cudaError_t launch(const BlockedCall& all, cudaStream_t stream) {
   const ShufflePlan& plan = all.call.plan;
   const auto kernel =
       plan.filters == 1 ? blockedKernel<Column, Rows, 1> : blockedKernel<Column, Rows, kFiltersPerThread>;
-  kernel<<<static_cast<unsigned>(plan.blocks), kShuffleThreads, plan.sharedBytes, stream>>>(all);
+  return launchKernel(kernel, all.call.launch(), stream, all);
 }
 
 }  // namespace
 
-void launchBlocked(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launchBlocked(const ShuffleCall& call, cudaStream_t stream) {
   const Shape& x = call.shape;
   const BlockedCall all{call, makeLattice(x.strideH, x.dilationH, x.padTop, x.r),
                         makeLattice(x.strideW, x.dilationW, x.padLeft, x.s)};

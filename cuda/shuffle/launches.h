@@ -2,6 +2,7 @@
 
 #include "cuda/epilogue.cuh"
 #include "cuda/fast_divisor.h"
+#include "cuda/launch.cuh"
 #include "cuda/shuffle/shuffle_plan.h"
 
 namespace warpconv::cuda {
@@ -21,11 +22,17 @@ struct ShuffleCall {
    * divisions otherwise
    */
   FastDivisor byLanes, bySegments, byRuns, byOutputs, byGroupOutputs;
+  bool overlaps;
+
+  /** Of the plan's blocks */
+  Launch launch(int threads = kShuffleThreads) const {
+    return {static_cast<unsigned>(plan.blocks), static_cast<unsigned>(threads), plan.sharedBytes, overlaps};
+  }
 };
 
-/** Calls take<F, T>() for an F x F filter and a stride of T, as all forms but `blocked` have them. */
+/** What take<F, T>() returns for an F x F filter and a stride of T, as all forms but `blocked` have them. */
 template <typename Take>
-void withSquareFilter(const Shape& shape, const Take& take) {
+auto withSquareFilter(const Shape& shape, const Take& take) {
   const auto withStride = [&]<int F>() {
     return shape.strideW == 1 ? take.template operator()<F, 1>() : take.template operator()<F, 2>();
   };
@@ -36,10 +43,10 @@ void withSquareFilter(const Shape& shape, const Take& take) {
   }
 }
 
-void launchSliding(const ShuffleCall& call, cudaStream_t stream);
-void launchBlocked(const ShuffleCall& call, cudaStream_t stream);
-void launchWide(const ShuffleCall& call, cudaStream_t stream);
-void launchWideFilters(const ShuffleCall& call, cudaStream_t stream);
-void launchPlanes(const ShuffleCall& call, cudaStream_t stream);
+cudaError_t launchSliding(const ShuffleCall& call, cudaStream_t stream);
+cudaError_t launchBlocked(const ShuffleCall& call, cudaStream_t stream);
+cudaError_t launchWide(const ShuffleCall& call, cudaStream_t stream);
+cudaError_t launchWideFilters(const ShuffleCall& call, cudaStream_t stream);
+cudaError_t launchPlanes(const ShuffleCall& call, cudaStream_t stream);
 
 }  // namespace warpconv::cuda

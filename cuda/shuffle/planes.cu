@@ -68,7 +68,9 @@ __global__ void __launch_bounds__(kMostPlaneThreads) planesKernel(ShuffleCall ca
 
   const int stride = gridDim.x * most;
   float* maps = halves;
+  waitForKernelsBefore();
   fetch(blockIdx.x * most, maps);
+  letNextKernelBegin();
   for (int firstPlane = blockIdx.x * most; firstPlane < allPlanes; firstPlane += stride) {
     const int planes = min(most, allPlanes - firstPlane);
     __pipeline_wait_prior(0);
@@ -125,16 +127,16 @@ __global__ void __launch_bounds__(kMostPlaneThreads) planesKernel(ShuffleCall ca
 }
 
 template <int F, int T>
-void launch(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
   const int columns = (call.shape.q + kPlaneColumns - 1) / kPlaneColumns * call.plan.planes;
   const int threads = (columns + kWarpLanes - 1) / kWarpLanes * kWarpLanes;
-  planesKernel<F, T><<<static_cast<unsigned>(call.plan.blocks), threads, call.plan.sharedBytes, stream>>>(call);
+  return launchKernel(planesKernel<F, T>, call.launch(threads), stream, call);
 }
 
 }  // namespace
 
-void launchPlanes(const ShuffleCall& call, cudaStream_t stream) {
-  withSquareFilter(call.shape, [&]<int F, int T>() { launch<F, T>(call, stream); });
+cudaError_t launchPlanes(const ShuffleCall& call, cudaStream_t stream) {
+  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

@@ -21,6 +21,8 @@ class Shuffle final : public GpuConvolution {
   Shuffle(const GpuRequest& request, GpuWeights weights)
       : shape_(shapeOf(request.problem)),
         plan_(planShuffle(request)),
+        overlaps_(shouldOverlap(request.traits.computeCapability, plan_.blocks,
+                                plan_.blocksResident * request.traits.multiprocessors)),
         activation_(request.activation),
         weights_(std::move(weights)) {}
 
@@ -38,15 +40,15 @@ class Shuffle final : public GpuConvolution {
                            FastDivisor(plan_.segments),
                            FastDivisor(plan_.runs),
                            FastDivisor(shape_.k),
-                           FastDivisor(shape_.groupOutputs)};
-    launch(call, stream);
-    return launchStatus("shuffle");
+                           FastDivisor(shape_.groupOutputs),
+                           overlaps_};
+    return toStatus(launch(call, stream), "shuffle");
   }
 
   int64_t bytes() const override { return weights_.weight.bytes() + weights_.bias.bytes(); }
 
  private:
-  static void launch(const ShuffleCall& call, cudaStream_t stream) {
+  static cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
     switch (call.plan.form) {
       case ShuffleForm::sliding: return launchSliding(call, stream);
       case ShuffleForm::blocked: return launchBlocked(call, stream);
@@ -54,10 +56,12 @@ class Shuffle final : public GpuConvolution {
       case ShuffleForm::wideFilters: return launchWideFilters(call, stream);
       case ShuffleForm::planes: return launchPlanes(call, stream);
     }
+    return cudaErrorInvalidValue;
   }
 
   const Shape shape_;
   const ShufflePlan plan_;
+  const bool overlaps_;
   const Activation activation_;
   const GpuWeights weights_;
 };

@@ -94,6 +94,7 @@ void planSliding(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, 
   splitRows(plan, x, strips, {plan.rowReuse ? windowRows(x) - 1 : 0, 1, slidingWarpsResident(x.r)}, multiprocessors);
   plan.warps = strips * plan.runs;
   plan.blocks = blocksOf(plan.warps);
+  plan.blocksResident = slidingWarpsResident(x.r) / kShuffleWarps;
 }
 
 void planBlocked(ShufflePlan& plan, const ConvProblem& problem, const Shape& x) {
@@ -128,6 +129,7 @@ void planWide(ShufflePlan& plan, const Shape& x, int multiprocessors) {
               {windowRows(x) - 1, kWideBatch / x.strideH, wideWarpsResident(x.r, plan.edges)}, multiprocessors);
     plan.warps = (items * plan.runs + strips - 1) / strips;
     plan.blocks = blocksOf(plan.warps);
+    plan.blocksResident = wideWarpsResident(x.r, plan.edges) / kShuffleWarps;
     return;
   }
   plan.form = ShuffleForm::wideFilters;
@@ -158,11 +160,11 @@ void planPlanes(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, c
   const int64_t planes = std::min({kThreads / columnPairs(problem), kSharedBytes / bytes, aBlockEach});
   plan.planes = static_cast<int>(std::max<int64_t>(planes / kPlanesMultiple * kPlanesMultiple, kPlanesMultiple));
   plan.sharedBytes = static_cast<int>(plan.planes * bytes);
-  const int64_t held =
+  plan.blocksResident =
       std::clamp<int64_t>(std::min(traits.sharedBytesPerMultiprocessor / (plan.sharedBytes + kSharedBytesReserved),
                                    traits.registersPerMultiprocessor / (kThreads * (kRegisters + x.r * x.s))),
                           1, kMostBlocksHeld);
-  plan.blocks = std::min<int64_t>(ceilDivide(x.n * x.c, plan.planes), held * traits.multiprocessors);
+  plan.blocks = std::min<int64_t>(ceilDivide(x.n * x.c, plan.planes), plan.blocksResident * traits.multiprocessors);
 }
 
 /**

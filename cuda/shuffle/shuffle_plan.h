@@ -52,6 +52,8 @@ inline constexpr int kWideBatch = 4;
 constexpr int wideWarpsResident(int filterExtent, bool edges) {
   return filterExtent == 3 ? 20 : filterExtent == 5 && !edges ? 16 : 12;
 }
+/** Blocks of `blocked` and `wideFilters` likewise. */
+inline constexpr int kManyFilterBlocksResident = 4;
 /** Warps of `sliding` likewise. */
 constexpr int slidingWarpsResident(int filterExtent) { return filterExtent == 3 ? 48 : filterExtent == 5 ? 32 : 20; }
 /** Floats from one filter to the next in shared memory, so that each starts on 16 bytes. */
@@ -91,6 +93,8 @@ struct ShufflePlan {
   /** Warps that have an item, in all, and the blocks that hold them */
   int64_t warps = 1;
   int64_t blocks = 1;
+  /** Blocks that a multiprocessor holds, at least */
+  int64_t blocksResident = kManyFilterBlocksResident;
 };
 
 /** Only for what `refuseShuffle` lets pass. */

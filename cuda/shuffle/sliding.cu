@@ -57,6 +57,8 @@ __global__ void __launch_bounds__(kShuffleThreads) slidingKernel(ShuffleCall cal
   float filter[F * F];
 #pragma unroll
   for (int i = 0; i < F * F; ++i) filter[i] = call.weight[strip.k * F * F + i];
+  waitForKernelsBefore();
+  letNextKernelBegin();
 
   const auto load = [&](float(&row)[F], int h) {
     // The whole warp is on row h.
@@ -104,17 +106,17 @@ __global__ void __launch_bounds__(kShuffleThreads) slidingKernel(ShuffleCall cal
 }
 
 template <int F, int T>
-void launch(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
   const auto kernel = call.plan.columnReuse
                           ? (call.plan.rowReuse ? slidingKernel<F, T, true, true> : slidingKernel<F, T, true, false>)
                           : (call.plan.rowReuse ? slidingKernel<F, T, false, true> : slidingKernel<F, T, false, false>);
-  kernel<<<static_cast<unsigned>(call.plan.blocks), kShuffleThreads, 0, stream>>>(call);
+  return launchKernel(kernel, call.launch(), stream, call);
 }
 
 }  // namespace
 
-void launchSliding(const ShuffleCall& call, cudaStream_t stream) {
-  withSquareFilter(call.shape, [&]<int F, int T>() { launch<F, T>(call, stream); });
+cudaError_t launchSliding(const ShuffleCall& call, cudaStream_t stream) {
+  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

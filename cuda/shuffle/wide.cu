@@ -60,8 +60,10 @@ __global__ void __launch_bounds__(kShuffleThreads, wideWarpsResident(F, Edges) /
 
   Window window;
   window.clear(start);
+  waitForKernelsBefore();
   Batch next;
   load(next);
+  letNextKernelBegin();
 #pragma unroll 1
   for (int step = 1 - Window::kRows; step < plan.run; step += kSteps) {
     const Batch batch = next;
@@ -98,18 +100,18 @@ __global__ void __launch_bounds__(kShuffleThreads, wideWarpsResident(F, Edges) /
 }
 
 template <int F, int T>
-void launch(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
   const bool padded = call.shape.padLeft > 0;
   const bool edges = call.plan.edges;
   const auto kernel = padded ? (edges ? wideKernel<F, T, true, true> : wideKernel<F, T, true, false>)
                              : (edges ? wideKernel<F, T, false, true> : wideKernel<F, T, false, false>);
-  kernel<<<static_cast<unsigned>(call.plan.blocks), kShuffleThreads, 0, stream>>>(call);
+  return launchKernel(kernel, call.launch(), stream, call);
 }
 
 }  // namespace
 
-void launchWide(const ShuffleCall& call, cudaStream_t stream) {
-  withSquareFilter(call.shape, [&]<int F, int T>() { launch<F, T>(call, stream); });
+cudaError_t launchWide(const ShuffleCall& call, cudaStream_t stream) {
+  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

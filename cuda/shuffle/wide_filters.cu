@@ -13,7 +13,7 @@ namespace {
  * Shared memory: the block's filters of all input maps. Columns and rows outside of the input load as zeros.
  */
 template <int F, int T, bool Padded>
-__global__ void __launch_bounds__(kShuffleThreads, 4) wideFiltersKernel(ShuffleCall call) {
+__global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) wideFiltersKernel(ShuffleCall call) {
   constexpr int kFilters = kFiltersPerThread;
   constexpr int kOutputs = 4 / T;
   constexpr int kRows = kWideFilterRows * T;
@@ -59,8 +59,10 @@ __global__ void __launch_bounds__(kShuffleThreads, 4) wideFiltersKernel(ShuffleC
     own = loadChunk(map + h * x.w, w, x.w, call.loadWidth, inside);
     if (plan.edges) edge = loadChunk(map + h * x.w, edgeW, x.w, call.loadWidth, inside);
   };
+  waitForKernelsBefore();
   Chunk own, edge = zeroChunk();
   load(own, edge, 0);
+  letNextKernelBegin();
   const float4* ofChannel = filters;
   for (int c = 0; c < x.groupInputs; ++c, ofChannel += F * F) {
 #pragma unroll 1
@@ -120,15 +122,15 @@ __global__ void __launch_bounds__(kShuffleThreads, 4) wideFiltersKernel(ShuffleC
 }
 
 template <int F, int T>
-void launch(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
   const auto kernel = call.shape.padLeft > 0 ? wideFiltersKernel<F, T, true> : wideFiltersKernel<F, T, false>;
-  kernel<<<static_cast<unsigned>(call.plan.blocks), kShuffleThreads, call.plan.sharedBytes, stream>>>(call);
+  return launchKernel(kernel, call.launch(), stream, call);
 }
 
 }  // namespace
 
-void launchWideFilters(const ShuffleCall& call, cudaStream_t stream) {
-  withSquareFilter(call.shape, [&]<int F, int T>() { launch<F, T>(call, stream); });
+cudaError_t launchWideFilters(const ShuffleCall& call, cudaStream_t stream) {
+  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace warpconv::cuda {
+
+// Programmatic dependent launch: a kernel may take its place on the device while those before it run to their end. It
+// must then wait itself before it touches a tensor. Both halves are compiled for compute capability 9.0 and later.
+
+/** The next kernel of the stream may begin once all blocks have called this or are done. */
+__device__ inline void letNextKernelBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/** Until all that the kernels before have written can be read, and all that they read can be written. */
+__device__ inline void waitForKernelsBefore() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+struct Launch {
+  unsigned blocks, threads;
+  /** Of dynamic shared memory */
+  int sharedBytes = 0;
+  /** Only for kernels that call waitForKernelsBefore, from compute capability 9.0 on */
+  bool overlaps = false;
+  /** Blocks of a cluster, from compute capability 9.0 on */
+  unsigned cluster = 1;
+};
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launchKernel(void (*kernel)(Parameters...), const Launch& launch, cudaStream_t stream,
+                         const Arguments&... arguments) {
+  cudaLaunchAttribute attributes[2]{};
+  unsigned count = 0;
+  if (launch.overlaps) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (launch.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {launch.cluster, 1, 1};
+  }
+  cudaLaunchConfig_t configuration{};
+  configuration.gridDim = dim3(launch.blocks);
+  configuration.blockDim = dim3(launch.threads);
+  configuration.dynamicSmemBytes = static_cast<size_t>(launch.sharedBytes);
+  configuration.stream = stream;
+  configuration.attrs = attributes;
+  configuration.numAttrs = count;
+  return cudaLaunchKernelEx(&configuration, kernel, arguments...);
+}
+
+/**
+ * Whether a grid should begin before the kernels before it are done. On an H200 that takes 0.5 to 0.8 us from the 2 to
+ * 4 us of a 1x1 layer at batch 1, and added 3 us to some of 30 to 50 us at batch 128: only for grids that the device
+ * holds at once.
+ */
+inline bool shouldOverlap(int computeCapability, int64_t blocks, int64_t blocksHeld) {
+  return computeCapability >= 90 && blocks <= blocksHeld;
+}
+
+}  // namespace warpconv::cuda
