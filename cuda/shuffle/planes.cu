@@ -28,8 +28,8 @@ __device__ void fetchMaps(float* to, const float* from, int count, bool wide) {
  * them at a time: those from b * planes on, then those from (b + blocks) * planes on, and so forth. A thread owns two
  * adjacent output columns of one map and walks down them; threads are numbered column pair fastest, then map. Shared
  * memory: twice maps as they are and their filters, one half in use while the other arrives, and the outputs. So
- * everything outside of the block is moved 16 bytes at a time, whatever the extents. Rows and columns outside of a map
- * are zeros that are not in memory: the load is masked.
+ * everything outside of the block is moved 16 bytes at a time, whatever the extents. Columns outside of a map are
+ * zeros that are not in memory, and rows outside of it are skipped.
  */
 template <int F, int T>
 __global__ void __launch_bounds__(kMostPlaneThreads) planesKernel(ShuffleCall call) {
@@ -100,11 +100,12 @@ __global__ void __launch_bounds__(kMostPlaneThreads) planesKernel(ShuffleCall ca
       for (int p = 1 - Window::kRows; p < x.p; ++p) {
 #pragma unroll
         for (int j = 0; j < T; ++j, ++h, row += x.w) {
-          const bool inside = static_cast<unsigned>(h) < static_cast<unsigned>(x.h);
+          // The whole block is on row h; in the padding there is nothing to add.
+          if (static_cast<unsigned>(h) >= static_cast<unsigned>(x.h)) continue;
           float columns[Window::kColumns];
 #pragma unroll
           for (int s = 0; s < Window::kColumns; ++s) {
-            columns[s] = inside && static_cast<unsigned>(w + s) < static_cast<unsigned>(x.w) ? row[s] : 0.0f;
+            columns[s] = static_cast<unsigned>(w + s) < static_cast<unsigned>(x.w) ? row[s] : 0.0f;
           }
           window.add(j, columns, filter);
         }

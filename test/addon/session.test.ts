@@ -294,7 +294,7 @@ test('tuning pins what was measured', async () => {
   const plan = await Conv2d.create(new Tensor(new Float32Array(576), [8, 8, 3, 3]), {
     inputDims: dims,
     padding: 1,
-    device: 'cpu',
+    device: TEST_DEVICE,
     algorithm: 'tune',
   });
   // The plan finds what the session has measured.
