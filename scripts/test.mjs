@@ -82,12 +82,8 @@ async function gpuTests(sanitize) {
   const options = ['-DWARPCONV_GPU_TESTS=ON', '-DCMAKE_BUILD_TYPE=Release'];
   if (!(await buildNative('GPU', build, options))) return [FAILED];
   const program = path.join(build, 'warpconv_gpu_tests');
-  const suites = [
-    'test/gpu',
-    ...['fuzz', 'fixtures', 'networks', 'numerics', 'session', 'tune'].map(
-      (name) => `test/addon/${name}.test.ts`,
-    ),
-  ];
+  const neutral = ['digits', 'fixtures', 'fuzz', 'networks', 'numerics', 'session', 'session_fuzz', 'tune'];
+  const suites = ['test/gpu', ...neutral.map((name) => `test/addon/${name}.test.ts`)];
   const counts = [
     kernelCheck(),
     await runNative('native tests, GPU', [program], {}),

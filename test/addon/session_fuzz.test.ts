@@ -9,6 +9,7 @@ import path from 'node:path';
 import { InferenceSession, Tensor, type ValueMetadata } from '../../lib';
 import { newArray } from '../../lib/tensor';
 import { damage } from '../support/damage';
+import { TEST_DEVICE } from '../support/gpu';
 import { Random } from '../support/random';
 
 const FILES = 2000;
@@ -36,7 +37,7 @@ async function outcomeOf(seed: number): Promise<string> {
   const which = random.integer(0, MODELS.length - 1);
   const bytes = damage(MODELS[which]!, random, MODELS);
   try {
-    await using session = await InferenceSession.create(bytes, { device: 'cpu' });
+    await using session = await InferenceSession.create(bytes, { device: TEST_DEVICE });
     const { inputs } = cases[which]!;
     const feeds = session.inputMetadata.map(
       (input, i) => [input.name, feedOf(input, inputs[i]?.dims ?? [], random)] as const,
