@@ -20,4 +20,19 @@ struct GpuTraits {
   double bytesPerSecond = 0;
 };
 
+/** Those that multiply in TF32. */
+inline bool hasTensorCores(const GpuTraits& traits) { return traits.computeCapability >= 80; }
+
+/**
+ * Tensor cores' operations in TF32 for each of ordinary multiply-adds, by mma.sync: of an H100 as measured (319 and 66.9
+ * TFLOP/s), of an A100 as specified. Elsewhere they are no faster than the specified ones of GeForce, or not known.
+ */
+inline double tensorCoreFactor(const GpuTraits& traits) {
+  switch (traits.computeCapability) {
+    case 80: return 8;
+    case 90: return 4.8;
+    default: return 1;
+  }
+}
+
 }  // namespace warpconv::cuda

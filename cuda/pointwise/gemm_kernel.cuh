@@ -1,32 +1,11 @@
 #pragma once
 
-#include <cooperative_groups.h>
-
-#include "cuda/async_copy.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/pointwise/split_tile.cuh"
+#include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
 
 namespace warpconv::cuda::pointwise {
-
-/** A barrier of the blocks that share a tile. */
-__device__ inline void synchroniseSplit(int split) {
-#if __CUDA_ARCH__ >= 900
-  if (split > 1) {
-    cooperative_groups::this_cluster().sync();
-    return;
-  }
-#endif
-  __syncthreads();
-}
-
-/** `own`, as block `rank` of those that share a tile has it. */
-__device__ inline const float* sharedOf(float* own, [[maybe_unused]] int split, [[maybe_unused]] int rank) {
-#if __CUDA_ARCH__ >= 900
-  if (split > 1) return cooperative_groups::this_cluster().map_shared_rank(own, rank);
-#endif
-  return own;
-}
 
 /** Loads `count` floats, 2, or 4 and multiples of it that lie `stride` apart. */
 template <int count, int stride>
@@ -109,9 +88,8 @@ __device__ void storeFromRegisters(const Arguments& x, int group, int filter, co
 /**
  * An extension of the paper's scheme for GPUs with many multiprocessors: larger thread tiles, asynchronous copies some
  * stages ahead, and two ways to spread an output's channels: over `slices` groups of a block's warps and over the
- * blocks of a thread-block cluster. One block owns a tile of `filters` x `pixels`: block b has channels
- * [r * splitChannels, …), r = b % split, of filter tile b / split % filterTiles of group b / (split * filterTiles) %
- * groups, of pixel tile b / (split * filterTiles * groups). Shared memory holds `stages` times `channels` channels of
+ * blocks of a thread-block cluster. One block owns a tile of `filters` x `pixels` (SplitTile says which). Shared memory
+ * holds `stages` times `channels` channels of
  * filters, then of pixels; afterwards the sums of each slice, one piece of each thread's rows at a time, which all
  * blocks of the cluster add in the order of ranks and slices, each for its share of the outputs.
  * Channels, filters and pixels beyond the last are copied as zeros on both sides and not stored.
@@ -124,96 +102,22 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
   constexpr int sliceThreads = Threads::kRows * Threads::kColumns;
   constexpr int threads = sliceThreads * slices;
   constexpr int sliceChannels = channels / slices;
-  constexpr int stageFloats = channels * (filters + pixels);
   extern __shared__ float4 memory[];
   __shared__ int offsets[pixels];
   float* const shared = reinterpret_cast<float*>(memory);
 
-  const int rank = blockIdx.x % x.split;
-  const int tile = blockIdx.x / x.split;
-  const int group = tile / x.filterTiles % x.groups;
-  const int firstFilter = tile % x.filterTiles * filters;
-  const int firstPixel = tile / (x.filterTiles * x.groups) * pixels;
-  const int firstChannel = rank * x.splitChannels;
-  const int endChannel = min(firstChannel + x.splitChannels, x.groupInputs);
-  const int steps = max(endChannel - firstChannel + channels - 1, 0) / channels;
-
-  // A thread copies the same piece of pixels, four or one, of every channelsApart-th channel; with more pixels than
-  // threads, ownPieces of them.
-  constexpr int piece = aligned ? 4 : 1;
-  constexpr int pieces = pixels / piece;
-  constexpr int ownPieces = pieces > threads ? pieces / threads : 1;
-  constexpr int channelsApart = pieces > threads ? 1 : threads / pieces;
-  static_assert(pieces == ownPieces * threads || pieces * channelsApart == threads);
-  int ownInput[ownPieces];
-  bool ownExists[ownPieces];
-#pragma unroll
-  for (int i = 0; i < ownPieces; ++i) {
-    const int pixel = firstPixel + (threadIdx.x % pieces + i * threads) * piece;
-    ownExists[i] = pixel < x.pixels;
-    ownInput[i] = ownExists[i] ? inputOffset(x, pixel, group) : 0;
-  }
-  const float* const weight = x.weight + group * x.groupInputs * x.weightPitch + firstFilter;
-
-  const auto copyFilters = [&](int step) {
-    float* const stage = shared + step % stages * stageFloats;
-    const int first = firstChannel + step * channels;
-    constexpr int filterPieces = filters / 4;
-#pragma unroll
-    for (int r = 0; r < (channels * filterPieces + threads - 1) / threads; ++r) {
-      const int i = threadIdx.x + r * threads;
-      if (channels * filterPieces % threads != 0 && i >= channels * filterPieces) break;
-      const int channel = first + i / filterPieces;
-      const int filter = i % filterPieces * 4;
-      const bool exists = channel < endChannel && firstFilter + filter < x.weightPitch;
-      copyOrZero<16>(stage + i * 4, weight + (channel * x.weightPitch + filter), exists);
-    }
-  };
-  const auto copyPixels = [&](int step) {
-    float* const stage = shared + step % stages * stageFloats + channels * filters;
-    const int first = firstChannel + step * channels;
-    const int ownChannel = threadIdx.x / pieces;
-#pragma unroll
-    for (int i = 0; i < ownPieces; ++i) {
-      const float* from = x.input + (ownInput[i] + (first + ownChannel) * x.inputArea);
-      float* const to = stage + ownChannel * pixels + (threadIdx.x % pieces + i * threads) * piece;
-      // Slices have many channels a stage: unrolled, their addresses would take registers that large tiles need.
-#pragma unroll(slices == 1 ? 8 : threadFilters * threadPixels < 64 ? 2 : 1)
-      for (int channel = 0; channel < channels; channel += channelsApart) {
-        if (channels % channelsApart != 0 && ownChannel + channel >= channels) break;
-        copyOrZero<4 * piece>(to + channel * pixels, from, ownExists[i] && first + ownChannel + channel < endChannel);
-        from += channelsApart * x.inputArea;
-      }
-    }
-  };
-
-  // Filters are the plan's own, which no kernel before can be writing.
-  for (int step = 0; step < min(stages - 1, steps); ++step) copyFilters(step);
-  waitForKernelsBefore();
-  for (int step = 0; step < stages - 1; ++step) {
-    if (step < steps) copyPixels(step);
-    commitCopies();
-  }
-  findOutputOffsets<pixels, threads>(x, firstPixel, group, offsets);
+  const SplitTile own(x, filters, pixels);
+  using Copies = StageCopies<filters, filters, pixels, pixels, channels, stages, threads, aligned>;
+  // Slices have many channels a stage: unrolled, their addresses would take registers that large tiles need.
+  constexpr int unrolled = slices == 1 ? 8 : threadFilters * threadPixels < 64 ? 2 : 1;
+  const Copies copies(x, shared, own);
 
   const auto reading = Threads::place();
   float sums[threadFilters][threadPixels] = {};
-#pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
-    waitForCopies<stages - 2>();
-    __syncthreads();
-    if (step + stages - 1 < steps) {
-      copyFilters(step + stages - 1);
-      copyPixels(step + stages - 1);
-    } else {
-      // Not earlier: blocks of the next kernel would crowd on the multiprocessors that have none of this one.
-      letNextKernelBegin();
-    }
-    commitCopies();
-    const float* const filterSide =
-        shared + step % stages * stageFloats + reading.slice * sliceChannels * filters + reading.row;
-    const float* const pixelSide = shared + step % stages * stageFloats + channels * filters +
-                                   reading.slice * sliceChannels * pixels + reading.column;
+  const auto meanwhile = [&] { findOutputOffsets<pixels, threads>(x, own.firstPixel, own.group, offsets); };
+  copies.template forEachStage<unrolled>(own.steps(channels), meanwhile, [&](const float* stage) {
+    const float* const filterSide = stage + reading.slice * sliceChannels * filters + reading.row;
+    const float* const pixelSide = stage + channels * filters + reading.slice * sliceChannels * pixels + reading.column;
 #pragma unroll
     for (int c = 0; c < sliceChannels; ++c) {
       float ofFilters[threadFilters];
@@ -226,13 +130,12 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
         for (int j = 0; j < threadPixels; ++j) sums[i][j] = fmaf(ofFilters[i], ofPixels[j], sums[i][j]);
       }
     }
-  }
-  waitForCopies<0>();
+  });
   const auto writing = Threads::place();
 
   if constexpr (aligned && slices == 1) {
     if (x.split == 1 && isClamp(x.activation)) {
-      storeFromRegisters<Threads, threadFilters, threadPixels>(x, group, firstFilter + writing.row,
+      storeFromRegisters<Threads, threadFilters, threadPixels>(x, own.group, own.firstFilter + writing.row,
                                                                offsets + writing.column, sums);
       return;
     }
@@ -259,10 +162,10 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
     }
     synchroniseSplit(x.split);
     storeTile<rows, pixels, threads>(
-        x, group, offsets, rank, x.split,
+        x, own.group, offsets, own.rank, x.split,
         [&](int row) {
           const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
-          return firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
+          return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
         },
         [&](int row, int column) {
           float sum = 0.0f;

@@ -13,6 +13,9 @@ Kernel dynamicKernelOf(const DynamicTile& tile);
 /** The kernel of a tile that is in kGemmTiles, for arguments that are `aligned` or for any. */
 Kernel gemmKernelOf(const GemmTile& tile, bool aligned);
 
+/** The same for a tile that is in kTensorTiles. */
+Kernel tensorKernelOf(const TensorTile& tile, bool aligned);
+
 namespace detail {
 
 // Its parts, for the compiler to work on side by side: null for the tiles of the others.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace warpconv::cuda::pointwise {
 namespace {
@@ -153,30 +154,69 @@ double predictDynamic(const Matrix& x, const Candidate& candidate, const GpuTrai
   return 1e3 * (model::kLaunch + std::max({issue, latency, tensorBytes(x) / traits.bytesPerSecond}));
 }
 
-int64_t residentBlocks(const GemmTile& tile, const GpuTraits& traits) {
+/** A kernel of the extension, on tensor cores or not, as the prediction sees it. */
+struct GemmKernel {
+  int filters, pixels, channels, threads;
+  /** Warps that share an output */
+  int slices;
+  /** Blocks that a multiprocessor holds */
+  int64_t resident;
+  /** Issue slots that a warp is busy with one step, `channels` of the tile */
+  double stepSlots;
+};
+
+template <typename Tile>
+int64_t residentBlocks(const Tile& tile, int most, const GpuTraits& traits) {
   const int64_t bytes = tile.sharedBytes() + tile.offsetBytes() + kReservedBytes;
-  return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / bytes, 1, tile.residentBlocks());
+  return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / bytes, 1, most);
 }
 
-/** Instructions of a warp for one step, `channels` of the tile. */
-double stepInstructions(const GemmTile& tile, bool aligned) {
+double copySlots(int filters, int pixels, int channels, int threads, bool aligned) {
+  const double copied = filters / 4.0 + (aligned ? pixels / 4.0 : pixels);
+  return model::kCopy * copied * channels / threads + model::kStep;
+}
+
+GemmKernel kernelOf(const Matrix& x, const GemmTile& tile, const GpuTraits& traits) {
   const double fragments = std::max(tile.threadFilters / 4.0, 1.0) + std::max(tile.threadPixels / 4.0, 1.0);
-  const double copied = tile.filters / 4.0 + (aligned ? tile.pixels / 4.0 : tile.pixels);
-  return tile.channels * (tile.threadFilters * tile.threadPixels + model::kFragment * fragments) / tile.slices +
-         model::kCopy * copied * tile.channels / tile.threads() + model::kStep;
+  const double multiplied =
+      tile.channels / double(tile.slices) * (tile.threadFilters * tile.threadPixels + model::kFragment * fragments);
+  return {tile.filters,
+          tile.pixels,
+          tile.channels,
+          tile.threads(),
+          tile.slices,
+          residentBlocks(tile, tile.residentBlocks(), traits),
+          multiplied + copySlots(tile.filters, tile.pixels, tile.channels, tile.threads(), x.aligned)};
 }
 
-double predictGemm(const Matrix& x, const Candidate& candidate, const GpuTraits& traits) {
-  const auto& tile = std::get<GemmTile>(candidate.tile);
-  const double warps = tile.threads() / static_cast<double>(kWarpSize);
-  const double steps = static_cast<double>(ceilDivide(ceilDivide(x.channels, tile.channels), candidate.split));
+GemmKernel kernelOf(const Matrix& x, const TensorTile& tile, const GpuTraits& traits) {
+  const TensorBlock& block = tile.block;
+  // Matrices of 16 x 8 by 8 channels, of which ordinary multiply-adds would take 32 slots.
+  const double eights = block.k / block.parts / 8.0;
+  const double matrices = block.threadM * block.threadN / 4.0;
+  const double busy = 3 * matrices * 32 / tensorCoreFactor(traits);
+  // Three products and four additions each, and three instructions that split an operand.
+  const double issued = 7 * matrices + 3 * (2 * block.threadM + block.threadN);
+  const double copied = copySlots(block.m, block.n, block.k, block.threads(), x.aligned);
+  return {block.m,
+          block.n,
+          block.k,
+          block.threads(),
+          block.parts,
+          residentBlocks(tile, tile.residentBlocks, traits),
+          std::max(eights * busy, eights * issued + copied)};
+}
+
+double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel& kernel, const GpuTraits& traits) {
+  const double warps = kernel.threads / static_cast<double>(kWarpSize);
+  const double steps = static_cast<double>(ceilDivide(ceilDivide(x.channels, kernel.channels), candidate.split));
   const double mostBlocks = static_cast<double>(ceilDivide(candidate.blocks, traits.multiprocessors));
-  const double atOnce = std::min(mostBlocks, static_cast<double>(residentBlocks(tile, traits)));
+  const double atOnce = std::min(mostBlocks, static_cast<double>(kernel.resident));
   const double instructionSeconds = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
-  const double issue = model::kIssue * stepInstructions(tile, x.aligned) * warps * instructionSeconds;
+  const double issue = model::kIssue * kernel.stepSlots * warps * instructionSeconds;
   const double step = std::max(atOnce * issue, issue + model::kStepLatency);
-  const double partials = tile.slices * std::sqrt(candidate.split);
-  const double store = model::kStoreOutput * tile.filters * tile.pixels / tile.threads() * partials *
+  const double partials = kernel.slices * std::sqrt(candidate.split);
+  const double store = model::kStoreOutput * kernel.filters * kernel.pixels / kernel.threads * partials *
                        std::max(1.0, atOnce * warps / model::kStoringWarps);
   const double compute = mostBlocks / atOnce * (model::kBlockLatency + steps * step + store);
 
@@ -265,28 +305,35 @@ void chooseOfPaper(std::vector<Candidate>& candidates) {
   if (best != nullptr) best->ofPaper = true;
 }
 
-Candidate gemmCandidate(const Matrix& x, const GemmTile& tile, int split, const GpuTraits& traits) {
+template <typename Tile>
+Candidate gemmCandidate(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits) {
+  const GemmKernel kernel = kernelOf(x, tile, traits);
   Candidate candidate;
-  candidate.name = std::to_string(tile.filters) + "x" + std::to_string(tile.pixels) + "x" + std::to_string(tile.slices);
+  candidate.name = prefix + std::to_string(kernel.filters) + "x" + std::to_string(kernel.pixels) + "x" +
+                   std::to_string(kernel.slices);
   if (split > 1) candidate.name += "-s" + std::to_string(split);
   candidate.tile = tile;
   candidate.split = split;
-  candidate.intensity = double(tile.filters) * tile.pixels / (tile.filters + tile.pixels);
-  candidate.blocks = split * tilesOf(x, tile.filters, tile.pixels);
+  candidate.intensity = double(kernel.filters) * kernel.pixels / (kernel.filters + kernel.pixels);
+  candidate.blocks = split * tilesOf(x, kernel.filters, kernel.pixels);
   candidate.registers = tile.registers();
   candidate.sharedBytes = tile.sharedBytes() + tile.offsetBytes();
-  candidate.milliseconds = predictGemm(x, candidate, traits);
+  candidate.milliseconds = predictGemm(x, candidate, kernel, traits);
   return candidate;
 }
 
-/** Splits that a tile is offered with: where there are clusters, while each block has a stage of channels. */
-void addGemmCandidates(const Matrix& x, const GpuTraits& traits, std::vector<Candidate>& candidates) {
-  for (const GemmTile& tile : kGemmTiles) {
+/** Splits that tiles are offered with: where there are clusters, while each block has a stage of channels. */
+template <typename Tile>
+void addGemmCandidates(const Matrix& x, const char* prefix, std::span<const Tile> tiles, const GpuTraits& traits,
+                       std::vector<Candidate>& candidates) {
+  for (const Tile& tile : tiles) {
     if (tile.sharedBytes() + tile.offsetBytes() > traits.sharedBytesPerBlock) continue;
-    candidates.push_back(gemmCandidate(x, tile, 1, traits));
+    candidates.push_back(gemmCandidate(x, prefix, tile, 1, traits));
     for (const int split : {2, 4, 8}) {
-      const bool worth = tile.mayBeSplit() && x.channels > (split - 1) * tile.channels;
-      if (worth && traits.computeCapability >= 90) candidates.push_back(gemmCandidate(x, tile, split, traits));
+      const bool worth = tile.mayBeSplit() && x.channels > (split - 1) * kernelOf(x, tile, traits).channels;
+      if (worth && traits.computeCapability >= 90) {
+        candidates.push_back(gemmCandidate(x, prefix, tile, split, traits));
+      }
     }
   }
 }
@@ -312,7 +359,8 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
     for (const int channels : kChannelCounts) candidates.push_back(candidateFor(matrix, blocks, channels, traits));
   }
   chooseOfPaper(candidates);
-  addGemmCandidates(matrix, traits, candidates);
+  addGemmCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
+  if (hasTensorCores(traits)) addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
   choose(candidates);
   return candidates;
 }

@@ -16,11 +16,11 @@ namespace warpconv::cuda::pointwise {
 struct Candidate {
   /**
    * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
-   * and its split, as in 32x64-s4
+   * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores
    */
   std::string name;
   /** Nothing where the blocking leads to no kernel */
-  std::variant<std::monostate, DynamicTile, GemmTile> tile;
+  std::variant<std::monostate, DynamicTile, GemmTile, TensorTile> tile;
   /** Block tiles that one block computes one after the other (Iter) */
   int iterations = 1;
   /** Blocks that share the channels of a tile; more than one in the extension only */

@@ -66,16 +66,16 @@ class Pointwise final : public GpuConvolution {
       const Kernel kernel = dynamicKernelOf(*tile);
       const int sharedBytes = static_cast<int>(tile->sharedBytes());
       any_ = aligned_ = {kernel, DynamicTile::kDynamicThreads, sharedBytes};
+    } else if (const auto* gemm = std::get_if<GemmTile>(&candidate.tile)) {
+      takeTile(gemm->filters, gemm->pixels);
+      takeSplit(*gemm, gemm->channels, gemm->residentBlocks(), gemmKernelOf(*gemm, false), gemmKernelOf(*gemm, true));
     } else {
-      const auto& gemm = std::get<GemmTile>(candidate.tile);
-      takeTile(gemm.filters, gemm.pixels);
-      arguments_.splitChannels = ceilDivide(ceilDivide(x.groupInputs, gemm.channels), candidate.split) * gemm.channels;
-      const int sharedBytes = static_cast<int>(gemm.sharedBytes());
-      any_ = {gemmKernelOf(gemm, false), gemm.threads(), sharedBytes};
-      aligned_ = {gemmKernelOf(gemm, true), gemm.threads(), sharedBytes};
-      overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_,
-                                int64_t{gemm.residentBlocks()} * request.traits.multiprocessors);
+      const auto& tensor = std::get<TensorTile>(candidate.tile);
+      takeTile(tensor.block.m, tensor.block.n);
+      takeSplit(tensor, tensor.block.k, tensor.residentBlocks, tensorKernelOf(tensor, false),
+                tensorKernelOf(tensor, true));
     }
+    overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
 
   /** Lets the kernels have the shared memory they need. */
@@ -111,10 +111,21 @@ class Pointwise final : public GpuConvolution {
               ceilDivide(arguments_.pixels, pixels * arguments_.iterations);
   }
 
+  /** The channels of a block, and its kernels. */
+  void takeSplit(const auto& tile, int channels, int blocksHeld, Kernel any, Kernel aligned) {
+    arguments_.splitChannels = ceilDivide(ceilDivide(arguments_.groupInputs, channels), arguments_.split) * channels;
+    const int sharedBytes = static_cast<int>(tile.sharedBytes());
+    any_ = {any, tile.threads(), sharedBytes};
+    aligned_ = {aligned, tile.threads(), sharedBytes};
+    blocksHeld_ = blocksHeld;
+  }
+
   const DeviceMemory weight_;
   const DeviceMemory bias_;
   Arguments arguments_{};
   int64_t blocks_ = 0;
+  /** By a multiprocessor; none for kernels that do not wait for those before */
+  int64_t blocksHeld_ = 0;
   Instance any_{};
   Instance aligned_{};
   bool overlaps_ = false;

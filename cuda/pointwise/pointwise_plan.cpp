@@ -22,6 +22,13 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
             {"stages", tile->stages},
             {"split", candidate.split}};
   }
+  if (const auto* tile = std::get_if<pointwise::TensorTile>(&candidate.tile)) {
+    return {{"filters", tile->block.m},
+            {"pixels", tile->block.n},
+            {"channels", tile->block.k},
+            {"stages", tile->stages},
+            {"split", candidate.split}};
+  }
   return {};
 }
 

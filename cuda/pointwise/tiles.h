@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/tensor_block.h"
+
 // The kernels that exist, as plain data: what a planner may return and what the instances compile.
 
 namespace warpconv::cuda::pointwise {
@@ -140,6 +142,39 @@ inline constexpr GemmTile kGemmTiles[] = {
     {64, 64, 4, 4, 1, 16, 4},   {32, 64, 4, 4, 2, 16, 4}, {32, 32, 4, 4, 4, 32, 4}, {16, 64, 4, 4, 4, 32, 4},
     {16, 32, 4, 4, 8, 64, 3},   {64, 64, 8, 8, 4, 32, 3}, {32, 64, 8, 8, 8, 64, 3}, {32, 32, 8, 4, 8, 64, 3},
     {16, 16, 4, 2, 8, 64, 4},   {8, 16, 2, 2, 8, 64, 4},
+};
+
+/** A kernel of the extension on tensor cores (tensor_kernel.cuh); M counts filters, N pixels and K channels. */
+struct TensorTile {
+  TensorBlock block;
+  int stages;
+  /** Blocks of a multiprocessor that registers are to leave room for */
+  int residentBlocks;
+
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return block.threads(); }
+  constexpr int64_t offsetBytes() const { return int64_t{4} * block.n; }
+  constexpr int64_t sharedBytes() const {
+    const int copied = stages * block.stageFloats();
+    const int staged = block.m * block.n * block.parts;
+    return int64_t{4} * (copied > staged ? copied : staged);
+  }
+  /** What a launch bound of so many blocks lets a thread have, in the steps that they are given in */
+  constexpr int registers() const {
+    const int registers = 65536 / (residentBlocks * threads()) / 8 * 8;
+    return registers < 255 ? registers : 255;
+  }
+  /** Of the copies of pixels that a thread makes, whose addresses take registers that large tiles need */
+  WARPCONV_HOST_DEVICE constexpr int unrolledCopies() const { return block.threadM * block.threadN < 64 ? 2 : 1; }
+  constexpr bool mayBeSplit() const { return block.m <= 64 && block.n <= 64; }
+  constexpr bool operator==(const TensorTile&) const = default;
+};
+
+inline constexpr TensorTile kTensorTiles[] = {
+    {{128, 128, 16, 8, 8, 1}, 3, 1}, {{128, 64, 16, 8, 8, 1}, 4, 2}, {{64, 128, 16, 8, 8, 1}, 4, 2},
+    {{64, 64, 16, 4, 8, 1}, 4, 3},   {{64, 64, 32, 4, 8, 2}, 3, 1},  {{32, 64, 32, 4, 8, 2}, 4, 3},
+    {{64, 32, 32, 4, 8, 2}, 4, 3},   {{32, 32, 64, 4, 8, 4}, 3, 3},  {{32, 32, 64, 4, 8, 8}, 3, 1},
+    {{16, 64, 32, 2, 8, 2}, 4, 4},   {{16, 32, 64, 2, 8, 4}, 3, 4},  {{32, 128, 16, 4, 8, 1}, 4, 3},
+    {{16, 128, 16, 2, 8, 1}, 4, 4},
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "cuda/pointwise/arguments.h"
+
+namespace warpconv::cuda::pointwise {
+
+/**
+ * What a block of the extension's kernels has. Block b has channels [r * splitChannels, …), r = b % split, of filter
+ * tile b / split % filterTiles of group b / (split * filterTiles) % groups, of pixel tile b / (split * filterTiles *
+ * groups).
+ */
+struct SplitTile {
+  int rank, group, firstFilter, firstPixel, firstChannel, endChannel;
+
+  __device__ SplitTile(const Arguments& x, int filters, int pixels) {
+    rank = blockIdx.x % x.split;
+    const int tile = blockIdx.x / x.split;
+    group = tile / x.filterTiles % x.groups;
+    firstFilter = tile % x.filterTiles * filters;
+    firstPixel = tile / (x.filterTiles * x.groups) * pixels;
+    firstChannel = rank * x.splitChannels;
+    endChannel = min(firstChannel + x.splitChannels, x.groupInputs);
+  }
+
+  __device__ int steps(int channels) const { return max(endChannel - firstChannel + channels - 1, 0) / channels; }
+};
+
+/** A barrier of the blocks that share a tile. */
+__device__ inline void synchroniseSplit(int split) {
+#if __CUDA_ARCH__ >= 900
+  if (split > 1) {
+    cooperative_groups::this_cluster().sync();
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/** `own`, as block `rank` of those that share a tile has it. */
+__device__ inline const float* sharedOf(float* own, [[maybe_unused]] int split, [[maybe_unused]] int rank) {
+#if __CUDA_ARCH__ >= 900
+  if (split > 1) return cooperative_groups::this_cluster().map_shared_rank(own, rank);
+#endif
+  return own;
+}
+
+}  // namespace warpconv::cuda::pointwise

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "cuda/pointwise/split_tile.cuh"
+#include "cuda/pointwise/stage_copies.cuh"
+#include "cuda/pointwise/tile_output.cuh"
+#include "cuda/pointwise/tiles.h"
+#include "cuda/tensor_sums.cuh"
+
+namespace warpconv::cuda::pointwise {
+
+/**
+ * Makes those of a block's staged sums again that are not finite, by multiply-adds in the order of the channels. Tensor
+ * cores make NaN where the plain sum may be infinite: the low half of an infinite number is NaN, and infinite high
+ * halves meet low halves of zero. They hide nothing, since any product with NaN is NaN, and what once is not finite is
+ * not finite at the end.
+ */
+template <TensorBlock block>
+__device__ void sumNonFiniteAgain(const Arguments& x, const SplitTile& own, float* shared) {
+  constexpr int patch = block.m * block.n;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < patch; i += block.threads()) {
+    float staged = 0.0f;
+    for (int part = 0; part < block.parts; ++part) staged += shared[part * patch + i];
+    const int filter = own.firstFilter + i / block.n;
+    const int pixel = own.firstPixel + i % block.n;
+    if (isfinite(staged) || filter >= x.groupOutputs || pixel >= x.pixels) continue;
+    const float* weight = x.weight + (own.group * x.groupInputs + own.firstChannel) * x.weightPitch + filter;
+    const float* input = x.input + inputOffset(x, pixel, own.group) + own.firstChannel * x.inputArea;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int channel = own.firstChannel; channel < own.endChannel; ++channel) {
+      sum = fmaf(*weight, *input, sum);
+      weight += x.weightPitch, input += x.inputArea;
+    }
+    for (int part = 0; part < block.parts; ++part) shared[part * patch + i] = part == 0 ? sum : 0.0f;
+  }
+}
+
+/**
+ * The extension's scheme (gemm_kernel.cuh) on tensor cores: SplitTile says which tile and channels a block has. Shared
+ * memory holds the stages of copies, afterwards the sums of every part, which all blocks of the cluster add in the
+ * order of ranks and parts, each for its share of the outputs.
+ */
+template <int kIndex, bool aligned>
+__global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[kIndex].residentBlocks)
+    tensorKernel(const Arguments x) {
+  constexpr TensorTile tile = kTensorTiles[kIndex];
+  constexpr TensorBlock block = tile.block;
+  constexpr int threads = tile.threads();
+  extern __shared__ float4 memory[];
+  __shared__ int offsets[block.n];
+  float* const shared = reinterpret_cast<float*>(memory);
+  const SplitTile own(x, block.m, block.n);
+
+  using Copies = StageCopies<block.m, block.pitchM(), block.n, block.pitchN(), block.k, tile.stages, threads, aligned>;
+  const Copies copies(x, shared, own);
+  TensorSums<block> sums;
+  const auto meanwhile = [&] { findOutputOffsets<block.n, threads>(x, own.firstPixel, own.group, offsets); };
+  copies.template forEachStage<tile.unrolledCopies()>(own.steps(block.k), meanwhile, [&](const float* stage) {
+    sums.addStage(stage, stage + block.k * block.pitchM());
+  });
+
+  __syncthreads();
+  const bool finite = sums.write(shared);
+  if (__syncthreads_or(!finite)) sumNonFiniteAgain<block>(x, own, shared);
+  synchroniseSplit(x.split);
+  storeTile<block.m, block.n, threads>(
+      x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
+      [&](int row, int column) {
+        float sum = 0.0f;
+        for (int r = 0; r < x.split; ++r) {
+          const float* const staged = sharedOf(shared, x.split, r) + row * block.n + column;
+#pragma unroll
+          for (int p = 0; p < block.parts; ++p) sum += staged[p * block.m * block.n];
+        }
+        return sum;
+      },
+      [&](int row, int column) {
+        float4 sum{};
+        for (int r = 0; r < x.split; ++r) {
+          const float* const staged = sharedOf(shared, x.split, r) + row * block.n + column;
+#pragma unroll
+          for (int p = 0; p < block.parts; ++p) {
+            const float4 part = *reinterpret_cast<const float4*>(staged + p * block.m * block.n);
+            sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+          }
+        }
+        return sum;
+      });
+  // Nobody leaves while another block still reads.
+  if (x.split > 1) synchroniseSplit(x.split);
+}
+
+}  // namespace warpconv::cuda::pointwise
