@@ -1,51 +1,13 @@
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/async_copy.cuh"
-#include "cuda/im2win/gemm.h"
+#include "cuda/im2win/places.cuh"
+#include "cuda/im2win/tensor_core_sums.cuh"
 #include "cuda/launch.cuh"
 
 namespace warpconv::cuda::im2win {
-
-/** Where a block's share of the GEMM begins. */
-struct BlockPlace {
-  int group, split;
-  /** First output channel within the group, first window */
-  int m0, n0;
-};
-
-template <GemmTile kTile>
-__device__ BlockPlace placeOf(const GemmArguments& x, int block) {
-  BlockPlace place;
-  int rest = block;
-  int quotient = x.byTilesM.divide(rest);
-  place.m0 = rest * kTile.blockM;
-  rest = quotient;
-  quotient = x.byTilesN.divide(rest);
-  place.n0 = rest * kTile.blockN;
-  rest = quotient;
-  place.group = x.bySplits.divide(rest);
-  place.split = rest;
-  return place;
-}
-
-/** A tile's last windows may lie beyond the last one, and beyond the largest integer. */
-__device__ inline bool isWindow(const GemmArguments& x, int index) {
-  return static_cast<uint32_t>(index) < static_cast<uint32_t>(x.windowCount);
-}
-
-/** Bits of the filter's rows and columns that lie in the padding for the window at row p and column q. */
-__device__ inline uint32_t paddingBits(const GemmArguments& x, int p, int q) {
-  uint32_t bits = kPastTheEnd;
-  int h = p * x.strideH - x.padTop;
-  for (int r = 0; r < x.layout.maskedRows; ++r, h += x.dilationH) {
-    bits |= static_cast<uint32_t>(static_cast<uint32_t>(h) >= static_cast<uint32_t>(x.h)) << r;
-  }
-  int w = q * x.strideW - x.padLeft;
-  for (int s = 0; s < x.layout.maskedColumns; ++s, w += x.dilationW) {
-    bits |= static_cast<uint32_t>(static_cast<uint32_t>(w) >= static_cast<uint32_t>(x.w)) << (x.layout.maskedRows + s);
-  }
-  return bits;
-}
 
 /** Hides where a pointer comes from: the compiler would add the parts of its offset anew with every use. */
 __device__ inline const float* settled(const float* pointer) {
@@ -65,33 +27,30 @@ class WindowCopies {
   __device__ WindowCopies(const GemmArguments& x, const BlockPlace& place, int firstStep, uint32_t shared) {
     const int column = threadIdx.x % kTile.blockN;
     const int row = threadIdx.x / kTile.blockN * kCount;
-    shared_ = shared + (row * kTile.blockN + column) * 4;
+    shared_ = shared + (row * kTile.pitchN() + column) * 4;
     order_ = x.order + firstStep + row;
-    int q = place.n0 + column;
-    const bool exists = isWindow(x, q);
-    const int n = x.byMap.divide(q);
-    const int p = x.byRow.divide(q);
-    const int first = x.layout.origin + place.group * x.layout.groupStride + n * x.layout.imageStride +
-                      p * x.layout.rowStride + q * x.layout.columnStride;
-    window_ = settled(x.windows + first);
-    outside_ = exists ? paddingBits(x, p, q) : ~uint32_t{0};
-    if (kTile.stages > 1) fetchSteps();
+    const Window window = windowAt(x, place.group, place.n0 + column);
+    window_ = settled(window.first);
+    outside_ = window.outside;
+    if (kAhead) fetchSteps();
   }
 
   /** Into a stage so many bytes from the first; with prefetch the steps of the tile after that are read meanwhile. */
   __device__ void copyTile(int stage) {
-    if (kTile.stages == 1) fetchSteps();
+    if (!kAhead) fetchSteps();
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      copyOrZero<4>(shared_ + stage + i * kTile.blockN * 4, window_ + steps_[i].offset,
+      copyOrZero<4>(shared_ + stage + i * kTile.pitchN() * 4, window_ + steps_[i].offset,
                     (steps_[i].bits & outside_) == 0);
     }
     order_ += kTile.blockK;
-    if (kTile.stages > 1) fetchSteps();
+    if (kAhead) fetchSteps();
   }
 
  private:
   static constexpr int kCount = kTile.blockK * kTile.blockN / kTile.threads();
+  /** Whether the next tile's steps are read before they are needed; more of them would take registers from the sums. */
+  static constexpr bool kAhead = kTile.stages > 1 && (kCount <= 8 || !kTile.onTensorCores());
   static_assert(kTile.threads() % kTile.blockN == 0 && kCount * kTile.threads() == kTile.blockK * kTile.blockN);
 
   /** Two at a time where there are two: tiles start at even steps. */
@@ -125,7 +84,8 @@ class FilterCopies {
  public:
   /** `shared`: of the first stage's filters. */
   __device__ FilterCopies(const GemmArguments& x, const BlockPlace& place, int firstStep, uint32_t shared)
-      : shared_(shared + threadIdx.x * 16), tilePitch_(kTile.blockK * x.filterPitch) {
+      : shared_(shared + (threadIdx.x / kQuadsInRow * kTile.pitchM() + threadIdx.x % kQuadsInRow * 4) * 4),
+        tilePitch_(kTile.blockK * x.filterPitch) {
     const float* const filter = x.filter + place.group * x.filterGroupStride + firstStep * x.filterPitch + place.m0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -140,7 +100,7 @@ class FilterCopies {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if (kQuads % kTile.threads() != 0 && threadIdx.x + i * kTile.threads() >= kQuads) break;
-      copyOrZero<16>(shared_ + stage + i * kTile.threads() * 16, filter_[i], valid_[i]);
+      copyOrZero<16>(shared_ + stage + i * kApart * 4, filter_[i], valid_[i]);
       filter_[i] += tilePitch_;
     }
   }
@@ -149,6 +109,10 @@ class FilterCopies {
   static constexpr int kQuadsInRow = kTile.blockM / 4;
   static constexpr int kQuads = kTile.blockK * kQuadsInRow;
   static constexpr int kCount = (kQuads + kTile.threads() - 1) / kTile.threads();
+  /** Floats of shared memory between a thread's quads: whole rows, unless rows follow each other without a gap. */
+  static constexpr int kApart =
+      kTile.pitchM() == kTile.blockM ? kTile.threads() * 4 : kTile.threads() / kQuadsInRow * kTile.pitchM();
+  static_assert(kTile.pitchM() == kTile.blockM || kTile.threads() % kQuadsInRow == 0);
 
   uint32_t shared_;
   int tilePitch_;
@@ -303,10 +267,15 @@ template <int kIndex>
 __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].tile.blocksPerMultiprocessor)
     im2winGemm(const __grid_constant__ GemmArguments x) {
   constexpr GemmTile kTile = kTiles[kIndex].tile;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  // Refused there; nothing is compiled of it.
+  if constexpr (kTile.onTensorCores()) return;
+#endif
   constexpr int kStages = kTile.stages;
-  constexpr int kFilters = kTile.blockK * kTile.blockM;
+  constexpr int kFilters = kTile.blockK * kTile.pitchM();
   constexpr int kStageBytes = kTile.stageFloats() * 4;
-  __shared__ __align__(16) float shared[kTile.sharedFloats()];
+  extern __shared__ float4 memory[];
+  float* const shared = reinterpret_cast<float*>(memory);
 
   // Lets the sum's blocks become resident, which wait for this grid's end.
   if (x.sumFollows) letNextKernelBegin();
@@ -315,7 +284,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   const int tiles = min(x.tilesPerSplit, x.tiles - firstTile);
   WindowCopies<kTile> windows(x, place, firstTile * kTile.blockK, sharedAddress(shared + kFilters));
   FilterCopies<kTile> filters(x, place, firstTile * kTile.blockK, sharedAddress(shared));
-  Accumulators<kTile> sums;
+  std::conditional_t<kTile.onTensorCores(), TensorCoreSums<kTile>, Accumulators<kTile>> sums;
 
   const auto copyTile = [&](int stage) {
     filters.copyTile(stage);
@@ -361,8 +330,16 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
 #pragma unroll 1
   for (int slice = 0; slice < kTile.blockM / kTile.sliceM(); ++slice) {
     __syncthreads();
-    sums.writeSlice(slice, shared);
-    __syncthreads();
+    if constexpr (kTile.onTensorCores()) {
+      const bool finite = sums.writeSlice(slice, shared);
+      if (__syncthreads_or(!finite)) {
+        sumNonFiniteAgain<kTile>(x, place, shared, slice, firstTile * kTile.blockK, tiles * kTile.blockK);
+        __syncthreads();
+      }
+    } else {
+      sums.writeSlice(slice, shared);
+      __syncthreads();
+    }
     if (x.quadOutputs) {
       finishSlice<kTile, 4>(x, place, shared, slice);
     } else {
@@ -372,8 +349,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
 }
 
 template <int kIndex>
-void launchGemm(const GemmArguments& arguments, unsigned blocks, cudaStream_t stream) {
-  im2winGemm<kIndex><<<blocks, kTiles[kIndex].tile.threads(), 0, stream>>>(arguments);
+GemmKernel gemmKernel() {
+  return im2winGemm<kIndex>;
 }
 
 }  // namespace warpconv::cuda::im2win

@@ -45,8 +45,11 @@ struct GemmArguments {
   int tiles, tilesPerSplit;
 };
 
-/** The kernel of kTiles[kIndex] over `blocks` blocks. Instances are in instances/. */
+/** Launched with the threads and the shared memory of its tile. */
+using GemmKernel = void (*)(GemmArguments);
+
+/** The kernel of kTiles[kIndex]. Instances are in instances/. */
 template <int kIndex>
-void launchGemm(const GemmArguments& arguments, unsigned blocks, cudaStream_t stream);
+GemmKernel gemmKernel();
 
 }  // namespace warpconv::cuda::im2win

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "cuda/host_device.h"
 
 namespace warpconv::cuda::im2win {
 
+/** What multiplies: float32 multiply-adds, or tensor cores with three products of split operands (tensor_core.cuh). */
+enum class Arithmetic { fma, tf32x3 };
+
 /**
  * What one block computes and how: M counts output channels, N windows, K the reduction. A thread owns
- * threadM x threadN outputs, in pieces of up to 4 x 4.
+ * threadM x threadN outputs, in pieces of up to 4 x 4. Of a warp's threads, 4 x 8 lie beside each other with FMAs, and
+ * 8 x 4 with tensor cores.
  */
 struct GemmTile {
   int blockM, blockN, blockK;
@@ -19,19 +24,37 @@ struct GemmTile {
   bool vectorised;
   /** That registers are to leave room for */
   int blocksPerMultiprocessor;
+  Arithmetic arithmetic = Arithmetic::fma;
+  /** Warps that have the same outputs, and each a part of a tile's reduction */
+  int partsK = 1;
 
-  WARPCONV_HOST_DEVICE constexpr int threads() const { return blockM / threadM * (blockN / threadN); }
-  /** Adjacent outputs of a thread, in each dimension */
-  WARPCONV_HOST_DEVICE constexpr int pieceM() const { return threadM % 4 == 0 ? 4 : 1; }
-  WARPCONV_HOST_DEVICE constexpr int pieceN() const { return threadN % 4 == 0 ? 4 : 1; }
-  WARPCONV_HOST_DEVICE constexpr int stageFloats() const { return blockK * (blockM + blockN); }
+  WARPCONV_HOST_DEVICE constexpr bool onTensorCores() const { return arithmetic == Arithmetic::tf32x3; }
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return blockM / threadM * (blockN / threadN) * partsK; }
+  /** Adjacent outputs of a thread, in each dimension; with tensor cores, outputs of adjacent operands */
+  WARPCONV_HOST_DEVICE constexpr int pieceM() const { return pieceOf(threadM); }
+  WARPCONV_HOST_DEVICE constexpr int pieceN() const {
+    return onTensorCores() ? pieceOf(threadN / 2) : pieceOf(threadN);
+  }
+  /**
+   * Floats from one step of a stage to the next. Tensor cores want operands of four steps at a time, which for lack of
+   * bank conflicts lie 8 banks apart.
+   */
+  WARPCONV_HOST_DEVICE constexpr int pitchM() const { return onTensorCores() ? blockM + 8 : blockM; }
+  WARPCONV_HOST_DEVICE constexpr int pitchN() const { return onTensorCores() ? blockN + 8 : blockN; }
+  WARPCONV_HOST_DEVICE constexpr int stageFloats() const { return blockK * (pitchM() + pitchN()); }
   /** Sums leave through shared memory in slices of so many output channels */
-  WARPCONV_HOST_DEVICE constexpr int sliceM() const { return blockM / (threadM / pieceM()); }
+  WARPCONV_HOST_DEVICE constexpr int sliceM() const {
+    if (!onTensorCores()) return blockM / (threadM / pieceM());
+    return blockM * blockN <= stages * stageFloats() ? blockM : 8 * threadM;
+  }
   WARPCONV_HOST_DEVICE constexpr int sharedFloats() const {
     const int all = stages * stageFloats();
     const int slice = sliceM() * blockN;
     return all > slice ? all : slice;
   }
+
+ private:
+  WARPCONV_HOST_DEVICE static constexpr int pieceOf(int count) { return count % 4 == 0 ? 4 : count % 2 == 0 ? 2 : 1; }
 };
 
 struct NamedTile {
@@ -58,6 +81,15 @@ inline constexpr NamedTile kTiles[] = {
     {"implicit-32x64", {32, 64, 16, 4, 8, 3, true, 6}},
     {"implicit-32x32", {32, 32, 16, 4, 4, 4, true, 8}},
     {"implicit-16x64", {16, 64, 16, 4, 4, 4, true, 8}},
+    {"implicit-tf32x3-128x128", {128, 128, 16, 8, 8, 3, true, 1, Arithmetic::tf32x3}},
+    {"implicit-tf32x3-128x64", {128, 64, 16, 8, 8, 4, true, 2, Arithmetic::tf32x3}},
+    {"implicit-tf32x3-64x128", {64, 128, 16, 8, 8, 4, true, 2, Arithmetic::tf32x3}},
+    {"implicit-tf32x3-64x64", {64, 64, 16, 4, 8, 4, true, 3, Arithmetic::tf32x3}},
+    {"implicit-tf32x3-64x64-a", {64, 64, 16, 8, 8, 4, true, 2, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-64x64-b", {64, 64, 32, 4, 8, 4, true, 1, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-64x32", {64, 32, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-32x64", {32, 64, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-32x32", {32, 32, 32, 4, 8, 4, true, 4, Arithmetic::tf32x3, 4}},
 };
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 inline constexpr int kFirstPlannedTile = 4;

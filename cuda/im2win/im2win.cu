@@ -12,12 +12,10 @@ namespace warpconv::cuda {
 namespace im2win {
 namespace {
 
-using LaunchGemm = void (*)(const GemmArguments&, unsigned, cudaStream_t);
-
 template <size_t... kIndices>
-LaunchGemm launcherOf(int tile, std::index_sequence<kIndices...>) {
-  static constexpr LaunchGemm kLaunchers[] = {launchGemm<static_cast<int>(kIndices)>...};
-  return kLaunchers[tile];
+GemmKernel kernelOf(int tile, std::index_sequence<kIndices...>) {
+  GemmKernel (*const kernels[])() = {gemmKernel<static_cast<int>(kIndices)>...};
+  return kernels[tile]();
 }
 
 bool isQuadAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
@@ -33,7 +31,9 @@ class Im2win final : public GpuConvolution {
         startsEarly_(request.traits.computeCapability >= 90),
         bias_(std::move(bias)),
         filterPitch_(static_cast<int>(roundUp(shape_.groupOutputs, 4))),
-        steps_(static_cast<int>(roundUp(request.problem.filterSize(), tile().blockK))) {}
+        steps_(static_cast<int>(roundUp(request.problem.filterSize(), tile().blockK))),
+        kernel_(kernelOf(plan_.tile, std::make_index_sequence<kTileCount>())),
+        sharedBytes_(4 * tile().sharedFloats()) {}
 
   /** Returns when `weight` may go. */
   Status prepare(const float* weight, Device& device) {
@@ -47,6 +47,10 @@ class Im2win final : public GpuConvolution {
     if (Status status = take(device.allocate(orderBytes), order_); !status.isOk()) return status;
 
     setArguments();
+
+    const cudaError_t allowed =
+        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes_);
+    if (Status status = toStatus(allowed, "setting up an im2win kernel"); !status.isOk()) return status;
 
     cudaStream_t stream = nullptr;
     if (Status status = toStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
@@ -101,7 +105,7 @@ class Im2win final : public GpuConvolution {
     x.output = splits ? static_cast<float*>(sums) : tensors.output;
     x.epilogue = splits ? Epilogue{} : epilogue;
     x.sumFollows = splits;
-    launcherOf(plan_.tile, std::make_index_sequence<kTileCount>())(x, blocks_, stream);
+    kernel_<<<blocks_, static_cast<unsigned>(tile().threads()), static_cast<size_t>(sharedBytes_), stream>>>(x);
     if (Status status = launchStatus("im2win"); !status.isOk() || !splits) return status;
     return toStatus(
         launchSplitSum(shape_, plan_.splits, x.output, tensors.output, epilogue, x.quadOutputs, startsEarly_, stream),
@@ -144,6 +148,8 @@ class Im2win final : public GpuConvolution {
   const DeviceMemory bias_;
   /** Output channels of a group, padded; and steps of its reduction, padded */
   const int filterPitch_, steps_;
+  const GemmKernel kernel_;
+  const int sharedBytes_;
   DeviceMemory filter_, order_;
   GemmArguments arguments_{};
   unsigned blocks_ = 0;

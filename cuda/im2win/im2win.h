@@ -12,16 +12,36 @@ namespace warpconv::cuda {
  * Euro-Par 2023): a GEMM of K x (C * R * S) by (C * R * S) x (N * P * Q) for each group, whose reduction runs over
  * channels, filter columns and filter rows, in this order. `explicit` and its ablations read windows from the paper's
  * tensor in the workspace, `basic` too, with one thread an output (Algorithm 2); `implicit` builds the same order in
- * shared memory from the input itself and needs no tensor.
+ * shared memory from the input itself and needs no tensor. `implicit-tf32x3` multiplies on tensor cores, as accurately
+ * as float32 does, from compute capability 8.0 on.
  */
 std::optional<std::string> refuseIm2win(const GpuRequest& request);
 Estimate estimateIm2win(const GpuRequest& request);
 Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, GpuWeights weights, Device& device);
 
-inline constexpr std::array<std::string_view, 14> kIm2winVariants{
-    "basic",          "explicit",        "explicit-no-prefetch", "explicit-no-vector", "explicit-no-microkernel",
-    "implicit",       "implicit-128x64", "implicit-96x128",      "implicit-128x32",    "implicit-64x64",
-    "implicit-64x32", "implicit-32x64",  "implicit-32x32",       "implicit-16x64"};
+inline constexpr std::array<std::string_view, 23> kIm2winVariants{"basic",
+                                                                  "explicit",
+                                                                  "explicit-no-prefetch",
+                                                                  "explicit-no-vector",
+                                                                  "explicit-no-microkernel",
+                                                                  "implicit",
+                                                                  "implicit-128x64",
+                                                                  "implicit-96x128",
+                                                                  "implicit-128x32",
+                                                                  "implicit-64x64",
+                                                                  "implicit-64x32",
+                                                                  "implicit-32x64",
+                                                                  "implicit-32x32",
+                                                                  "implicit-16x64",
+                                                                  "implicit-tf32x3-128x128",
+                                                                  "implicit-tf32x3-128x64",
+                                                                  "implicit-tf32x3-64x128",
+                                                                  "implicit-tf32x3-64x64",
+                                                                  "implicit-tf32x3-64x64-a",
+                                                                  "implicit-tf32x3-64x64-b",
+                                                                  "implicit-tf32x3-64x32",
+                                                                  "implicit-tf32x3-32x64",
+                                                                  "implicit-tf32x3-32x32"};
 
 inline constexpr GpuAlgorithm kIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, prepareIm2win};
 

@@ -53,15 +53,25 @@ double bytesMicroseconds(const GpuTraits& traits, double bytes) {
   return bytes / (kShareOfBandwidth * traits.bytesPerSecond) * 1e6;
 }
 
-/** Issue slots of a warp for one tile of the reduction. */
-double tileSlots(const GemmTile& tile) {
+/** Issue slots of a warp for one tile of the reduction, or the cycles that tensor cores take for it if those are more.
+ */
+double tileSlots(const GpuTraits& traits, const GemmTile& tile) {
   constexpr double kWindowCopy = 4, kFilterCopy = 3, kLoop = 25;
   const double threads = tile.threads();
   const double windowCopies = tile.blockK * tile.blockN / threads;
   const double filterCopies = tile.blockK * tile.blockM / 4 / threads;
-  const double operands = tile.threadM / tile.pieceM() + tile.threadN / tile.pieceN();
-  return tile.blockK * (tile.threadM * tile.threadN + kOperandSlots * operands) + kWindowCopy * windowCopies +
-         kFilterCopy * filterCopies + kLoop;
+  const double rest = kWindowCopy * windowCopies + kFilterCopy * filterCopies + kLoop;
+  if (!tile.onTensorCores()) {
+    const double operands = tile.threadM / tile.pieceM() + tile.threadN / tile.pieceN();
+    return tile.blockK * (tile.threadM * tile.threadN + kOperandSlots * operands) + rest;
+  }
+  // Matrices of 16 x 8 by 8 steps, of which ordinary multiply-adds would take 32 cycles.
+  const double steps = tile.blockK / tile.partsK / 8;
+  const double matrices = tile.threadM * tile.threadN / 4;
+  const double busy = 3 * matrices * 32 / tensorCoreFactor(traits);
+  // Three products and four additions each; splitting an element takes three.
+  const double issued = 7 * matrices + 3 * (2 * tile.threadM + tile.threadN);
+  return std::max(steps * busy, steps * issued + rest);
 }
 
 /** On one multiprocessor, as far as registers (by the launch bound) and shared memory go. */
@@ -75,10 +85,11 @@ int64_t residentBlocks(const GpuTraits& traits, const GemmTile& tile) {
  * 128 lanes would do the device's peak; where there are 64, they are half as long and all else is counted too dear.
  */
 double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_t blocks, int64_t tilesEach) {
-  const double slots = tileSlots(tile);
+  const double slots = tileSlots(traits, tile);
   const auto count = static_cast<double>(tilesEach);
   const int64_t here = ceilDivide(blocks, traits.multiprocessors);
-  const double issue = tile.threads() / 128.0 * (count * slots + kOutputSlots * tile.threadM * tile.threadN);
+  const double outputs = tile.blockM * tile.blockN / 128.0;
+  const double issue = tile.threads() / 128.0 * count * slots + kOutputSlots * outputs;
   const double throughput = static_cast<double>(here) * issue;
   const auto rounds = static_cast<double>(ceilDivide(here, residentBlocks(traits, tile)));
   const double latency = rounds * count * (slots + kTileLatency);
@@ -104,7 +115,10 @@ Plan planTile(const GpuRequest& request, Source source, int tile) {
 /** Each of the tiles that the planner chooses from. */
 std::vector<Plan> planTiles(const GpuRequest& request, Source source) {
   std::vector<Plan> plans;
-  for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) plans.push_back(planTile(request, source, tile));
+  for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) {
+    if (kTiles[tile].tile.onTensorCores() && !hasTensorCores(request.traits)) continue;
+    plans.push_back(planTile(request, source, tile));
+  }
   return plans;
 }
 
@@ -188,6 +202,12 @@ std::optional<std::string> refuseIm2win(const GpuRequest& request) {
   if (filters > kMaxExtent) {
     return "takes filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
            std::to_string(filters);
+  }
+  if (const int pinned = im2win::pinnedTile(request.variant);
+      pinned >= 0 && im2win::kTiles[pinned].tile.onTensorCores() && !hasTensorCores(request.traits)) {
+    return "multiplies on tensor cores from compute capability 8.0 on; this device has " +
+           std::to_string(request.traits.computeCapability / 10) + "." +
+           std::to_string(request.traits.computeCapability % 10);
   }
   const bool wantsInput = request.variant.starts_with("implicit");
   if (wantsInput && !im2win::fitsMasks(x)) {

@@ -44,6 +44,8 @@ __device__ void sumNonFiniteAgain(const Arguments& x, const SplitTile& own, floa
 template <int kIndex, bool aligned>
 __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[kIndex].residentBlocks)
     tensorKernel(const Arguments x) {
+  // Refused before 8.0, where nothing of it is compiled.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   constexpr TensorTile tile = kTensorTiles[kIndex];
   constexpr TensorBlock block = tile.block;
   constexpr int threads = tile.threads();
@@ -89,6 +91,7 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
       });
   // Nobody leaves while another block still reads.
   if (x.split > 1) synchroniseSplit(x.split);
+#endif
 }
 
 }  // namespace warpconv::cuda::pointwise

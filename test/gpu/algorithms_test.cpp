@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <limits>
 
 #include "support/runs.h"
 
@@ -87,6 +89,28 @@ TEST_CASE("all-positive data: rounding adds up to no more than twice that of a s
         INFO(name << ", " << std::string(algorithm.name) << " '" << variant << "'");
         CHECK(compared.error <= 2 * compared.sequentialError);
       }
+    }
+  }
+}
+
+TEST_CASE("an identity of 1 x 1 filters gives back any number, the largest and subnormal ones too") {
+  ConvRequest request;
+  request.inputDims = {2, 40, 9, 8};
+  request.weightDims = {40, 40, 1, 1};
+  const ConvProblem problem = makeConvProblem(request).value();
+  std::mt19937 random(test::fuzzSeed());
+  std::vector<float> input(static_cast<size_t>(problem.inputSize())), weight(40 * 40);
+  const float largest = std::numeric_limits<float>::max();
+  const float smallest = std::numeric_limits<float>::denorm_min();
+  const float ends[] = {largest, std::nextafter(largest, 0.0f), 0.9998f * largest, 1e-38f, 1e-40f, smallest};
+  for (float& value : input) value = ends[random() % std::size(ends)] * (random() % 2 == 0 ? 1.0f : -1.0f);
+  for (size_t k = 0; k < 40; ++k) weight[k * 40 + k] = 1.0f;
+  const test::GpuCase one{problem, test::DeviceArray<float>(input), test::DeviceArray<float>(weight),
+                          test::DeviceArray<float>(0), test::DeviceArray<float>(0)};
+  const test::GpuReference reference = test::referenceOnGpu(one);
+  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+    for (const std::string& variant : test::variantsFor(algorithm, problem)) {
+      checkExact(algorithm, variant, one, reference);
     }
   }
 }

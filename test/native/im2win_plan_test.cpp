@@ -12,7 +12,9 @@ using namespace warpconv::cuda;
 namespace {
 
 /** As of an H100. */
-GpuTraits traits() { return {90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{50} << 20, 6.7e13, 3.35e12}; }
+GpuTraits traits(int computeCapability = 90) {
+  return {computeCapability, 132, 65536, 228 * 1024, 227 * 1024, int64_t{50} << 20, 6.7e13, 3.35e12};
+}
 
 ConvProblem problemOf(const ConvRequest& request) {
   const Result<ConvProblem> made = makeConvProblem(request);
@@ -121,7 +123,37 @@ TEST_CASE("a single small image is spread over the multiprocessors, a batch is n
   request.inputDims[0] = 128;
   const im2win::Plan batch = im2win::planIm2win(requestOf(request));
   CHECK(batch.splits == 1);
-  CHECK(im2win::kTiles[batch.tile].variant == "implicit-128x64");
+  CHECK(im2win::kTiles[batch.tile].tile.onTensorCores());
+}
+
+TEST_CASE("tensor cores are chosen where they are faster, and refused where there are none") {
+  ConvRequest request;
+  request.inputDims = {128, 256, 14, 14};
+  request.weightDims = {256, 256, 3, 3};
+  GpuRequest one = requestOf(request);
+  const auto isChosen = [&](int computeCapability) {
+    one.traits = traits(computeCapability);
+    return im2win::kTiles[im2win::planIm2win(one).tile].tile.onTensorCores();
+  };
+  for (const std::string_view variant : {"", "implicit"}) {
+    one.variant = variant;
+    CHECK(isChosen(80));
+    CHECK(isChosen(90));
+    // Of GeForce, whose tensor cores multiply TF32 no faster than others multiply float32.
+    CHECK_FALSE(isChosen(89));
+    CHECK_FALSE(isChosen(75));
+    for (const ConsideredKernel& kernel : estimateIm2win(one).considered)
+      CHECK(!kernel.name.starts_with("implicit-tf32"));
+  }
+  int refused = 0;
+  for (const std::string_view variant : kIm2winVariants) {
+    one.variant = variant;
+    const auto refusal = refuseIm2win(one);
+    CHECK(refusal.has_value() == variant.starts_with("implicit-tf32x3"));
+    refused += refusal.has_value();
+    if (refusal) CHECK(refusal->find("this device has 7.5") != std::string::npos);
+  }
+  CHECK(refused > 0);
 }
 
 TEST_CASE("every split has work, and a pinned tile is the variant's") {

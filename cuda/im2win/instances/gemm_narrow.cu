@@ -2,9 +2,9 @@
 
 namespace warpconv::cuda::im2win {
 
-template void launchGemm<8>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<9>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<10>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<11>(const GemmArguments&, unsigned, cudaStream_t);
+template GemmKernel gemmKernel<8>();
+template GemmKernel gemmKernel<9>();
+template GemmKernel gemmKernel<10>();
+template GemmKernel gemmKernel<11>();
 
 }  // namespace warpconv::cuda::im2win

@@ -2,9 +2,9 @@
 
 namespace warpconv::cuda::im2win {
 
-template void launchGemm<0>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<1>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<2>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<3>(const GemmArguments&, unsigned, cudaStream_t);
+template GemmKernel gemmKernel<0>();
+template GemmKernel gemmKernel<1>();
+template GemmKernel gemmKernel<2>();
+template GemmKernel gemmKernel<3>();
 
 }  // namespace warpconv::cuda::im2win

@@ -2,9 +2,9 @@
 
 namespace warpconv::cuda::im2win {
 
-template void launchGemm<4>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<5>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<6>(const GemmArguments&, unsigned, cudaStream_t);
-template void launchGemm<7>(const GemmArguments&, unsigned, cudaStream_t);
+template GemmKernel gemmKernel<4>();
+template GemmKernel gemmKernel<5>();
+template GemmKernel gemmKernel<6>();
+template GemmKernel gemmKernel<7>();
 
 }  // namespace warpconv::cuda::im2win
