@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the networks of the bench as ONNX files: torchvision's architectures with random weights and realistic statistics.
 
-For each network NAME.onnx, an input of float32 as NAME.input, and as NAME.output what PyTorch makes of it in float64, all
-raw and little-endian. Trained weights would change neither the time nor the arithmetic. The files are too large to be in
-the repository; the seed is fixed.
+For each network NAME.onnx, a few images of float32 as NAME.input, and as NAME.output what PyTorch makes of them in float64,
+all raw and little-endian. Trained weights would change neither the time nor the arithmetic. The files are too large to be
+in the repository; the seed is fixed, and bench/rivals/torch_networks.py builds the same networks anew.
 
 Needs PyTorch, torchvision and onnx:  python3 scripts/export_networks.py [FOLDER] [NAME ...]
 """
@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 OPSET = 17
-IMAGE = (1, 3, 224, 224)
+# Batches repeat them. An odd number: a batch whose images changed places by a power of two is found out.
+IMAGES = (3, 3, 224, 224)
 
 
 def unit(inputs, outputs, size, stride=1):
@@ -63,14 +64,14 @@ def inception_v2():
 
 
 def torchvision_models():
-    # Detection models want kernels that builds of torchvision for the CPU lack; nothing here calls them.
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        try:
+    try:
+        import torchvision.models
+    except RuntimeError:
+        # Where torchvision's own kernels cannot be loaded, its detection models ask for these; nothing here calls them.
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
-        except RuntimeError:
-            pass
-    import torchvision.models
+        import torchvision.models
     return torchvision.models
 
 
@@ -91,6 +92,8 @@ NETWORKS = {
 
 
 def build(name):
+    """The network of a name, ready to run: with one version of PyTorch always of the same weights."""
+    torch.manual_seed(1)
     options = NETWORKS[name]
     network = inception_v2() if options is None else getattr(torchvision_models(), name)(weights=None, **options)
     for module in network.modules():
@@ -103,10 +106,9 @@ def build(name):
 
 
 def export(name, folder):
-    torch.manual_seed(1)
     network = build(name)
-    x = torch.randn(IMAGE)
-    torch.onnx.export(network, (x,), str(folder / f"{name}.onnx"), input_names=["input"], output_names=["output"],
+    x = torch.randn(IMAGES)
+    torch.onnx.export(network, (x[:1],), str(folder / f"{name}.onnx"), input_names=["input"], output_names=["output"],
                       dynamic_axes={"input": {0: "N"}, "output": {0: "N"}}, dynamo=False, opset_version=OPSET)
     with torch.no_grad():
         y = copy.deepcopy(network).double()(x.double())
@@ -123,4 +125,5 @@ def main():
         export(name, folder)
 
 
-main()
+if __name__ == "__main__":
+    main()
