@@ -9,15 +9,16 @@
  * `--json` prints the result instead of the report. Exit code 1: a layer failed, or is slower than in the newest stored
  * result of the same device (REGRESSION_THRESHOLD in gpu_result.ts).
  */
-import { execFileSync, fork } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { fork } from 'node:child_process';
+import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { devices, type Device, type GpuInfo } from 'warpconv';
+import type { Device, GpuInfo } from 'warpconv';
 
 import { ROOT } from './command';
 import { selectLayers, type GpuLayer } from './gpu_layers';
+import { clocksNow, findGpu, readBatch, versionNow } from './gpu_machine';
 import type { GpuMeasureMessage, GpuMeasureRequest, Task } from './gpu_measure';
 import { gpuPictures } from './gpu_plot';
 import { renderGpuReport, renderRegressions, summariseGroup, type CpuPart } from './gpu_report';
@@ -28,7 +29,6 @@ import {
   groupLayers,
   SCHEMA,
   withLayer,
-  type Clocks,
   type GpuBenchResult,
   type LayerResult,
   type RunInfo,
@@ -50,47 +50,6 @@ interface Settings {
   readonly folder: string;
   readonly quick: boolean;
   readonly json: boolean;
-}
-
-/** What nvidia-smi knows of the GPU at this moment; nothing where it is missing. */
-function clocksNow(when: string, device: string): Clocks[] {
-  const fields = [
-    'driver_version',
-    'clocks.sm',
-    'clocks.mem',
-    'clocks.max.sm',
-    'power.draw',
-    'temperature.gpu',
-  ];
-  const index = device.split(':')[1] ?? '0';
-  try {
-    const options = [`--id=${index}`, `--query-gpu=${fields.join()}`, '--format=csv,noheader'];
-    const line = execFileSync('nvidia-smi', options, {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-      timeout: 10_000,
-    });
-    const values = line.trim().split(', ');
-    return [{ when, facts: Object.fromEntries(fields.map((field, i) => [field, values[i] ?? ''])) }];
-  } catch {
-    return [];
-  }
-}
-
-function versionNow(): string {
-  const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
-    version: string;
-  };
-  try {
-    const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
-      cwd: ROOT,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    return `${version} (${commit.trim()})`;
-  } catch {
-    return version;
-  }
 }
 
 /** The results file of a day while a run adds to it. */
@@ -391,17 +350,4 @@ function judge(record: ResultFile, stored: ReturnType<typeof newestStored>): voi
   if (regressions.length > 0) console.error(renderRegressions(regressions, stored!.name));
   if (failures.length > 0) console.error(['What failed:', ...failures].join('\n  '));
   if (regressions.length + failures.length > 0) process.exitCode = 1;
-}
-
-function readBatch(text: string): number {
-  const batch = Number(text);
-  if (Number.isInteger(batch) && batch > 0) return batch;
-  throw new Error(`--batch takes a number of images, not '${text}'`);
-}
-
-function findGpu(device: string): GpuInfo {
-  const gpus = devices().filter((one): one is GpuInfo => one.type === 'cuda');
-  const gpu = gpus.find((one) => device === 'cuda' || one.device === device);
-  if (gpu?.available) return gpu;
-  throw new Error(`there is no GPU '${device}' to measure: ${gpu?.reason ?? 'see npx warpconv doctor'}`);
 }

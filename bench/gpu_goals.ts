@@ -60,7 +60,7 @@ export function gpuGoals(layers: readonly LayerResult[]): Goal[] {
 
 const times = (value: number) => `${value.toFixed(2)} ×`;
 
-function reached(
+export function reached(
   what: string,
   goal: string,
   value: number | undefined,

@@ -55,7 +55,7 @@ export interface ReportParts {
   readonly cpu?: CpuPart | undefined;
 }
 
-const NONE = '–';
+export const NONE = '–';
 const microseconds = (milliseconds: number) => {
   const value = milliseconds * 1e3;
   return value.toFixed(value < 100 ? 2 : value < 1000 ? 1 : 0);
@@ -64,7 +64,7 @@ const times = (ratio: number | undefined) => (ratio === undefined ? NONE : `${ra
 const megabytes = (bytes: number) => (bytes / 1e6).toFixed(bytes >= 1e7 || bytes === 0 ? 0 : 1);
 
 /** Losses are bold. */
-const versus = (ratio: number | undefined) =>
+export const versus = (ratio: number | undefined) =>
   ratio === undefined ? NONE : ratio < 1 ? `**${ratio.toFixed(2)}**` : ratio.toFixed(2);
 
 const spread = ([low, middle, high]: Quartiles) =>
@@ -136,7 +136,7 @@ function runFacts(run: RunInfo, index: number): string[] {
   ];
 }
 
-function goals(title: string, all: readonly Goal[]): string[] {
+export function goals(title: string, all: readonly Goal[]): string[] {
   const rows = all.map(({ what, goal, measured, met }) => [
     what,
     goal,

@@ -1,0 +1,64 @@
+/** What the benches of GPUs ask of the machine and of their command lines. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+
+import { devices, type GpuInfo } from 'warpconv';
+
+import { ROOT } from './command';
+import type { Clocks } from './gpu_result';
+
+/** What nvidia-smi knows of the GPU at this moment; nothing where it is missing. */
+export function clocksNow(when: string, device: string): Clocks[] {
+  const fields = [
+    'driver_version',
+    'clocks.sm',
+    'clocks.mem',
+    'clocks.max.sm',
+    'power.draw',
+    'temperature.gpu',
+  ];
+  const index = device.split(':')[1] ?? '0';
+  try {
+    const options = [`--id=${index}`, `--query-gpu=${fields.join()}`, '--format=csv,noheader'];
+    const line = execFileSync('nvidia-smi', options, {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      timeout: 10_000,
+    });
+    const values = line.trim().split(', ');
+    return [{ when, facts: Object.fromEntries(fields.map((field, i) => [field, values[i] ?? ''])) }];
+  } catch {
+    return [];
+  }
+}
+
+/** Of this package, with the commit where it is known. */
+export function versionNow(): string {
+  const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  try {
+    const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    return `${version} (${commit.trim()})`;
+  } catch {
+    return version;
+  }
+}
+
+export function readBatch(text: string): number {
+  const batch = Number(text);
+  if (Number.isInteger(batch) && batch > 0) return batch;
+  throw new Error(`--batch takes a number of images, not '${text}'`);
+}
+
+export function findGpu(device: string): GpuInfo {
+  const gpus = devices().filter((one): one is GpuInfo => one.type === 'cuda');
+  const gpu = gpus.find((one) => device === 'cuda' || one.device === device);
+  if (gpu?.available) return gpu;
+  throw new Error(`there is no GPU '${device}' to measure: ${gpu?.reason ?? 'see npx warpconv doctor'}`);
+}
