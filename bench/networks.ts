@@ -1,21 +1,27 @@
 /**
- * Whole networks, batch 1, by InferenceSession: ours against onnxruntime-node, and against ours with every convolution by
- * im2col. Results are checked against PyTorch's in double precision before they are timed. Writes
- * bench/results/<machine>-<date>-networks.json and .md.
+ * Whole networks by InferenceSession. On the CPU at batch 1: ours against onnxruntime-node, and against ours with every
+ * convolution by im2col. On a GPU: against PyTorch (bench/gpu_networks.ts). Results are checked against PyTorch's in double
+ * precision before they are timed. Writes bench/results/<machine>-<date>-networks.json and .md.
  *
  *     python3 scripts/export_networks.py networks
- *     npx ts-node bench/networks.ts [--folder networks] [--threads 1] [--network resnet50] [--quick]
+ *     npx ts-node bench/networks.ts [--folder networks] [--network resnet50] [--quick] [--threads 1]
+ *     npx ts-node bench/networks.ts --device cuda [--folder networks] [--network resnet50] [--quick] [--batch 1,128] [--out FOLDER]
+ *     npx ts-node bench/networks.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
+ *
+ * `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
  */
 import { fork } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { InferenceSession, setThreads, Tensor } from 'warpconv';
+import { InferenceSession, setThreads, Tensor, type Device } from 'warpconv';
 
 import { ROOT } from './command';
 import { timeInTurns, type Contender } from './contenders';
-import { circumstances, nameOf, writeJson, writeText, type Circumstances } from './results';
+import { readBatch } from './gpu_machine';
+import { benchGpuNetworks, checkNetworks } from './gpu_networks';
+import { batchOf, errorOf, IMAGE_DIMS, modelOf, networksIn, TOLERANCE } from './network_files';
+import { circumstances, FOLDER, nameOf, writeJson, writeText, type Circumstances } from './results';
 import { geometricMean } from './statistics';
 
 interface Request {
@@ -38,14 +44,9 @@ interface NetworksResult extends Circumstances {
   readonly networks: readonly NetworkResult[];
 }
 
-const DIMS = [1, 3, 224, 224];
+const DIMS = [1, ...IMAGE_DIMS];
 const OURS = 'warpconv';
 const RIVALS = ['onnxruntime-node', 'warpconv, im2col'];
-
-/** The bytes of a file on a boundary of any element. */
-function read(file: string): ArrayBuffer {
-  return new Uint8Array(readFileSync(file)).buffer;
-}
 
 interface Runtime {
   readonly Tensor: new (type: string, data: Float32Array, dims: readonly number[]) => object;
@@ -58,7 +59,7 @@ interface Runtime {
 }
 
 async function contender(name: string, file: string, threads: number): Promise<Contender> {
-  const input = new Float32Array(read(file.replace(/onnx$/, 'input')));
+  const input = batchOf(file, 1);
   let output = new Float32Array();
   const keep = (results: { output?: { data: unknown } }) =>
     (output = results.output!.data as Float32Array<ArrayBuffer>);
@@ -79,16 +80,11 @@ async function contender(name: string, file: string, threads: number): Promise<C
   return { name, run, output: () => output, release: () => session.release() };
 }
 
-/** What rounding may do over a hundred layers, of the largest output: far below what a wrong layer does. */
-const TOLERANCE = 1e-4;
-
 async function verify({ name, run, output }: Contender, file: string): Promise<void> {
   await run();
-  const expected = new Float64Array(read(file.replace(/onnx$/, 'output')));
-  const largest = expected.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-  const worst = expected.reduce((most, value, i) => Math.max(most, Math.abs(value - output()[i]!)), 0);
-  if (worst <= TOLERANCE * largest) return;
-  throw new Error(`${name} is off by ${worst} of ${largest} on ${path.basename(file)}`);
+  const error = errorOf(file, 1, output());
+  if (error <= TOLERANCE) return;
+  throw new Error(`${name} is off by ${error} of the largest output on ${path.basename(file)}`);
 }
 
 /** In a process of its own, whose threads nobody else's disturb. */
@@ -147,29 +143,19 @@ function mean(rows: readonly NetworkResult[], rival: string): number {
   return geometricMean(rows.map(({ ms }) => ms[rival]! / ms[OURS]!));
 }
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      folder: { type: 'string', default: 'networks' },
-      threads: { type: 'string', multiple: true, default: ['1', '2'] },
-      network: { type: 'string', multiple: true },
-      quick: { type: 'boolean', default: false },
-    },
-  });
-  if (!existsSync(values.folder)) {
-    throw new Error(
-      `there is no folder ${values.folder}; make it by python3 scripts/export_networks.py networks`,
-    );
-  }
-  const found = readdirSync(values.folder).filter((file) => file.endsWith('.onnx'));
-  const names = values.network ?? found.map((file) => path.parse(file).name);
-  const about = circumstances(values.quick);
+async function benchCpuNetworks(
+  folder: string,
+  names: readonly string[],
+  counts: readonly number[],
+  quick: boolean,
+): Promise<void> {
+  const about = circumstances(quick);
   const networks: NetworkResult[] = [];
-  for (const threads of values.threads.map(Number)) {
+  for (const threads of counts) {
     for (const network of names) {
-      const file = path.resolve(values.folder, `${network}.onnx`);
-      networks.push({ network, threads, ms: await measureAll({ file, threads, quick: values.quick }) });
-      process.stderr.write(`\r${networks.length} of ${names.length * values.threads.length} networks`);
+      const file = modelOf(folder, network);
+      networks.push({ network, threads, ms: await measureAll({ file, threads, quick }) });
+      process.stderr.write(`\r${networks.length} of ${names.length * counts.length} networks`);
     }
   }
   process.stderr.write('\n');
@@ -178,6 +164,30 @@ async function main(): Promise<void> {
   writeJson(name, result);
   writeText(`${name}.md`, render(result));
   console.log(render(result));
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      device: { type: 'string', default: 'cpu' },
+      folder: { type: 'string', default: 'networks' },
+      network: { type: 'string', multiple: true },
+      quick: { type: 'boolean', default: false },
+      check: { type: 'boolean', default: false },
+      threads: { type: 'string', multiple: true, default: ['1', '2'] },
+      batch: { type: 'string', default: '1,128' },
+      out: { type: 'string', default: FOLDER },
+    },
+  });
+  const { folder, quick, out } = values;
+  const names = networksIn(folder, values.network);
+  const subjects = { folder, names, batches: values.batch.split(',').map(readBatch) };
+  if (values.check) return checkNetworks(values.device as Device, subjects);
+  if (values.device === 'cpu') return benchCpuNetworks(folder, names, values.threads.map(Number), quick);
+  return benchGpuNetworks(values.device as Exclude<Device, 'cpu'>, subjects, {
+    quick,
+    out: path.resolve(out),
+  });
 }
 
 if (process.send === undefined) {

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""PyTorch's side of bench/networks.ts on a GPU: torchvision's networks in eager mode, captured in a CUDA graph.
+
+float32 without TF32, in inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are those of
+scripts/export_networks.py, their normalisation not folded into the convolutions, as eager mode has it; a replayed graph
+has nothing of Python in it.
+
+Reads a request a line from stdin and answers each by a line on stdout, both JSON; on failure {"failure": …}:
+
+    {"do": "about", "device": "cuda:0"}    versions and the GPU's name
+    {"do": "load", "network": …, "folder": …, "batch": …, "layout": "NCHW",
+     "device": "cuda:0"}    {"error": of the largest output}
+    {"do": "turn", "layout": "NCHW", "milliseconds": 300}    {"replay": milliseconds, "toCpu": milliseconds}
+
+`replay` is one replay among many back to back, between two CUDA events; `toCpu` is wall-clock time from the replay until
+its output is in CPU memory, one after the other.
+
+Needs PyTorch with CUDA, torchvision and NumPy.
+"""
+
+import copy
+import functools
+import gc
+import json
+import math
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
+try:
+    import numpy as np
+    import torch
+    import export_networks
+except ImportError as error:
+    # The answer to whatever is asked first.
+    print(json.dumps(dict(failure=str(error), isLast=True)))
+    sys.exit()
+
+LAYOUTS = {"NCHW": torch.contiguous_format, "channels_last": torch.channels_last}
+WARM_UPS = 3
+
+# Only the network in hand is kept.
+build = functools.lru_cache(maxsize=1)(export_networks.build)
+
+
+def capture(call):
+    """What replays a call, and the call's output, which each replay writes anew."""
+    # PyTorch wants the warm-up on a stream of its own; cuDNN searches in it.
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = call()
+    return graph.replay, output
+
+
+def device_milliseconds(call, count):
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / count
+
+
+def back_to_back(call, milliseconds):
+    call()
+    return device_milliseconds(call, max(1, round(milliseconds / device_milliseconds(call, 3))))
+
+
+def one_by_one(call, milliseconds):
+    call()
+    begin, count, taken = time.perf_counter(), 0, 0.0
+    while taken < milliseconds:
+        call()
+        count += 1
+        taken = 1e3 * (time.perf_counter() - begin)
+    return taken / count
+
+
+def error_of(output, expected):
+    """As errorOf in bench/network_files.ts has it; None for what is no number."""
+    error = (np.abs(output - expected).max() / np.abs(expected).max()).item()
+    return error if math.isfinite(error) else None
+
+
+class Rival:
+    def __init__(self):
+        self.subject = None
+        self.loaded = {}
+
+    def about(self, device):
+        if not torch.cuda.is_available():
+            raise RuntimeError("PyTorch sees no GPU")
+        export_networks.torchvision_models()
+        return dict(gpu=torch.cuda.get_device_name(device), torch=torch.__version__,
+                    torchvision=sys.modules["torchvision"].__version__, cudnn=torch.backends.cudnn.version())
+
+    def load(self, network, folder, batch, layout, device):
+        torch.cuda.set_device(device)
+        self._take_up((network, batch))
+        path = pathlib.Path(folder) / network
+        images = np.fromfile(f"{path}.input", np.float32).reshape(-1, *export_networks.IMAGES[1:])
+        expected = np.fromfile(f"{path}.output").reshape(len(images), -1)
+        order = np.arange(batch) % len(images)
+        module = copy.deepcopy(build(network)).to(device, memory_format=LAYOUTS[layout])
+        x = torch.from_numpy(images[order]).to(device).to(memory_format=LAYOUTS[layout])
+        replay, output = capture(lambda: module(x))
+        replay()
+        self.loaded[layout] = (replay, output)
+        return dict(error=error_of(output.cpu().double().numpy(), expected[order]))
+
+    def turn(self, layout, milliseconds):
+        if layout not in self.loaded:
+            raise RuntimeError("the process that had it was lost")
+        replay, output = self.loaded[layout]
+        return dict(replay=back_to_back(replay, milliseconds), toCpu=one_by_one(lambda: (replay(), output.cpu()), milliseconds))
+
+    def _take_up(self, subject):
+        """Lets go of the network before."""
+        if subject != self.subject:
+            self.loaded.clear()
+            gc.collect()
+            torch.cuda.empty_cache()
+        self.subject = subject
+
+
+def answer(rival, request):
+    try:
+        with torch.inference_mode():
+            return getattr(rival, request.pop("do"))(**request)
+    except Exception as error:
+        # After an error of CUDA's own nothing works in this process.
+        return dict(failure=f"{type(error).__name__}: {error}".split("\n")[0], isLast="CUDA error" in str(error))
+
+
+def main():
+    # What libraries print is not an answer.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    rival = Rival()
+    for line in sys.stdin:
+        print(json.dumps(answer(rival, json.loads(line))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
