@@ -4,7 +4,7 @@
 test/addon/onnx_node.test.ts runs them:
 
     python3 scripts/dump_onnx_tests.py onnx-tests
-    WARPCONV_ONNX_TESTS=onnx-tests npm test -- onnx_node
+    WARPCONV_ONNX_TESTS=onnx-tests npm test -- onnx_node    # on a GPU with WARPCONV_TEST_DEVICE=cuda
 
 Needs the onnx package, whose tests these are; they are not part of this repository.
 """

@@ -12,6 +12,7 @@ import type { ConstantTensor } from '../../lib/model/graph';
 import { TensorProtoSchema } from '../../lib/model/onnx/onnx_pb';
 import { readTensor } from '../../lib/model/onnx/tensors';
 import { operatorNames } from '../../lib/model/operators';
+import { TEST_DEVICE } from '../support/gpu';
 
 const folder = process.env.WARPCONV_ONNX_TESTS;
 
@@ -47,7 +48,9 @@ function expectClose(actual: Tensor, expected: ConstantTensor, { rtol, atol }: M
 async function run(test: string, meta: Meta): Promise<'passed' | 'unsupported'> {
   try {
     // First, since it refuses what holds types that readAll does not know.
-    await using session = await InferenceSession.create(path.join(test, 'model.onnx'), { device: 'cpu' });
+    await using session = await InferenceSession.create(path.join(test, 'model.onnx'), {
+      device: TEST_DEVICE,
+    });
     const feeds = Object.fromEntries(readAll(test, 'input').map(({ name, tensor }) => [name, tensor]));
     const results = await session.run(feeds);
     const expected = readAll(test, 'output');
