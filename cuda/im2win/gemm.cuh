@@ -1,11 +1,11 @@
 #pragma once
 
-#include <type_traits>
-
 #include "cuda/async_copy.cuh"
+#include "cuda/cluster.cuh"
 #include "cuda/im2win/places.cuh"
-#include "cuda/im2win/tensor_core_sums.cuh"
+#include "cuda/im2win/sum_again.cuh"
 #include "cuda/launch.cuh"
+#include "cuda/tensor_sums.cuh"
 
 namespace warpconv::cuda::im2win {
 
@@ -228,33 +228,68 @@ class Accumulators {
   float sums_[kTile.threadM][kTile.threadN];
 };
 
-/** Writes a slice of finished sums from shared memory, kWidth adjacent windows at a time; masks both edges. */
-template <GemmTile kTile, int kWidth>
-__device__ void finishSlice(const GemmArguments& x, const BlockPlace& place, const float* shared, int slice) {
+/** A number, or four adjacent ones. */
+template <int kWidth>
+struct Numbers {
+  float x[kWidth];
+
+  __device__ void add(const float* from) {
+    if constexpr (kWidth == 4) {
+      const float4 four = *reinterpret_cast<const float4*>(from);
+      x[0] += four.x, x[1] += four.y, x[2] += four.z, x[3] += four.w;
+    } else {
+      x[0] += *from;
+    }
+  }
+};
+
+/**
+ * Writes a slice of sums, of the parts and blocks of the cluster that have one, kWidth adjacent windows at a time;
+ * masks both edges. Blocks of a cluster take turns with the rows.
+ */
+template <GemmTile kTile, int kWidth, bool kClustered>
+__device__ void finishSlice(const GemmArguments& x, const BlockPlace& place, float* shared, int slice) {
   constexpr int kColumns = kTile.blockN / kWidth;
-  constexpr int kApart = kTile.threads() / kColumns;
+  constexpr int kRows = kTile.threads() / kColumns;
+  constexpr int kPatch = kTile.sliceM() * kTile.blockN;
   const int column = threadIdx.x % kColumns * kWidth;
   int position = place.n0 + column;
   if (!isWindow(x, position)) return;
   const int n = x.byMap.divide(position);
   const int firstOutput = place.m0 + slice * kTile.sliceM();
   const int end = min(kTile.sliceM(), x.groupOutputs - firstOutput);
-  float* output = x.output + place.split * x.splitStride;
+  const int first = threadIdx.x / kColumns + (kClustered ? place.split * kRows : 0);
+  const int apart = kClustered ? kRows * x.cluster : kRows;
+  float* output = x.output + (kClustered ? 0 : place.split * x.splitStride);
 #pragma unroll 1
-  for (int row = threadIdx.x / kColumns; row < end; row += kApart) {
+  for (int row = first; row < end; row += apart) {
     const int k = place.group * x.groupOutputs + firstOutput + row;
     const int index = (n * x.outputs + k) * x.mapSize + position;
-    const float* sums = shared + row * kTile.blockN + column;
+    float* own = shared + row * kTile.blockN + column;
+    Numbers<kWidth> sum{};
+    for (int block = 0; block < (kClustered ? x.cluster : 1); ++block) {
+      const float* sums = kClustered ? sharedOf(own, x.cluster, block) : own;
+#pragma unroll
+      for (int part = 0; part < kTile.partsK; ++part) sum.add(sums + part * kPatch);
+    }
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sum.x[i] = finish(x.epilogue, sum.x[i], k, index + i);
     if constexpr (kWidth == 4) {
-      const float4 sum = *reinterpret_cast<const float4*>(sums);
-      *reinterpret_cast<float4*>(output + index) =
-          make_float4(finish(x.epilogue, sum.x, k, index), finish(x.epilogue, sum.y, k, index + 1),
-                      finish(x.epilogue, sum.z, k, index + 2), finish(x.epilogue, sum.w, k, index + 3));
+      *reinterpret_cast<float4*>(output + index) = make_float4(sum.x[0], sum.x[1], sum.x[2], sum.x[3]);
     } else {
-      output[index] = finish(x.epilogue, *sums, k, index);
+      output[index] = sum.x[0];
     }
   }
 }
+
+template <GemmTile kTile>
+struct SumsOf {
+  using Type = Accumulators<kTile>;
+};
+template <GemmTile kTile>
+requires(kTile.onTensorCores()) struct SumsOf<kTile> {
+  using Type = TensorSums<kTile.tensorBlock()>;
+};
 
 /**
  * One block owns blockM output channels of one group, by blockN windows, over the reduction's tiles of one split.
@@ -284,7 +319,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   const int tiles = min(x.tilesPerSplit, x.tiles - firstTile);
   WindowCopies<kTile> windows(x, place, firstTile * kTile.blockK, sharedAddress(shared + kFilters));
   FilterCopies<kTile> filters(x, place, firstTile * kTile.blockK, sharedAddress(shared));
-  std::conditional_t<kTile.onTensorCores(), TensorCoreSums<kTile>, Accumulators<kTile>> sums;
+  typename SumsOf<kTile>::Type sums;
 
   const auto copyTile = [&](int stage) {
     filters.copyTile(stage);
@@ -294,6 +329,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   const auto addTile = [&](int stage) { sums.addTile(shared + stage / 4, shared + stage / 4 + kFilters); };
 
   if constexpr (kStages == 1) {
+    waitForKernelsBefore();
     for (int tile = 0; tile < tiles; ++tile) {
       copyTile(0);
       waitForCopies<0>();
@@ -302,13 +338,13 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
       __syncthreads();
     }
   } else {
+    // Filters are the plan's own, which no kernel before can be writing.
+    for (int ahead = 0; ahead < min(kStages - 1, tiles); ++ahead) filters.copyTile(ahead * kStageBytes);
+    waitForKernelsBefore();
     // A group a tile, empty ones too, so that their count says which tiles have arrived.
     for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-      if (ahead < tiles) {
-        copyTile(ahead * kStageBytes);
-      } else {
-        commitCopies();
-      }
+      if (ahead < tiles) windows.copyTile(ahead * kStageBytes);
+      commitCopies();
     }
     int stage = 0;
     int freeStage = (kStages - 1) * kStageBytes;
@@ -319,6 +355,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
       if (tile + kStages - 1 < tiles) {
         copyTile(freeStage);
       } else {
+        // Not earlier: blocks of the next kernel would crowd on the multiprocessors that have none of this one.
+        letNextKernelBegin();
         commitCopies();
       }
       addTile(stage);
@@ -331,19 +369,24 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   for (int slice = 0; slice < kTile.blockM / kTile.sliceM(); ++slice) {
     __syncthreads();
     if constexpr (kTile.onTensorCores()) {
-      const bool finite = sums.writeSlice(slice, shared);
+      const bool finite = sums.write(shared);
       if (__syncthreads_or(!finite)) {
-        sumNonFiniteAgain<kTile>(x, place, shared, slice, firstTile * kTile.blockK, tiles * kTile.blockK);
-        __syncthreads();
+        sumNonFiniteAgain<kTile>(x, place, shared, firstTile * kTile.blockK, tiles * kTile.blockK);
       }
     } else {
       sums.writeSlice(slice, shared);
-      __syncthreads();
     }
+    synchroniseCluster(x.cluster);
+    const auto finishBy = [&]<int kWidth>() {
+      if (x.cluster == 1) return finishSlice<kTile, kWidth, false>(x, place, shared, slice);
+      finishSlice<kTile, kWidth, true>(x, place, shared, slice);
+      // Nobody leaves or writes while another block still reads.
+      synchroniseCluster(x.cluster);
+    };
     if (x.quadOutputs) {
-      finishSlice<kTile, 4>(x, place, shared, slice);
+      finishBy.template operator()<4>();
     } else {
-      finishSlice<kTile, 1>(x, place, shared, slice);
+      finishBy.template operator()<1>();
     }
   }
 }

@@ -26,6 +26,8 @@ struct GemmArguments {
   int64_t splitStride;
   /** A kernel follows that sums the splits */
   bool sumFollows;
+  /** Blocks of a cluster, which sum their splits themselves; 1 where a kernel does or there are none */
+  int cluster;
   Epilogue epilogue;
   /** Four outputs at a time: P * Q is a multiple of four, and every pointer is 16-byte aligned */
   bool quadOutputs;
@@ -39,8 +41,11 @@ struct GemmArguments {
   int windowCount, mapSize;
   FastDivisor byMap, byRow;
 
-  /** Block b = ((group * splits + split) * tilesN + tileN) * tilesM + tileM. */
-  FastDivisor byTilesM, byTilesN, bySplits;
+  /**
+   * Block b = (((group * splits + split) * tilesN + tileN) * tilesM + tileM) * cluster + rank; either the splits or the
+   * cluster's blocks are 1.
+   */
+  FastDivisor byCluster, byTilesM, byTilesN, bySplits;
   /** Tiles of the reduction: all, and of one split but the last */
   int tiles, tilesPerSplit;
 };

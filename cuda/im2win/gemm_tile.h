@@ -1,9 +1,9 @@
 #pragma once
 
-#include <algorithm>
 #include <string_view>
 
 #include "cuda/host_device.h"
+#include "cuda/tensor_block.h"
 
 namespace warpconv::cuda::im2win {
 
@@ -30,31 +30,24 @@ struct GemmTile {
 
   WARPCONV_HOST_DEVICE constexpr bool onTensorCores() const { return arithmetic == Arithmetic::tf32x3; }
   WARPCONV_HOST_DEVICE constexpr int threads() const { return blockM / threadM * (blockN / threadN) * partsK; }
-  /** Adjacent outputs of a thread, in each dimension; with tensor cores, outputs of adjacent operands */
-  WARPCONV_HOST_DEVICE constexpr int pieceM() const { return pieceOf(threadM); }
-  WARPCONV_HOST_DEVICE constexpr int pieceN() const {
-    return onTensorCores() ? pieceOf(threadN / 2) : pieceOf(threadN);
+  /** With tensor cores */
+  WARPCONV_HOST_DEVICE constexpr TensorBlock tensorBlock() const {
+    return {blockM, blockN, blockK, threadM, threadN, partsK};
   }
-  /**
-   * Floats from one step of a stage to the next. Tensor cores want operands of four steps at a time, which for lack of
-   * bank conflicts lie 8 banks apart.
-   */
-  WARPCONV_HOST_DEVICE constexpr int pitchM() const { return onTensorCores() ? blockM + 8 : blockM; }
-  WARPCONV_HOST_DEVICE constexpr int pitchN() const { return onTensorCores() ? blockN + 8 : blockN; }
+  /** Adjacent outputs of a thread, in each dimension, with FMAs */
+  WARPCONV_HOST_DEVICE constexpr int pieceM() const { return threadM % 4 == 0 ? 4 : 1; }
+  WARPCONV_HOST_DEVICE constexpr int pieceN() const { return threadN % 4 == 0 ? 4 : 1; }
+  /** Floats from one step of a stage to the next */
+  WARPCONV_HOST_DEVICE constexpr int pitchM() const { return onTensorCores() ? tensorBlock().pitchM() : blockM; }
+  WARPCONV_HOST_DEVICE constexpr int pitchN() const { return onTensorCores() ? tensorBlock().pitchN() : blockN; }
   WARPCONV_HOST_DEVICE constexpr int stageFloats() const { return blockK * (pitchM() + pitchN()); }
-  /** Sums leave through shared memory in slices of so many output channels */
-  WARPCONV_HOST_DEVICE constexpr int sliceM() const {
-    if (!onTensorCores()) return blockM / (threadM / pieceM());
-    return blockM * blockN <= stages * stageFloats() ? blockM : 8 * threadM;
-  }
+  /** Sums leave through shared memory in slices of so many output channels, each with all of its parts */
+  WARPCONV_HOST_DEVICE constexpr int sliceM() const { return onTensorCores() ? blockM : blockM / (threadM / pieceM()); }
   WARPCONV_HOST_DEVICE constexpr int sharedFloats() const {
     const int all = stages * stageFloats();
-    const int slice = sliceM() * blockN;
+    const int slice = sliceM() * blockN * partsK;
     return all > slice ? all : slice;
   }
-
- private:
-  WARPCONV_HOST_DEVICE static constexpr int pieceOf(int count) { return count % 4 == 0 ? 4 : count % 2 == 0 ? 2 : 1; }
 };
 
 struct NamedTile {
@@ -81,19 +74,22 @@ inline constexpr NamedTile kTiles[] = {
     {"implicit-32x64", {32, 64, 16, 4, 8, 3, true, 6}},
     {"implicit-32x32", {32, 32, 16, 4, 4, 4, true, 8}},
     {"implicit-16x64", {16, 64, 16, 4, 4, 4, true, 8}},
-    {"implicit-tf32x3-128x128", {128, 128, 16, 8, 8, 3, true, 1, Arithmetic::tf32x3}},
     {"implicit-tf32x3-128x64", {128, 64, 16, 8, 8, 4, true, 2, Arithmetic::tf32x3}},
     {"implicit-tf32x3-64x128", {64, 128, 16, 8, 8, 4, true, 2, Arithmetic::tf32x3}},
     {"implicit-tf32x3-64x64", {64, 64, 16, 4, 8, 4, true, 3, Arithmetic::tf32x3}},
-    {"implicit-tf32x3-64x64-a", {64, 64, 16, 8, 8, 4, true, 2, Arithmetic::tf32x3, 2}},
-    {"implicit-tf32x3-64x64-b", {64, 64, 32, 4, 8, 4, true, 1, Arithmetic::tf32x3, 2}},
-    {"implicit-tf32x3-64x32", {64, 32, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
-    {"implicit-tf32x3-32x64", {32, 64, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
-    {"implicit-tf32x3-32x32", {32, 32, 32, 4, 8, 4, true, 4, Arithmetic::tf32x3, 4}},
+    {"implicit-tf32x3-64x64x2", {64, 64, 32, 4, 8, 4, true, 1, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-64x64x4", {64, 64, 32, 4, 8, 4, true, 1, Arithmetic::tf32x3, 4}},
+    {"implicit-tf32x3-64x32x2", {64, 32, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-64x32x4", {64, 32, 64, 4, 8, 3, true, 2, Arithmetic::tf32x3, 4}},
+    {"implicit-tf32x3-64x32x8", {64, 32, 64, 4, 8, 3, true, 1, Arithmetic::tf32x3, 8}},
+    {"implicit-tf32x3-32x64x2", {32, 64, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
+    {"implicit-tf32x3-32x64x4", {32, 64, 64, 4, 8, 3, true, 1, Arithmetic::tf32x3, 4}},
+    {"implicit-tf32x3-32x32x4", {32, 32, 32, 4, 8, 4, true, 4, Arithmetic::tf32x3, 4}},
+    {"implicit-tf32x3-32x32x8", {32, 32, 64, 4, 8, 3, true, 2, Arithmetic::tf32x3, 8}},
 };
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 inline constexpr int kFirstPlannedTile = 4;
 /** Of all tiles' blockK */
-inline constexpr int kLargestBlockK = 32;
+inline constexpr int kLargestBlockK = 64;
 
 }  // namespace warpconv::cuda::im2win

@@ -7,6 +7,7 @@
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/kernels.h"
 #include "cuda/im2win/plan.h"
+#include "cuda/launch.cuh"
 
 namespace warpconv::cuda {
 namespace im2win {
@@ -28,12 +29,13 @@ class Im2win final : public GpuConvolution {
         plan_(planIm2win(request)),
         workspace_(workspaceOf(request.problem, plan_)),
         activation_(request.activation),
-        startsEarly_(request.traits.computeCapability >= 90),
+        computeCapability_(request.traits.computeCapability),
         bias_(std::move(bias)),
         filterPitch_(static_cast<int>(roundUp(shape_.groupOutputs, 4))),
         steps_(static_cast<int>(roundUp(request.problem.filterSize(), tile().blockK))),
         kernel_(kernelOf(plan_.tile, std::make_index_sequence<kTileCount>())),
-        sharedBytes_(4 * tile().sharedFloats()) {}
+        blocksHeld_(int64_t{tile().blocksPerMultiprocessor} * request.traits.multiprocessors),
+        launch_{0, static_cast<unsigned>(tile().threads()), 4 * tile().sharedFloats()} {}
 
   /** Returns when `weight` may go. */
   Status prepare(const float* weight, Device& device) {
@@ -49,7 +51,7 @@ class Im2win final : public GpuConvolution {
     setArguments();
 
     const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes_);
+        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, launch_.sharedBytes);
     if (Status status = toStatus(allowed, "setting up an im2win kernel"); !status.isOk()) return status;
 
     cudaStream_t stream = nullptr;
@@ -98,18 +100,18 @@ class Im2win final : public GpuConvolution {
 
   Status enqueueGemm(const float* windows, const GpuTensors& tensors, const Epilogue& epilogue, void* sums,
                      cudaStream_t stream) const {
-    const bool splits = plan_.splits > 1;
+    const bool sumFollows = plan_.splits > 1 && !plan_.clustered;
     GemmArguments x = arguments_;
     x.windows = windows;
     x.quadOutputs = x.mapSize % 4 == 0 && isQuadAligned(tensors.output) && isQuadAligned(tensors.residual);
-    x.output = splits ? static_cast<float*>(sums) : tensors.output;
-    x.epilogue = splits ? Epilogue{} : epilogue;
-    x.sumFollows = splits;
-    kernel_<<<blocks_, static_cast<unsigned>(tile().threads()), static_cast<size_t>(sharedBytes_), stream>>>(x);
-    if (Status status = launchStatus("im2win"); !status.isOk() || !splits) return status;
-    return toStatus(
-        launchSplitSum(shape_, plan_.splits, x.output, tensors.output, epilogue, x.quadOutputs, startsEarly_, stream),
-        "the sum of im2win's splits");
+    x.output = sumFollows ? static_cast<float*>(sums) : tensors.output;
+    x.epilogue = sumFollows ? Epilogue{} : epilogue;
+    x.sumFollows = sumFollows;
+    const Status launched = toStatus(launchKernel(kernel_, launch_, stream, x), "im2win");
+    if (!launched.isOk() || !sumFollows) return launched;
+    return toStatus(launchSplitSum(shape_, plan_.splits, x.output, tensors.output, epilogue, x.quadOutputs,
+                                   computeCapability_ >= 90, stream),
+                    "the sum of im2win's splits");
   }
 
   /** What does not depend on the call. */
@@ -129,14 +131,20 @@ class Im2win final : public GpuConvolution {
     x.outputs = s.k, x.groupOutputs = s.groupOutputs;
     x.windowCount = s.n * s.p * s.q, x.mapSize = s.p * s.q;
     x.byMap = FastDivisor(x.mapSize), x.byRow = FastDivisor(s.q);
-    x.bySplits = FastDivisor(plan_.splits);
+    x.cluster = plan_.clustered ? plan_.splits : 1;
+    x.byCluster = FastDivisor(x.cluster);
+    x.bySplits = FastDivisor(plan_.splits / x.cluster);
     x.tiles = steps_ / tile().blockK;
     x.tilesPerSplit = static_cast<int>(ceilDivide(x.tiles, plan_.splits));
     const int64_t tilesM = ceilDivide(x.groupOutputs, tile().blockM);
     const int64_t tilesN = ceilDivide(x.windowCount, tile().blockN);
     x.byTilesM = FastDivisor(static_cast<int>(tilesM));
     x.byTilesN = FastDivisor(static_cast<int>(tilesN));
-    blocks_ = static_cast<unsigned>(tilesM * tilesN * plan_.splits * s.groups);
+    launch_.blocks = static_cast<unsigned>(tilesM * tilesN * plan_.splits * s.groups);
+    launch_.cluster = static_cast<unsigned>(x.cluster);
+    // Before a kernel that sums splits it gained nothing and made times irregular.
+    launch_.overlaps = readsInput() && (plan_.splits == 1 || plan_.clustered) &&
+                       shouldOverlap(computeCapability_, launch_.blocks, blocksHeld_);
   }
 
   const Shape shape_;
@@ -144,15 +152,15 @@ class Im2win final : public GpuConvolution {
   const Plan plan_;
   const Workspace workspace_;
   const Activation activation_;
-  const bool startsEarly_;
+  const int computeCapability_;
   const DeviceMemory bias_;
   /** Output channels of a group, padded; and steps of its reduction, padded */
   const int filterPitch_, steps_;
   const GemmKernel kernel_;
-  const int sharedBytes_;
+  const int64_t blocksHeld_;
+  Launch launch_;
   DeviceMemory filter_, order_;
   GemmArguments arguments_{};
-  unsigned blocks_ = 0;
 };
 
 }  // namespace

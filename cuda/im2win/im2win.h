@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "cuda/algorithm.h"
@@ -19,29 +18,32 @@ std::optional<std::string> refuseIm2win(const GpuRequest& request);
 Estimate estimateIm2win(const GpuRequest& request);
 Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, GpuWeights weights, Device& device);
 
-inline constexpr std::array<std::string_view, 23> kIm2winVariants{"basic",
-                                                                  "explicit",
-                                                                  "explicit-no-prefetch",
-                                                                  "explicit-no-vector",
-                                                                  "explicit-no-microkernel",
-                                                                  "implicit",
-                                                                  "implicit-128x64",
-                                                                  "implicit-96x128",
-                                                                  "implicit-128x32",
-                                                                  "implicit-64x64",
-                                                                  "implicit-64x32",
-                                                                  "implicit-32x64",
-                                                                  "implicit-32x32",
-                                                                  "implicit-16x64",
-                                                                  "implicit-tf32x3-128x128",
-                                                                  "implicit-tf32x3-128x64",
-                                                                  "implicit-tf32x3-64x128",
-                                                                  "implicit-tf32x3-64x64",
-                                                                  "implicit-tf32x3-64x64-a",
-                                                                  "implicit-tf32x3-64x64-b",
-                                                                  "implicit-tf32x3-64x32",
-                                                                  "implicit-tf32x3-32x64",
-                                                                  "implicit-tf32x3-32x32"};
+inline constexpr std::string_view kIm2winVariants[] = {"basic",
+                                                       "explicit",
+                                                       "explicit-no-prefetch",
+                                                       "explicit-no-vector",
+                                                       "explicit-no-microkernel",
+                                                       "implicit",
+                                                       "implicit-128x64",
+                                                       "implicit-96x128",
+                                                       "implicit-128x32",
+                                                       "implicit-64x64",
+                                                       "implicit-64x32",
+                                                       "implicit-32x64",
+                                                       "implicit-32x32",
+                                                       "implicit-16x64",
+                                                       "implicit-tf32x3-128x64",
+                                                       "implicit-tf32x3-64x128",
+                                                       "implicit-tf32x3-64x64",
+                                                       "implicit-tf32x3-64x64x2",
+                                                       "implicit-tf32x3-64x64x4",
+                                                       "implicit-tf32x3-64x32x2",
+                                                       "implicit-tf32x3-64x32x4",
+                                                       "implicit-tf32x3-64x32x8",
+                                                       "implicit-tf32x3-32x64x2",
+                                                       "implicit-tf32x3-32x64x4",
+                                                       "implicit-tf32x3-32x32x4",
+                                                       "implicit-tf32x3-32x32x8"};
 
 inline constexpr GpuAlgorithm kIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, prepareIm2win};
 

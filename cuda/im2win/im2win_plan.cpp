@@ -18,6 +18,8 @@ namespace {
 constexpr double kKernelMicroseconds = 5.0;
 /** What a second kernel adds, which starts while the first one ends */
 constexpr double kSplitSumMicroseconds = 1.35;
+/** What launching and synchronising clusters adds */
+constexpr double kClusterMicroseconds = 1.0;
 /** Of the device memory's bandwidth */
 constexpr double kShareOfBandwidth = 0.7;
 /** Issue slots that loading operands takes: 16 bytes of shared memory for each lane */
@@ -99,14 +101,15 @@ double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_
 
 /** A tile with the number of splits that is best for it, of those that leave no split empty. */
 Plan planTile(const GpuRequest& request, Source source, int tile) {
-  Plan best{source, tile, 1, std::numeric_limits<double>::infinity()};
+  Plan best{source, tile, 1, false, std::numeric_limits<double>::infinity()};
   const int64_t tiles = ceilDivide(request.problem.filterSize(), kTiles[tile].tile.blockK);
-  for (const int64_t wanted : {1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32}) {
+  for (const int64_t wanted : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32}) {
     if (wanted > tiles) break;
     const int64_t splits = ceilDivide(tiles, ceilDivide(tiles, wanted));
     const double milliseconds = gemmMilliseconds(request, kTiles[tile].tile, splits);
     if (milliseconds >= best.milliseconds) continue;
     best.splits = static_cast<int>(splits);
+    best.clustered = sumsInClusters(request.traits, splits);
     best.milliseconds = milliseconds;
   }
   return best;
@@ -126,7 +129,7 @@ Plan planGemm(const GpuRequest& request, Source source) {
   const int pinned = pinnedTile(request.variant);
   if (pinned >= kFirstPlannedTile) return planTile(request, source, pinned);
   // The paper's kernel and its ablations do not split.
-  if (pinned >= 0) return {source, pinned, 1, gemmMilliseconds(request, kTiles[pinned].tile, 1)};
+  if (pinned >= 0) return {source, pinned, 1, false, gemmMilliseconds(request, kTiles[pinned].tile, 1)};
   const std::vector<Plan> plans = planTiles(request, source);
   return *std::min_element(plans.begin(), plans.end(),
                            [](const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; });
@@ -157,16 +160,24 @@ double transformMilliseconds(const GpuRequest& request) {
 
 }  // namespace
 
+bool sumsInClusters(const GpuTraits& traits, int64_t splits) {
+  // What every device with clusters lets a cluster have.
+  constexpr int64_t kMostBlocks = 8;
+  return traits.computeCapability >= 90 && splits > 1 && splits <= kMostBlocks;
+}
+
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits) {
   const ConvProblem& x = request.problem;
   const int64_t blocks =
       ceilDivide(x.groupOutputs(), tile.blockM) * ceilDivide(x.n * x.p * x.q, tile.blockN) * splits * x.groups;
   const int64_t tiles = ceilDivide(x.filterSize(), tile.blockK);
   const double compute = computeMicroseconds(request.traits, tile, blocks, ceilDivide(tiles, splits));
-  const int64_t sums = splits * x.outputSize();
+  const bool clustered = sumsInClusters(request.traits, splits);
+  const int64_t sums = (clustered ? 1 : splits) * x.outputSize();
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + sums);
   const double gemm = kKernelMicroseconds + std::max(compute, bytesMicroseconds(request.traits, moved));
   if (splits == 1) return 1e-3 * gemm;
+  if (clustered) return 1e-3 * (gemm + kClusterMicroseconds);
   const double summed = 4.0 * static_cast<double>(sums + x.outputSize());
   return 1e-3 * (gemm + kSplitSumMicroseconds + bytesMicroseconds(request.traits, summed));
 }
@@ -177,7 +188,7 @@ Plan planIm2win(const GpuRequest& request) {
     // Two loads for each multiply-add. A guess: nothing but the ablation asks for it.
     constexpr double kShareOfPeak = 0.05;
     const double flops = 2 * request.problem.multiplyAdds();
-    return {source, 0, 1,
+    return {source, 0, 1, false,
             transformMilliseconds(request) + flops / (kShareOfPeak * request.traits.flopsPerSecond) * 1e3};
   }
   Plan plan = planGemm(request, source);
@@ -188,7 +199,7 @@ Plan planIm2win(const GpuRequest& request) {
 Workspace workspaceOf(const ConvProblem& x, const Plan& plan) {
   constexpr int64_t kAlignment = 256;
   return {plan.source == Source::input ? 0 : roundUp(4 * tensorElements(x), kAlignment),
-          plan.splits == 1 ? 0 : 4 * x.outputSize() * plan.splits};
+          plan.splits == 1 || plan.clustered ? 0 : 4 * x.outputSize() * plan.splits};
 }
 
 }  // namespace im2win

@@ -14,15 +14,13 @@ struct BlockPlace {
 template <GemmTile kTile>
 __device__ BlockPlace placeOf(const GemmArguments& x, int block) {
   BlockPlace place;
-  int rest = block;
-  int quotient = x.byTilesM.divide(rest);
-  place.m0 = rest * kTile.blockM;
-  rest = quotient;
-  quotient = x.byTilesN.divide(rest);
-  place.n0 = rest * kTile.blockN;
-  rest = quotient;
-  place.group = x.bySplits.divide(rest);
-  place.split = rest;
+  int rank = block;
+  place.m0 = x.byCluster.divide(rank);
+  place.n0 = x.byTilesM.divide(place.m0);
+  place.split = x.byTilesN.divide(place.n0);
+  place.group = x.bySplits.divide(place.split);
+  place.split += rank;
+  place.m0 *= kTile.blockM, place.n0 *= kTile.blockN;
   return place;
 }
 

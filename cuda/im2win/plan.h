@@ -20,8 +20,10 @@ struct Plan {
   Source source = Source::input;
   /** Of kTiles */
   int tile = 0;
-  /** Parts of the reduction, each to blocks of its own; more than one are summed by a second kernel */
+  /** Parts of the reduction, each to blocks of its own */
   int splits = 1;
+  /** The blocks of a cluster sum them, and not a second kernel */
+  bool clustered = false;
   double milliseconds = 0;
 };
 
@@ -43,7 +45,10 @@ struct Workspace {
 };
 Workspace workspaceOf(const ConvProblem& problem, const Plan& plan);
 
-/** Predicted time in milliseconds of the GEMM over one tile and number of splits, its second step included. */
+/** Whether so many splits of a tile are summed within clusters. */
+bool sumsInClusters(const GpuTraits& traits, int64_t splits);
+
+/** Predicted time in milliseconds of the GEMM over one tile and number of splits, the summing of those included. */
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits);
 
 }  // namespace warpconv::cuda::im2win

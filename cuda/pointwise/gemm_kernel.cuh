@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/cluster.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/tile_output.cuh"
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
         }
       }
     }
-    synchroniseSplit(x.split);
+    synchroniseCluster(x.split);
     storeTile<rows, pixels, threads>(
         x, own.group, offsets, own.rank, x.split,
         [&](int row) {
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
           return sum;
         });
     // Nobody leaves or writes while another block still reads.
-    if (x.split > 1) synchroniseSplit(x.split);
+    if (x.split > 1) synchroniseCluster(x.split);
   }
 }
 

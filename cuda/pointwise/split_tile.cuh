@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cooperative_groups.h>
-
 #include "cuda/pointwise/arguments.h"
 
 namespace warpconv::cuda::pointwise {
@@ -26,24 +24,5 @@ struct SplitTile {
 
   __device__ int steps(int channels) const { return max(endChannel - firstChannel + channels - 1, 0) / channels; }
 };
-
-/** A barrier of the blocks that share a tile. */
-__device__ inline void synchroniseSplit(int split) {
-#if __CUDA_ARCH__ >= 900
-  if (split > 1) {
-    cooperative_groups::this_cluster().sync();
-    return;
-  }
-#endif
-  __syncthreads();
-}
-
-/** `own`, as block `rank` of those that share a tile has it. */
-__device__ inline const float* sharedOf(float* own, [[maybe_unused]] int split, [[maybe_unused]] int rank) {
-#if __CUDA_ARCH__ >= 900
-  if (split > 1) return cooperative_groups::this_cluster().map_shared_rank(own, rank);
-#endif
-  return own;
-}
 
 }  // namespace warpconv::cuda::pointwise

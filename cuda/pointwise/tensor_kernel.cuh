@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/cluster.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/tile_output.cuh"
@@ -9,10 +10,8 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * Makes those of a block's staged sums again that are not finite, by multiply-adds in the order of the channels. Tensor
- * cores make NaN where the plain sum may be infinite: the low half of an infinite number is NaN, and infinite high
- * halves meet low halves of zero. They hide nothing, since any product with NaN is NaN, and what once is not finite is
- * not finite at the end.
+ * Makes those of a block's staged sums again that are not finite, by multiply-adds in the order of the channels: see
+ * TensorSums for why they may be wrong.
  */
 template <TensorBlock block>
 __device__ void sumNonFiniteAgain(const Arguments& x, const SplitTile& own, float* shared) {
@@ -59,13 +58,13 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
   TensorSums<block> sums;
   const auto meanwhile = [&] { findOutputOffsets<block.n, threads>(x, own.firstPixel, own.group, offsets); };
   copies.template forEachStage<tile.unrolledCopies()>(own.steps(block.k), meanwhile, [&](const float* stage) {
-    sums.addStage(stage, stage + block.k * block.pitchM());
+    sums.addTile(stage, stage + block.k * block.pitchM());
   });
 
   __syncthreads();
   const bool finite = sums.write(shared);
   if (__syncthreads_or(!finite)) sumNonFiniteAgain<block>(x, own, shared);
-  synchroniseSplit(x.split);
+  synchroniseCluster(x.split);
   storeTile<block.m, block.n, threads>(
       x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
       [&](int row, int column) {
@@ -90,7 +89,7 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
         return sum;
       });
   // Nobody leaves while another block still reads.
-  if (x.split > 1) synchroniseSplit(x.split);
+  if (x.split > 1) synchroniseCluster(x.split);
 #endif
 }
 

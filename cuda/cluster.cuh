@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cooperative_groups.h>
+
+namespace warpconv::cuda {
+
+// Blocks of a thread-block cluster read each other's shared memory, from compute capability 9.0 on. Of one block the
+// same functions are those of a block.
+
+/** A barrier of the `blocks` blocks of a cluster. */
+__device__ inline void synchroniseCluster([[maybe_unused]] int blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    cooperative_groups::this_cluster().sync();
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/** `own`, as block `rank` of the cluster has it. */
+__device__ inline const float* sharedOf(float* own, [[maybe_unused]] int blocks, [[maybe_unused]] int rank) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) return cooperative_groups::this_cluster().map_shared_rank(own, rank);
+#endif
+  return own;
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "cuda/im2win/places.cuh"
+
+namespace warpconv::cuda::im2win {
+
+/**
+ * Sums those of a block's staged sums again, by multiply-adds in the order of the reduction, that are not finite: see
+ * TensorSums for why they may be wrong.
+ */
+template <GemmTile kTile>
+__device__ void sumNonFiniteAgain(const GemmArguments& x, const BlockPlace& place, float* shared, int firstStep,
+                                  int steps) {
+  constexpr int kPatch = kTile.blockM * kTile.blockN;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kPatch; i += kTile.threads()) {
+    const int output = place.m0 + i / kTile.blockN;
+    float staged = 0.0f;
+    for (int part = 0; part < kTile.partsK; ++part) staged += shared[part * kPatch + i];
+    if (isfinite(staged) || output >= x.groupOutputs) continue;
+    const Window window = windowAt(x, place.group, place.n0 + i % kTile.blockN);
+    const float* filter = x.filter + place.group * x.filterGroupStride + firstStep * x.filterPitch + output;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (const WindowStep *step = x.order + firstStep, *end = step + steps; step != end; ++step) {
+      if ((step->bits & window.outside) == 0) sum = fmaf(*filter, window.first[step->offset], sum);
+      filter += x.filterPitch;
+    }
+    for (int part = 0; part < kTile.partsK; ++part) shared[part * kPatch + i] = part == 0 ? sum : 0.0f;
+  }
+}
+
+}  // namespace warpconv::cuda::im2win
