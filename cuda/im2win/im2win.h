@@ -36,12 +36,9 @@ inline constexpr std::string_view kIm2winVariants[] = {"basic",
                                                        "implicit-tf32x3-64x128",
                                                        "implicit-tf32x3-64x64",
                                                        "implicit-tf32x3-64x64x2",
-                                                       "implicit-tf32x3-64x64x4",
                                                        "implicit-tf32x3-64x32x2",
-                                                       "implicit-tf32x3-64x32x4",
                                                        "implicit-tf32x3-64x32x8",
                                                        "implicit-tf32x3-32x64x2",
-                                                       "implicit-tf32x3-32x64x4",
                                                        "implicit-tf32x3-32x32x4",
                                                        "implicit-tf32x3-32x32x8"};
 

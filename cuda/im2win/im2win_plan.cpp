@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "cuda/im2win/im2win.h"
@@ -10,26 +11,31 @@ namespace warpconv::cuda {
 namespace im2win {
 namespace {
 
-// The model of a kernel's time. Its constants were fitted to 1450 times taken on an H200: eight tiles with up to ten
-// numbers of splits on the named layers with 3 x 3 filters and larger, at batch 1 and 128. It is off by 10 % (root mean
-// square), and what it chooses takes 3 % longer on average than the best tile and number of splits, 17 % at most.
+/**
+ * What the prediction of a kernel's time is made of, fitted to some 2,000 times of an H200: seventeen tiles with up to
+ * six numbers of splits on the named layers at batch 1 and 128. Of the fastest kernels of a layer it is off by 12 to 17
+ * % (root mean square), and what it chooses takes 1.4 % longer on average than the fastest, 16 % at most.
+ */
+struct Model {
+  /** Microseconds: of a kernel in a graph, beside what follows; of clusters; and of a kernel that sums splits */
+  double kernel, cluster, splitSum;
+  /** Issue slots of a warp: for a multiply-add of every lane, or 16 x 8 x 8 of them on tensor cores */
+  double multiply;
+  /** For a 16-byte load of operands, a copy of one window element and of four filter elements, and a tile */
+  double operand, windowCopy, filterCopy, loop;
+  /** Cycles that a tile's barrier and first loads keep a warp waiting */
+  double tileLatency;
+  /** Of the shorter of latency and throughput, what the longer one does not hide */
+  double notHidden;
+  /** Slots for an output, from its sum to its store */
+  double output;
+  /** Of the device memory's bandwidth: what tensors are moved with, and what all tiles are copied with */
+  double moved, copied;
+};
+constexpr Model kFmaModel{2.8, 2.9, 2.8, 0.91, 0.24, 22, 8.5, 91, 60, 0.29, 43, 0.42, 1.16};
+constexpr Model kTensorModel{1.8, 0, 1.3, 11.6, 0, 13.3, 0, 147, 0, 1.35, 122, 0.29, 0.91};
 
-/** From one kernel's start to that of the next in a graph, its first loads and its last stores included */
-constexpr double kKernelMicroseconds = 5.0;
-/** What a second kernel adds, which starts while the first one ends */
-constexpr double kSplitSumMicroseconds = 1.35;
-/** What launching and synchronising clusters adds */
-constexpr double kClusterMicroseconds = 1.0;
-/** Of the device memory's bandwidth */
-constexpr double kShareOfBandwidth = 0.7;
-/** Issue slots that loading operands takes: 16 bytes of shared memory for each lane */
-constexpr double kOperandSlots = 3.5;
-/** Instructions for each output of a thread, from its sum to its store */
-constexpr double kOutputSlots = 52;
-/** Cycles that a tile's barrier and first loads keep a warp waiting */
-constexpr double kTileLatency = 73;
-/** Of the shorter of latency and throughput that the longer one does not hide */
-constexpr double kShareNotHidden = 0.41;
+const Model& modelOf(const GemmTile& tile) { return tile.onTensorCores() ? kTensorModel : kFmaModel; }
 
 bool fitsMasks(const ConvProblem& x) { return x.r + x.s <= kMostMaskBits; }
 
@@ -51,34 +57,30 @@ int pinnedTile(const std::string& variant) {
   return -1;
 }
 
-double bytesMicroseconds(const GpuTraits& traits, double bytes) {
-  return bytes / (kShareOfBandwidth * traits.bytesPerSecond) * 1e6;
+double bytesMicroseconds(const GpuTraits& traits, double share, double bytes) {
+  return bytes / (share * traits.bytesPerSecond) * 1e6;
 }
 
-/** Issue slots of a warp for one tile of the reduction, or the cycles that tensor cores take for it if those are more.
- */
-double tileSlots(const GpuTraits& traits, const GemmTile& tile) {
-  constexpr double kWindowCopy = 4, kFilterCopy = 3, kLoop = 25;
+/** Issue slots of a warp for one tile of the reduction. */
+double tileSlots(const GemmTile& tile) {
+  const Model& model = modelOf(tile);
   const double threads = tile.threads();
-  const double windowCopies = tile.blockK * tile.blockN / threads;
-  const double filterCopies = tile.blockK * tile.blockM / 4 / threads;
-  const double rest = kWindowCopy * windowCopies + kFilterCopy * filterCopies + kLoop;
-  if (!tile.onTensorCores()) {
-    const double operands = tile.threadM / tile.pieceM() + tile.threadN / tile.pieceN();
-    return tile.blockK * (tile.threadM * tile.threadN + kOperandSlots * operands) + rest;
+  const double copies = model.windowCopy * tile.blockK * tile.blockN / threads +
+                        model.filterCopy * tile.blockK * tile.blockM / 4 / threads + model.loop;
+  if (tile.onTensorCores()) {
+    const double matrices = tile.threadM * tile.threadN / 4.0;
+    return model.multiply * matrices * tile.blockK / tile.partsK / 8 + copies;
   }
-  // Matrices of 16 x 8 by 8 steps, of which ordinary multiply-adds would take 32 cycles.
-  const double steps = tile.blockK / tile.partsK / 8;
-  const double matrices = tile.threadM * tile.threadN / 4;
-  const double busy = 3 * matrices * 32 / tensorCoreFactor(traits);
-  // Three products and four additions each; splitting an element takes three.
-  const double issued = 7 * matrices + 3 * (2 * tile.threadM + tile.threadN);
-  return std::max(steps * busy, steps * issued + rest);
+  const double operands = tile.threadM / tile.pieceM() + tile.threadN / tile.pieceN();
+  return tile.blockK * (model.multiply * tile.threadM * tile.threadN + model.operand * operands) + copies;
 }
+
+/** Shared memory that each block takes besides its own, from compute capability 8.0 on */
+constexpr int64_t kReservedBytes = 1024;
 
 /** On one multiprocessor, as far as registers (by the launch bound) and shared memory go. */
 int64_t residentBlocks(const GpuTraits& traits, const GemmTile& tile) {
-  const int64_t byShared = traits.sharedBytesPerMultiprocessor / (4 * tile.sharedFloats());
+  const int64_t byShared = traits.sharedBytesPerMultiprocessor / (4 * tile.sharedFloats() + kReservedBytes);
   return std::clamp<int64_t>(byShared, 1, tile.blocksPerMultiprocessor);
 }
 
@@ -86,16 +88,18 @@ int64_t residentBlocks(const GpuTraits& traits, const GemmTile& tile) {
  * Of the busiest multiprocessor, which issues one instruction a cycle in each of four parts. Cycles are those in which
  * 128 lanes would do the device's peak; where there are 64, they are half as long and all else is counted too dear.
  */
-double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_t blocks, int64_t tilesEach) {
-  const double slots = tileSlots(traits, tile);
+double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_t blocks, int64_t tilesEach,
+                           int64_t multiprocessors) {
+  const Model& model = modelOf(tile);
+  const double slots = tileSlots(tile);
   const auto count = static_cast<double>(tilesEach);
-  const int64_t here = ceilDivide(blocks, traits.multiprocessors);
-  const double outputs = tile.blockM * tile.blockN / 128.0;
-  const double issue = tile.threads() / 128.0 * count * slots + kOutputSlots * outputs;
+  const int64_t here = ceilDivide(blocks, multiprocessors);
+  const double outputs = tile.blockM * tile.blockN / 128.0 * std::sqrt(tile.partsK);
+  const double issue = tile.threads() / 128.0 * count * slots + model.output * outputs;
   const double throughput = static_cast<double>(here) * issue;
   const auto rounds = static_cast<double>(ceilDivide(here, residentBlocks(traits, tile)));
-  const double latency = rounds * count * (slots + kTileLatency);
-  const double cycles = std::max(throughput, latency) + kShareNotHidden * std::min(throughput, latency);
+  const double latency = rounds * count * (slots + model.tileLatency);
+  const double cycles = std::max(throughput, latency) + model.notHidden * std::min(throughput, latency);
   return cycles * 2 * 128 * traits.multiprocessors / traits.flopsPerSecond * 1e6;
 }
 
@@ -103,7 +107,7 @@ double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_
 Plan planTile(const GpuRequest& request, Source source, int tile) {
   Plan best{source, tile, 1, false, std::numeric_limits<double>::infinity()};
   const int64_t tiles = ceilDivide(request.problem.filterSize(), kTiles[tile].tile.blockK);
-  for (const int64_t wanted : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32}) {
+  for (const int64_t wanted : {1, 2, 4, 8, 12, 16, 24, 32}) {
     if (wanted > tiles) break;
     const int64_t splits = ceilDivide(tiles, ceilDivide(tiles, wanted));
     const double milliseconds = gemmMilliseconds(request, kTiles[tile].tile, splits);
@@ -119,7 +123,7 @@ Plan planTile(const GpuRequest& request, Source source, int tile) {
 std::vector<Plan> planTiles(const GpuRequest& request, Source source) {
   std::vector<Plan> plans;
   for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) {
-    if (kTiles[tile].tile.onTensorCores() && !hasTensorCores(request.traits)) continue;
+    if (kTiles[tile].tile.onTensorCores() && !hasFastTensorCores(request.traits)) continue;
     plans.push_back(planTile(request, source, tile));
   }
   return plans;
@@ -155,7 +159,9 @@ std::vector<ConsideredKernel> considered(const GpuRequest& request, const Plan& 
 
 double transformMilliseconds(const GpuRequest& request) {
   const double elements = static_cast<double>(tensorElements(request.problem) + request.problem.inputSize());
-  return 1e-3 * (kKernelMicroseconds + bytesMicroseconds(request.traits, 4 * elements));
+  // As measured with the tensor.
+  constexpr double kKernel = 5, kShareOfBandwidth = 0.7;
+  return 1e-3 * (kKernel + bytesMicroseconds(request.traits, kShareOfBandwidth, 4 * elements));
 }
 
 }  // namespace
@@ -168,18 +174,25 @@ bool sumsInClusters(const GpuTraits& traits, int64_t splits) {
 
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits) {
   const ConvProblem& x = request.problem;
+  const GpuTraits& traits = request.traits;
+  const Model& model = modelOf(tile);
+  const bool clustered = sumsInClusters(traits, splits);
   const int64_t blocks =
       ceilDivide(x.groupOutputs(), tile.blockM) * ceilDivide(x.n * x.p * x.q, tile.blockN) * splits * x.groups;
-  const int64_t tiles = ceilDivide(x.filterSize(), tile.blockK);
-  const double compute = computeMicroseconds(request.traits, tile, blocks, ceilDivide(tiles, splits));
-  const bool clustered = sumsInClusters(request.traits, splits);
+  const int64_t tilesEach = ceilDivide(ceilDivide(x.filterSize(), tile.blockK), splits);
+  // Of a group of multiprocessors that share clusters, those left over by clusters of four and eight are idle.
+  const int64_t multiprocessors = clustered && splits > 2 ? traits.multiprocessors * 10 / 11 : traits.multiprocessors;
+  const double compute = computeMicroseconds(traits, tile, blocks, tilesEach, multiprocessors);
   const int64_t sums = (clustered ? 1 : splits) * x.outputSize();
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + sums);
-  const double gemm = kKernelMicroseconds + std::max(compute, bytesMicroseconds(request.traits, moved));
+  const double copied =
+      4.0 * static_cast<double>(blocks) * static_cast<double>(tilesEach * tile.blockK * (tile.blockM + tile.blockN));
+  const double gemm = model.kernel + std::max({compute, bytesMicroseconds(traits, model.moved, moved),
+                                               bytesMicroseconds(traits, model.copied, copied)});
   if (splits == 1) return 1e-3 * gemm;
-  if (clustered) return 1e-3 * (gemm + kClusterMicroseconds);
+  if (clustered) return 1e-3 * (gemm + model.cluster);
   const double summed = 4.0 * static_cast<double>(sums + x.outputSize());
-  return 1e-3 * (gemm + kSplitSumMicroseconds + bytesMicroseconds(request.traits, summed));
+  return 1e-3 * (gemm + model.splitSum + bytesMicroseconds(traits, model.moved, summed));
 }
 
 Plan planIm2win(const GpuRequest& request) {

@@ -44,38 +44,33 @@ double tensorBytes(const Matrix& x) {
 
 /**
  * What the extension's predictions are made of, fitted to all its tiles and splits on the 15 pointwise layers of the
- * bench at batch 1 and 128, 948 times of an H200 by graph replay, with weight on the fastest and on choosing right. Of
- * candidates within 30 % of their layer's best, times are 9 % off on average; the candidate of the least predicted time
- * is within 10 % of the measured best on 28 of the 30, and 2.3 % slower on average.
+ * bench at batch 1 and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right.
+ * Times of the fastest are 17 % off (root mean square); the candidate of the least predicted time is within 10 % of the
+ * measured best on 27 of the 30, and 1.5 % slower on average.
  */
-namespace model {
+struct Model {
+  /** Slots of a warp for a multiply-add of every lane, for each copy of a piece, and for each step */
+  double multiply, copy, step;
+  /** Seconds: of a step that nothing hides, of a block before its first step, and of a thread's storing of an output */
+  double stepLatency, blockLatency, storeOutput;
+  /** Warps of a multiprocessor whose stores do not slow each other down */
+  double storingWarps;
+  /** Seconds: of a launch in a graph, and of launching and synchronising clusters */
+  double launch, cluster;
+  /**
+   * The part of the tensors' transfer that nothing hides, as shares of what the device memory's rate would take: of
+   * tensors that lie in the L2 cache from one kernel to the next, and of larger ones
+   */
+  double cached, uncached;
+};
+constexpr Model kFmaModel{1.127, 31.4, 154, 0.0402e-6, 0.332e-6, 0.026e-6, 8.73, 0.108e-6, 1.564e-6, 0.21, 0};
+constexpr Model kTensorModel{0, 44.6, 284, 0, 2.046e-6, 0.0324e-6, 16.6, 0, 0.535e-6, 0, 0.231};
 
-/** Instruction slots: for each 16-byte fragment load, for each copy of a piece, and for each step of a warp */
-constexpr double kFragment = 3.42;
-constexpr double kCopy = 16.9;
-constexpr double kStep = 64;
-/** Slots that an instruction takes */
-constexpr double kIssue = 1.115;
-/** Seconds: of a step that nothing hides, of a block before its first step, and of a thread's storing of an output */
-constexpr double kStepLatency = 0.052e-6;
-constexpr double kBlockLatency = 0.173e-6;
-constexpr double kStoreOutput = 0.0234e-6;
-/** Warps of a multiprocessor whose stores do not slow each other down */
-constexpr double kStoringWarps = 9.2;
-/** Seconds: of a launch in a graph, and of launching and synchronising clusters */
-constexpr double kLaunch = 0.61e-6;
-constexpr double kCluster = 1.52e-6;
-/**
- * The part of the tensors' transfer that arithmetic does not hide: as multiples of the device's memory rate, for
- * tensors that lie in the L2 cache from one kernel to the next and for larger ones
+/** Seconds of the paper's kernel: for each step of C_num channels, for each tile besides, and for a launch in a graph
  */
-constexpr double kCached = 2.08;
-constexpr double kUncached = 8.04;
-/** Seconds of the paper's kernel: for each step of C_num channels, and for each tile besides */
 constexpr double kPaperStep = 0.4e-6;
 constexpr double kPaperTile = 2e-6;
-
-}  // namespace model
+constexpr double kPaperLaunch = 0.61e-6;
 
 /** BlockTile_W and BlockTile_H of a layout: W lies across the lanes. */
 struct BlockTile {
@@ -150,19 +145,20 @@ double predictDynamic(const Matrix& x, const Candidate& candidate, const GpuTrai
   const double secondsPerInstruction = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
   const double issue = static_cast<double>(candidate.blocks) / traits.multiprocessors * 4 * chunks * instructions *
                        secondsPerInstruction;
-  const double latency = rounds * candidate.iterations * (chunks * model::kPaperStep + model::kPaperTile);
-  return 1e3 * (model::kLaunch + std::max({issue, latency, tensorBytes(x) / traits.bytesPerSecond}));
+  const double latency = rounds * candidate.iterations * (chunks * kPaperStep + kPaperTile);
+  return 1e3 * (kPaperLaunch + std::max({issue, latency, tensorBytes(x) / traits.bytesPerSecond}));
 }
 
-/** A kernel of the extension, on tensor cores or not, as the prediction sees it. */
+/** A kernel of the extension as the prediction sees it. */
 struct GemmKernel {
+  const Model& model;
   int filters, pixels, channels, threads;
   /** Warps that share an output */
   int slices;
   /** Blocks that a multiprocessor holds */
   int64_t resident;
-  /** Issue slots that a warp is busy with one step, `channels` of the tile */
-  double stepSlots;
+  /** Multiply-adds of a lane in one step, `channels` of the tile */
+  double multiplied;
 };
 
 template <typename Tile>
@@ -171,60 +167,54 @@ int64_t residentBlocks(const Tile& tile, int most, const GpuTraits& traits) {
   return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / bytes, 1, most);
 }
 
-double copySlots(int filters, int pixels, int channels, int threads, bool aligned) {
-  const double copied = filters / 4.0 + (aligned ? pixels / 4.0 : pixels);
-  return model::kCopy * copied * channels / threads + model::kStep;
-}
-
-GemmKernel kernelOf(const Matrix& x, const GemmTile& tile, const GpuTraits& traits) {
-  const double fragments = std::max(tile.threadFilters / 4.0, 1.0) + std::max(tile.threadPixels / 4.0, 1.0);
-  const double multiplied =
-      tile.channels / double(tile.slices) * (tile.threadFilters * tile.threadPixels + model::kFragment * fragments);
-  return {tile.filters,
+GemmKernel kernelOf(const GemmTile& tile, const GpuTraits& traits) {
+  return {kFmaModel,
+          tile.filters,
           tile.pixels,
           tile.channels,
           tile.threads(),
           tile.slices,
           residentBlocks(tile, tile.residentBlocks(), traits),
-          multiplied + copySlots(tile.filters, tile.pixels, tile.channels, tile.threads(), x.aligned)};
+          double(tile.channels) * tile.threadFilters * tile.threadPixels / tile.slices};
 }
 
-GemmKernel kernelOf(const Matrix& x, const TensorTile& tile, const GpuTraits& traits) {
+GemmKernel kernelOf(const TensorTile& tile, const GpuTraits& traits) {
   const TensorBlock& block = tile.block;
-  // Matrices of 16 x 8 by 8 channels, of which ordinary multiply-adds would take 32 slots.
-  const double eights = block.k / block.parts / 8.0;
-  const double matrices = block.threadM * block.threadN / 4.0;
-  const double busy = 3 * matrices * 32 / tensorCoreFactor(traits);
-  // Three products and four additions each, and three instructions that split an operand.
-  const double issued = 7 * matrices + 3 * (2 * block.threadM + block.threadN);
-  const double copied = copySlots(block.m, block.n, block.k, block.threads(), x.aligned);
-  return {block.m,
+  return {kTensorModel,
+          block.m,
           block.n,
           block.k,
           block.threads(),
           block.parts,
           residentBlocks(tile, tile.residentBlocks, traits),
-          std::max(eights * busy, eights * issued + copied)};
+          double(block.k) * block.threadM * block.threadN / block.parts};
+}
+
+/** Issue slots of a warp for one step. */
+double stepSlots(const GemmKernel& kernel, bool aligned) {
+  const Model& model = kernel.model;
+  const double copied = kernel.filters / 4.0 + (aligned ? kernel.pixels / 4.0 : kernel.pixels);
+  return model.multiply * kernel.multiplied + model.copy * copied * kernel.channels / kernel.threads + model.step;
 }
 
 double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel& kernel, const GpuTraits& traits) {
+  const Model& model = kernel.model;
   const double warps = kernel.threads / static_cast<double>(kWarpSize);
   const double steps = static_cast<double>(ceilDivide(ceilDivide(x.channels, kernel.channels), candidate.split));
   const double mostBlocks = static_cast<double>(ceilDivide(candidate.blocks, traits.multiprocessors));
   const double atOnce = std::min(mostBlocks, static_cast<double>(kernel.resident));
   const double instructionSeconds = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
-  const double issue = model::kIssue * kernel.stepSlots * warps * instructionSeconds;
-  const double step = std::max(atOnce * issue, issue + model::kStepLatency);
+  const double issue = stepSlots(kernel, x.aligned) * warps * instructionSeconds;
+  const double step = std::max(atOnce * issue, issue + model.stepLatency);
   const double partials = kernel.slices * std::sqrt(candidate.split);
-  const double store = model::kStoreOutput * kernel.filters * kernel.pixels / kernel.threads * partials *
-                       std::max(1.0, atOnce * warps / model::kStoringWarps);
-  const double compute = mostBlocks / atOnce * (model::kBlockLatency + steps * step + store);
+  const double store = model.storeOutput * kernel.filters * kernel.pixels / kernel.threads * partials *
+                       std::max(1.0, atOnce * warps / model.storingWarps);
+  const double compute = mostBlocks / atOnce * (model.blockLatency + steps * step + store);
 
   const double bytes = tensorBytes(x);
   const bool cached = bytes < static_cast<double>(traits.l2Bytes);
-  const double moved = bytes / ((cached ? model::kCached : model::kUncached) * traits.bytesPerSecond);
-  const double launch = model::kLaunch + (candidate.split > 1 ? model::kCluster : 0);
-  return 1e3 * (launch + compute + moved);
+  const double moved = bytes * (cached ? model.cached : model.uncached) / traits.bytesPerSecond;
+  return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved);
 }
 
 std::string nameOf(Layout layout, int channels, int blocks) {
@@ -307,7 +297,7 @@ void chooseOfPaper(std::vector<Candidate>& candidates) {
 
 template <typename Tile>
 Candidate gemmCandidate(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits) {
-  const GemmKernel kernel = kernelOf(x, tile, traits);
+  const GemmKernel kernel = kernelOf(tile, traits);
   Candidate candidate;
   candidate.name = prefix + std::to_string(kernel.filters) + "x" + std::to_string(kernel.pixels) + "x" +
                    std::to_string(kernel.slices);
@@ -330,7 +320,7 @@ void addGemmCandidates(const Matrix& x, const char* prefix, std::span<const Tile
     if (tile.sharedBytes() + tile.offsetBytes() > traits.sharedBytesPerBlock) continue;
     candidates.push_back(gemmCandidate(x, prefix, tile, 1, traits));
     for (const int split : {2, 4, 8}) {
-      const bool worth = tile.mayBeSplit() && x.channels > (split - 1) * kernelOf(x, tile, traits).channels;
+      const bool worth = tile.mayBeSplit() && x.channels > (split - 1) * kernelOf(tile, traits).channels;
       if (worth && traits.computeCapability >= 90) {
         candidates.push_back(gemmCandidate(x, prefix, tile, split, traits));
       }
@@ -360,7 +350,7 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
   }
   chooseOfPaper(candidates);
   addGemmCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
-  if (hasTensorCores(traits)) addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
+  if (hasFastTensorCores(traits)) addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
   choose(candidates);
   return candidates;
 }

@@ -2,12 +2,10 @@
 
 namespace warpconv::cuda::im2win {
 
+template GemmKernel gemmKernel<16>();
 template GemmKernel gemmKernel<17>();
 template GemmKernel gemmKernel<18>();
 template GemmKernel gemmKernel<19>();
 template GemmKernel gemmKernel<20>();
-template GemmKernel gemmKernel<21>();
-template GemmKernel gemmKernel<22>();
-template GemmKernel gemmKernel<23>();
 
 }  // namespace warpconv::cuda::im2win

@@ -6,6 +6,5 @@ template GemmKernel gemmKernel<12>();
 template GemmKernel gemmKernel<13>();
 template GemmKernel gemmKernel<14>();
 template GemmKernel gemmKernel<15>();
-template GemmKernel gemmKernel<16>();
 
 }  // namespace warpconv::cuda::im2win
