@@ -39,11 +39,11 @@ namespace {
 /**
  * The matrix is written; what is read of the input for it comes from the L2 cache. Most of the time goes into finding
  * out what to read: a thread divides by extents to place one element, 185 instructions by the disassembly for sm_90.
- * With them conv7 of the bench, 27 x 49284 columns, is predicted to take 21 us on an H200, of which the product 9.5;
- * 22.0 were measured. Without them it was 13.6, and `auto` preferred it to im2win's 15.
+ * With them conv7 of the bench, 27 x 49284 columns, is predicted to take 21 us on an H200, of which the product 8.5;
+ * 22.0 to 22.8 were measured. Without them it was 13.6, and `auto` preferred it to im2win's 15.
  */
 double columnMilliseconds(const ConvProblem& product, const GpuTraits& traits) {
-  constexpr double kLaunchMilliseconds = 0.003;
+  constexpr double kLaunchMilliseconds = 0.0045;
   constexpr double kInstructions = 185;
   // A lane that multiplies and adds does two operations in each instruction.
   const double instructions = kInstructions * static_cast<double>(product.inputSize());

@@ -33,7 +33,7 @@ struct Model {
   double moved, copied;
 };
 constexpr Model kFmaModel{2.8, 2.9, 2.8, 0.91, 0.24, 22, 8.5, 91, 60, 0.29, 43, 0.42, 1.16};
-constexpr Model kTensorModel{1.8, 0, 1.3, 11.6, 0, 13.3, 0, 147, 0, 1.35, 122, 0.29, 0.91};
+constexpr Model kTensorModel{2.3, 0.5, 2.1, 11.5, 0, 11.3, 0, 144, 0, 1.54, 112, 0.4, 0.91};
 
 const Model& modelOf(const GemmTile& tile) { return tile.onTensorCores() ? kTensorModel : kFmaModel; }
 
