@@ -122,8 +122,9 @@ Plan planTile(const GpuRequest& request, Source source, int tile) {
 /** Each of the tiles that the planner chooses from. */
 std::vector<Plan> planTiles(const GpuRequest& request, Source source) {
   std::vector<Plan> plans;
+  const bool mayUseTensorCores = hasFastTensorCores(request.traits) && request.problem.filterSize() >= kLeastTensorSum;
   for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) {
-    if (kTiles[tile].tile.onTensorCores() && !hasFastTensorCores(request.traits)) continue;
+    if (kTiles[tile].tile.onTensorCores() && !mayUseTensorCores) continue;
     plans.push_back(planTile(request, source, tile));
   }
   return plans;

@@ -350,7 +350,8 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
   }
   chooseOfPaper(candidates);
   addGemmCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
-  if (hasFastTensorCores(traits)) addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
+  if (hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum)
+    addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
   choose(candidates);
   return candidates;
 }

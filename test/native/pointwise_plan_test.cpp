@@ -210,3 +210,20 @@ TEST_CASE("an estimate shows what was considered, as worked out by hand above, a
   CHECK(chosenOf(estimateOf("paper")).name == "L1-c8-b2");
   CHECK(free.considered.size() == planPointwise(problem, kTuring).size());
 }
+
+TEST_CASE("tensor cores are offered where they are faster, and sums are long enough for their accuracy") {
+  const auto offers = [](int64_t channels, int computeCapability) {
+    ConvRequest request;
+    request.inputDims = {8, channels, 14, 14};
+    request.weightDims = {128, channels, 1, 1};
+    GpuTraits traits = kHopper;
+    traits.computeCapability = computeCapability;
+    const std::vector<Candidate> candidates = planPointwise(makeConvProblem(request).value(), traits);
+    return std::any_of(candidates.begin(), candidates.end(),
+                       [](const Candidate& one) { return std::holds_alternative<TensorTile>(one.tile); });
+  };
+  CHECK(offers(64, 90));
+  CHECK(offers(64, 80));
+  CHECK_FALSE(offers(63, 90));
+  for (const int computeCapability : {75, 86, 89, 120}) CHECK_FALSE(offers(256, computeCapability));
+}
