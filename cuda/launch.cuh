@@ -7,7 +7,12 @@ namespace warpconv::cuda {
 // Programmatic dependent launch: a kernel may take its place on the device while those before it run to their end. It
 // must then wait itself before it touches a tensor. Both halves are compiled for compute capability 9.0 and later.
 
-/** The next kernel of the stream may begin once all blocks have called this or are done. */
+/**
+ * The next kernel of the stream may begin once all blocks have called this or are done. Not before
+ * waitForKernelsBefore, in kernels that were launched to overlap, nor before a kernel has read what it writes itself:
+ * then the first cache of a multiprocessor could hold for the next kernel what was read there after that had begun, and
+ * has been overwritten since.
+ */
 __device__ inline void letNextKernelBegin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

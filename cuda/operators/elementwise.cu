@@ -27,13 +27,16 @@ __device__ Pack<kWidth> loadPack(const ElementwiseArguments& x, int operand, int
  */
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads) elementwiseKernel(const __grid_constant__ ElementwiseArguments x) {
-  beginStep();
+  waitForKernelsBefore();
   extern __shared__ float4 memory[];
   const int pack = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(pack) >= static_cast<unsigned>(x.packs)) return;
   auto* const slots = reinterpret_cast<Pack<kWidth>*>(memory) + threadIdx.x;
   const auto load = [&](int operand) { return loadPack<kWidth>(x, operand, pack); };
-  reinterpret_cast<Pack<kWidth>*>(x.output)[pack] = evaluate<kWidth>(x.code, load, slots, kThreads);
+  const Pack<kWidth> result = evaluate<kWidth>(x.code, load, slots, kThreads);
+  // Not before the operands are read, one of which may be the output.
+  letNextKernelBegin();
+  reinterpret_cast<Pack<kWidth>*>(x.output)[pack] = result;
 }
 
 template <int kWidth>

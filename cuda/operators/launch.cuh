@@ -17,10 +17,10 @@ inline Launch gridFor(int64_t count) { return {static_cast<unsigned>((count + kT
 /** Which piece this thread has, in a grid of gridFor. */
 __device__ inline unsigned pieceOfThread() { return blockIdx.x * kThreads + threadIdx.x; }
 
-/** Every kernel's first statement, see shouldOverlap. */
+/** The first statement of kernels whose output is no operand; see shouldOverlap. */
 __device__ inline void beginStep() {
-  letNextKernelBegin();
   waitForKernelsBefore();
+  letNextKernelBegin();
 }
 
 /** Whether a grid of that kernel should begin before the kernels before it are done. */
@@ -36,7 +36,7 @@ Result<bool> overlaps(void (*kernel)(Parameters...), const Launch& grid) {
   return shouldOverlap(traits.computeCapability, grid.blocks, int64_t{blocks} * traits.multiprocessors);
 }
 
-/** Where there is nothing to do, nothing is launched. The kernel calls beginStep. */
+/** Where there is nothing to do, nothing is launched. The kernel waits for those before it. */
 template <typename... Parameters, typename... Arguments>
 Status launch(const char* step, void (*kernel)(Parameters...), Launch grid, cudaStream_t stream,
               const Arguments&... arguments) {

@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) bl
   const int firstH = rowResidue * rows.fullStride + rows.dilation * rows.stride * firstRow - rows.pad;
   const int taps = x.r * x.s;
   const float* const maps = block.maps(all.call);
-  letNextKernelBegin();
   waitForKernelsBefore();
+  letNextKernelBegin();
 
   Sums<Rows, Filters> sums;
 #pragma unroll
