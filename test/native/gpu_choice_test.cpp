@@ -73,6 +73,16 @@ TEST_CASE("im2col is predicted to take what it was measured to take: 22.0 us for
   CHECK(milliseconds == doctest::Approx(0.022).epsilon(0.1));
 }
 
+TEST_CASE("auto leaves direct to those who ask on maps of one element, too") {
+  for (const auto& [c, k] : {std::pair{960, 240}, {240, 960}, {72, 24}}) {
+    ConvRequest request;
+    request.inputDims = {1, c, 1, 1};
+    request.weightDims = {k, c, 1, 1};
+    INFO(c << " to " << k);
+    CHECK(choose(candidatesFor(makeConvProblem(request).value()), {}, "cuda:0").value() < kSpecialised);
+  }
+}
+
 TEST_CASE("direct is predicted to do what it was measured to do: 0.3 to 1.1 TFLOP/s on an H200") {
   for (const std::string name : {"conv4", "conv8", "res_14"}) {
     const ConvProblem problem = named(name);
