@@ -74,7 +74,8 @@ class ResultFile {
     this.#run = this.#result.runs.length;
     const run: RunInfo = {
       started: new Date().toISOString(),
-      arguments: process.argv.slice(2),
+      // Where a result was written to first says nothing to whoever reads it.
+      arguments: process.argv.slice(2).map((one) => (path.isAbsolute(one) ? path.basename(one) : one)),
       quick: settings.quick,
       node: process.version,
       version: versionNow(),
