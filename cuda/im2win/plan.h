@@ -39,7 +39,7 @@ inline int64_t tensorElements(const ConvProblem& x) { return x.n * x.c * x.p * x
 inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t roundUp(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
 
-/** Workspace: the im2win tensor first, if there is one, then the splits' sums, if there are splits. */
+/** Workspace: the im2win tensor first, if there is one, then the splits' sums, if a second kernel sums them. */
 struct Workspace {
   int64_t tensorBytes, sumBytes;
 };
