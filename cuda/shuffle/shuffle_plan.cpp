@@ -26,19 +26,22 @@ bool takesWide(const ConvProblem& x) {
          (x.groupInputs() == 1 || wideFilterBytes(x) <= kSharedBytes);
 }
 
-/** Floats of one map in shared memory: twice as it comes, with its filter, and as it goes. */
-int64_t planeFloats(const ConvProblem& x) {
-  return 2 * (x.h * x.w + planeFilterPitch(static_cast<int>(x.r))) + x.p * x.q;
+/** Bytes of one map in shared memory: as it comes, its filter, and as it goes where that is elsewhere. */
+int64_t planeBytes(const Shape& x) {
+  const int64_t outputs = outputsReplaceMaps(x) ? 0 : int64_t{x.p} * x.q;
+  return (int64_t{x.h} * x.w + int64_t{x.r} * x.s + outputs) * kFloatBytes;
 }
 
 /** Maps of a block: a multiple of four, so that each block starts on 16 bytes. */
 constexpr int kPlanesMultiple = 4;
 
-int64_t columnPairs(const ConvProblem& x) { return (x.q + kPlaneColumns - 1) / kPlaneColumns; }
+/** Lanes of one map. */
+int planeLanes(const Shape& x) { return ceilDivide(x.q, planeColumns(x.strideW)); }
 
-bool takesPlanes(const ConvProblem& x) {
-  return isSquareAndUndilated(x) && isDepthwise(x) && kPlanesMultiple * columnPairs(x) <= kMostPlaneThreads &&
-         kPlanesMultiple * planeFloats(x) * kFloatBytes <= kSharedBytes;
+bool takesPlanes(const ConvProblem& problem) {
+  if (!isSquareAndUndilated(problem) || !isDepthwise(problem)) return false;
+  const Shape x = shapeOf(problem);
+  return kPlanesMultiple * planeLanes(x) <= kWarpLanes && kPlanesMultiple * planeBytes(x) <= kSharedBytes;
 }
 
 /** Output columns that a warp makes by column reuse; with a stride, its last lanes only lend. */
@@ -146,34 +149,30 @@ void planWide(ShufflePlan& plan, const Shape& x, int multiprocessors) {
 
 /** Of every block, for the system. */
 constexpr int kSharedBytesReserved = 1024;
-constexpr int kMostBlocksHeld = 16;
 
-void planPlanes(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, const GpuTraits& traits) {
+void planPlanes(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
   plan.form = ShuffleForm::planes;
-  plan.columns = kPlaneColumns;
+  plan.columns = planeColumns(x.strideW);
+  plan.lanes = planeLanes(x);
   plan.run = x.p;
-  constexpr int kThreads = 128;
-  // Registers of a thread beside those of its filter.
-  constexpr int kRegisters = 48;
-  const int64_t bytes = planeFloats(problem) * kFloatBytes;
+  const int64_t bytes = planeBytes(x);
   const int64_t aBlockEach = int64_t{x.n} * x.c / traits.multiprocessors;
-  const int64_t planes = std::min({kThreads / columnPairs(problem), kSharedBytes / bytes, aBlockEach});
+  const int64_t planes = std::min({int64_t{kWarpLanes / plan.lanes}, kSharedBytes / bytes, aBlockEach});
   plan.planes = static_cast<int>(std::max<int64_t>(planes / kPlanesMultiple * kPlanesMultiple, kPlanesMultiple));
   plan.sharedBytes = static_cast<int>(plan.planes * bytes);
-  plan.blocksResident =
-      std::clamp<int64_t>(std::min(traits.sharedBytesPerMultiprocessor / (plan.sharedBytes + kSharedBytesReserved),
-                                   traits.registersPerMultiprocessor / (kThreads * (kRegisters + x.r * x.s))),
-                          1, kMostBlocksHeld);
+  plan.blocksResident = std::clamp<int64_t>(
+      traits.sharedBytesPerMultiprocessor / (plan.sharedBytes + kSharedBytesReserved), 1, planeBlocksResident(x.r));
   plan.blocks = std::min<int64_t>(ceilDivide(x.n * x.c, plan.planes), plan.blocksResident * traits.multiprocessors);
+  plan.warps = plan.blocks;
 }
 
 /**
- * Measured on an H200: maps of 7 and 14 columns are 1.2 to 3.2 times as fast in shared memory as in strips of few lanes
- * at batch 128 (1.0 with a 7x7 filter), but 0.5 to 1.05 times at batch 1; maps of 28 columns are slower at both. The
- * border between the batches was not looked for.
+ * Measured on an H200 against `wide`: maps of 7 and 14 columns are 1.4 to 4.6 times as fast in shared memory at batch
+ * 128 and 1.2 to 2.9 times at batch 16, 0.7 to 1.4 times at batch 4, which is about this border, and 0.4 to 0.9 times
+ * at batch 1; maps of 28 columns are slower at all of them.
  */
 constexpr int kWidestPlane = 20;
-constexpr int64_t kFewestPlaneFloats = int64_t{1} << 21;
+constexpr int64_t kFewestPlaneFloats = int64_t{1} << 19;
 
 std::string chooseVariant(const ConvProblem& problem, int multiprocessors) {
   if (takesPlanes(problem) && problem.w <= kWidestPlane && problem.inputSize() >= kFewestPlaneFloats) return "planes";
@@ -199,13 +198,13 @@ struct Rates {
 
 /**
  * Fitted to an H200 (4.8 TB/s, 67 TFLOP/s), where moving and computing add up; within 10 % on the depthwise layers of
- * the bench at batch 128 for `wide`, 20 % for `planes`.
+ * the bench at batch 128, 20 % where `planes` has a stride of 2.
  */
 Rates ratesOf(ShuffleForm form) {
   switch (form) {
     case ShuffleForm::sliding: return {0.5, 0.3};
     case ShuffleForm::wide: return {0.9, 0.9};
-    case ShuffleForm::planes: return {0.7, 0.4};
+    case ShuffleForm::planes: return {0.9, 1.0};
     case ShuffleForm::wideFilters: return {0.9, 0.27};
     case ShuffleForm::blocked: return {0.9, 0.07};
   }
@@ -274,7 +273,7 @@ ShufflePlan planShuffle(const GpuRequest& request) {
   if (variant == "wide") {
     planWide(plan, x, multiprocessors);
   } else if (variant == "planes") {
-    planPlanes(plan, problem, x, request.traits);
+    planPlanes(plan, x, request.traits);
   } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
     planSliding(plan, problem, x, multiprocessors);
   } else {

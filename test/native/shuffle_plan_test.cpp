@@ -115,6 +115,40 @@ TEST_CASE("the forms and who takes them") {
   CHECK(cuda::refuseShuffle(asked(problem({1, 8, 9, 9}, {8, 1, 3, 3}, 1, 1, 8, 2), "wide")).has_value());
 }
 
+TEST_CASE("planes: a warp's lanes cover its maps, which start on 16 bytes and fit into shared memory") {
+  std::mt19937 random(8);
+  int taken = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const int64_t extent = 3 + random() % 40, channels = 1 + random() % 400;
+    const int64_t filter = 3 + 2 * (random() % 3), stride = 1 + random() % 2, pad = random() % filter;
+    if (extent + 2 * pad < filter) continue;
+    const ConvProblem x = problem({1 + static_cast<int64_t>(random() % 200), channels, extent, extent},
+                                  {channels, 1, filter, filter}, stride, pad, channels);
+    if (cuda::refuseShuffle(asked(x, "planes")).has_value()) continue;
+    ++taken;
+    const cuda::ShufflePlan made = plan(x, "planes");
+    INFO(describe(x));
+    CHECK(made.planes % 4 == 0);
+    CHECK(made.planes * made.lanes <= cuda::kWarpLanes);
+    CHECK(made.lanes * made.columns >= x.q);
+    CHECK((made.lanes - 1) * made.columns < x.q);
+    const bool inPlace = stride == 1 && x.p == x.h && x.q == x.w;
+    const int64_t floats = x.h * x.w + filter * filter + (inPlace ? 0 : x.p * x.q);
+    CHECK(made.sharedBytes == 4 * made.planes * floats);
+    CHECK(made.sharedBytes <= cuda::kSharedBytes);
+    CHECK(made.blocks >= 1);
+    CHECK(made.blocks <= made.blocksResident * traits().multiprocessors);
+    CHECK(made.blocksResident * (made.sharedBytes + 1024) <= traits().sharedBytesPerMultiprocessor);
+  }
+  CHECK(taken > 500);
+}
+
+TEST_CASE("planes: small maps from about half a million elements on") {
+  CHECK(plan(problem({4, 672, 14, 14}, {672, 1, 5, 5}, 1, 2, 672)).form == cuda::ShuffleForm::planes);
+  CHECK(plan(problem({4, 384, 14, 14}, {384, 1, 3, 3}, 1, 1, 384)).form == cuda::ShuffleForm::wide);
+  CHECK(plan(problem({128, 192, 28, 28}, {192, 1, 3, 3}, 1, 1, 192)).form == cuda::ShuffleForm::wide);
+}
+
 TEST_CASE("filters that shared memory does not hold are taken in parts of their input maps, or refused") {
   const cuda::ShufflePlan deep = plan(problem({1, 2048, 7, 7}, {512, 2048, 3, 3}, 1, 1, 1), "both");
   CHECK(deep.channels < 2048);
