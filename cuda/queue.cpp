@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "cuda/cuda_status.h"
@@ -14,8 +15,24 @@ namespace {
 /** One half of a staging buffer: large enough for the copy engine's full rate, small enough to stay in a cache. */
 constexpr int64_t kHalfBytes = int64_t{1} << 20;
 
-/** Who waits for an event sleeps instead of spinning. */
+/** Who waits for an event sleeps, once it has polled for a while: see waitFor. */
 constexpr unsigned kEventFlags = cudaEventDisableTiming | cudaEventBlockingSync;
+
+/**
+ * Polls before it sleeps: on an H200 a thread that sleeps is back 10 to 30 us after the event and one that polls at
+ * once, where an empty kernel and its event take 9 us. After this long sleeping adds less than a third, and keeps no
+ * processor busy.
+ */
+cudaError_t waitFor(cudaEvent_t event) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kPolling(100);
+  const Clock::time_point end = Clock::now() + kPolling;
+  cudaError_t error = cudaEventQuery(event);
+  while (error == cudaErrorNotReady && Clock::now() < end) error = cudaEventQuery(event);
+  // The runtime reports what is not ready yet as the last error, too.
+  (void)cudaGetLastError();
+  return error == cudaErrorNotReady ? cudaEventSynchronize(event) : error;
+}
 
 /** Calls `body(offset, bytes, index)` for each piece of at most half a staging buffer, until one fails. */
 template <typename Body>
@@ -66,10 +83,10 @@ Status Staging::open() {
 
 Status Staging::upload(const void* from, void* to, int64_t bytes, cudaStream_t stream) {
   if (Status status = open(); !status.isOk()) return status;
-  return forEachPiece(bytes, [&](int64_t offset, int64_t count, size_t index) {
-    const Half& half = halves_[index % 2];
+  return forEachPiece(bytes, [&](int64_t offset, int64_t count, size_t) {
+    const Half& half = halves_[turn_++ % 2];
     Sequence copying("copying to the GPU");
-    copying << cudaEventSynchronize(half.free);
+    copying << waitFor(half.free);
     if (copying.failed()) return copying.status();
     std::memcpy(half.data, static_cast<const char*>(from) + offset, static_cast<size_t>(count));
     copying << cudaMemcpyAsync(static_cast<char*>(to) + offset, half.data, static_cast<size_t>(count),
@@ -99,8 +116,7 @@ Status Staging::download(const void* from, void* to, int64_t bytes, cudaStream_t
   return forEachPiece(bytes, [&](int64_t offset, int64_t count, size_t index) {
     if (Status status = fetchAfter(offset); !status.isOk()) return status;
     const Half& half = halves_[index % 2];
-    if (Status status = toStatus(cudaEventSynchronize(half.free), "copying from the GPU"); !status.isOk())
-      return status;
+    if (Status status = toStatus(waitFor(half.free), "copying from the GPU"); !status.isOk()) return status;
     std::memcpy(static_cast<char*>(to) + offset, half.data, static_cast<size_t>(count));
     return Status{};
   });
@@ -140,7 +156,7 @@ Queue::~Queue() {
 Status Queue::copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done) {
   Sequence copying("copying between pinned memory and the GPU");
   copying << cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream);
-  if (!copying.failed()) copying << cudaEventRecord(done, stream) << cudaEventSynchronize(done);
+  if (!copying.failed()) copying << cudaEventRecord(done, stream) << waitFor(done);
   return copying.status();
 }
 
@@ -177,7 +193,7 @@ Status Queue::wait() {
   Sequence waiting("running kernels");
   waiting << cudaEventCreateWithFlags(&ended, kEventFlags);
   if (waiting.failed()) return waiting.status();
-  waiting << cudaEventRecord(ended, compute_) << cudaEventSynchronize(ended) << cudaEventDestroy(ended);
+  waiting << cudaEventRecord(ended, compute_) << waitFor(ended) << cudaEventDestroy(ended);
   return waiting.status();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,13 +33,15 @@ class Staging {
  private:
   struct Half {
     char* data = nullptr;
-    /** The copy engine is done with it. Whoever waits sleeps. */
+    /** The copy engine is done with it */
     cudaEvent_t free = nullptr;
   };
   /** Not before the first copy: many environments never make one. */
   Status open();
 
   std::array<Half, 2> halves_;
+  /** Of uploads: the next takes the other half than the last, across calls, whose copy may still run. */
+  size_t turn_ = 0;
 };
 
 /**
