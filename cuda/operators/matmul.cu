@@ -24,7 +24,7 @@ struct Product {
   /** Where the matrices of left, right and bias begin */
   Strided<3> batch;
   float alpha, beta;
-  Activation activation;
+  BoundedActivation activation;
   /** Of the kernel's units of work, columns before rows before matrices */
   FastDivisor columnUnits, rowUnits;
 };

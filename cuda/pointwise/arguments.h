@@ -1,6 +1,6 @@
 #pragma once
 
-#include "problem/activation.h"
+#include "cuda/bounded_activation.h"
 
 namespace warpconv::cuda::pointwise {
 
@@ -15,7 +15,7 @@ struct Arguments {
   const float* bias;
   const float* residual;
   float* output;
-  Activation activation;
+  BoundedActivation activation;
 
   int groups;
   /** C' and K', of one group */

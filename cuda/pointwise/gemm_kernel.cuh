@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
+#include "cuda/cluster_sums.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/tile_output.cuh"
@@ -67,7 +67,6 @@ struct GemmThreads {
 template <class Threads, int threadFilters, int threadPixels>
 __device__ void storeFromRegisters(const Arguments& x, int group, int filter, const int* offsets,
                                    float (&sums)[threadFilters][threadPixels]) {
-  const Clamp clamp = clampOf(x.activation);
 #pragma unroll
   for (int j = 0; j < threadPixels; j += 4) {
     const int offset = offsets[j / 4 * Threads::kColumnStride];
@@ -79,9 +78,10 @@ __device__ void storeFromRegisters(const Arguments& x, int group, int filter, co
       const float bias = x.bias == nullptr ? 0.0f : x.bias[group * x.groupOutputs + own];
       const int index = offset + own * x.outputArea;
       const float4 residual = x.residual == nullptr ? float4{} : *reinterpret_cast<const float4*>(x.residual + index);
+      const auto finished = [&](float sum, float added) { return clamp(sum + bias + added, x.activation); };
       *reinterpret_cast<float4*>(x.output + index) = {
-          clamp(sums[i][j] + bias + residual.x), clamp(sums[i][j + 1] + bias + residual.y),
-          clamp(sums[i][j + 2] + bias + residual.z), clamp(sums[i][j + 3] + bias + residual.w)};
+          finished(sums[i][j], residual.x), finished(sums[i][j + 1], residual.y), finished(sums[i][j + 2], residual.z),
+          finished(sums[i][j + 3], residual.w)};
     }
   }
 }
@@ -105,9 +105,12 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
   constexpr int sliceChannels = channels / slices;
   extern __shared__ float4 memory[];
   __shared__ int offsets[pixels];
+  __shared__ uint64_t gathered;
   float* const shared = reinterpret_cast<float*>(memory);
 
   const SplitTile own(x, filters, pixels);
+  constexpr int rows = Threads::kRows * Threads::kRowPiece;
+  ClusterSums<rows, pixels, slices> ofCluster(x.split, own.rank, &gathered);
   using Copies = StageCopies<filters, filters, pixels, pixels, channels, stages, threads, aligned>;
   // Slices have many channels a stage: unrolled, their addresses would take registers that large tiles need.
   constexpr int unrolled = slices == 1 ? 8 : threadFilters * threadPixels < 64 ? 2 : 1;
@@ -143,7 +146,6 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
   }
 
   // Row r of what is staged is piece p of the rows of thread row r / kRowPiece.
-  constexpr int rows = Threads::kRows * Threads::kRowPiece;
 #pragma unroll
   for (int p = 0; p < threadFilters / Threads::kRowPiece; ++p) {
     __syncthreads();
@@ -161,36 +163,12 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
         }
       }
     }
-    synchroniseCluster(x.split);
-    storeTile<rows, pixels, threads>(
-        x, own.group, offsets, own.rank, x.split,
-        [&](int row) {
-          const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
-          return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
-        },
-        [&](int row, int column) {
-          float sum = 0.0f;
-          for (int r = 0; r < x.split; ++r) {
-            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
-#pragma unroll
-            for (int s = 0; s < slices; ++s) sum += staged[s * rows * pixels];
-          }
-          return sum;
-        },
-        [&](int row, int column) {
-          float4 sum{};
-          for (int r = 0; r < x.split; ++r) {
-            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
-#pragma unroll
-            for (int s = 0; s < slices; ++s) {
-              const float4 part = *reinterpret_cast<const float4*>(staged + s * rows * pixels);
-              sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
-            }
-          }
-          return sum;
-        });
-    // Nobody leaves or writes while another block still reads.
-    if (x.split > 1) synchroniseCluster(x.split);
+    __syncthreads();
+    storeTile<pixels, threads>(x, own.group, offsets, ofCluster.gather(shared, p % 2), [&](int row) {
+      const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
+      return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
+    });
+    ofCluster.release();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "cuda/epilogue.cuh"
 #include "cuda/pointwise/arguments.h"
+#include "cuda/staged_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -45,65 +46,46 @@ __device__ void findOutputOffsets(const Arguments& x, int firstPixel, int group,
   }
 }
 
-/** The activations that are bounds: none, relu and clip. NaN passes, as in `activate`. */
-struct Clamp {
-  float low, high;
-  __device__ float operator()(float x) const { return x < low ? low : x > high ? high : x; }
-};
-
-__device__ inline bool isClamp(const Activation& activation) {
-  return activation.kind == ActivationKind::none || activation.kind == ActivationKind::relu ||
-         activation.kind == ActivationKind::clip;
-}
-
-__device__ inline Clamp clampOf(const Activation& activation) {
-  switch (activation.kind) {
-    case ActivationKind::relu: return {0.0f, INFINITY};
-    case ActivationKind::clip: return {activation.first, activation.second};
-    default: return {-INFINITY, INFINITY};
-  }
-}
-
-__device__ inline float4 finishFour(const Epilogue& epilogue, float4 sum, int k, int index) {
+__device__ inline Sums<4> finishFour(const Epilogue& epilogue, Sums<4> sums, int k, int index) {
   if (epilogue.bias != nullptr) {
     const float bias = epilogue.bias[k];
-    sum = {sum.x + bias, sum.y + bias, sum.z + bias, sum.w + bias};
+    sums.add({bias, bias, bias, bias});
   }
-  if (epilogue.residual != nullptr) {
-    const float4 residual = *reinterpret_cast<const float4*>(epilogue.residual + index);
-    sum = {sum.x + residual.x, sum.y + residual.y, sum.z + residual.z, sum.w + residual.w};
-  }
-  return {activate(sum.x, epilogue.activation), activate(sum.y, epilogue.activation),
-          activate(sum.z, epilogue.activation), activate(sum.w, epilogue.activation)};
+  if (epilogue.residual != nullptr) sums.add(*reinterpret_cast<const Sums<4>*>(epilogue.residual + index));
+#pragma unroll
+  for (float& sum : sums.x) sum = activate(sum, epilogue.activation);
+  return sums;
 }
 
 /**
- * Finishes and stores a tile of which `sumOf(row, column)` and `sumsOf` (of four neighbours) give the sums and
- * `filterOf(row)`, increasing with the row, the filter of the group. A rolled loop over a staged tile: activations
- * inlined for each register would fill the instruction cache. Masks what lies beyond the last filter and pixel. Of
- * `shares` blocks that share the tile, the block `share` stores every so manieth piece.
+ * Finishes and stores rows of a staged tile, of which `filterOf(row)`, increasing with the row, is the filter of the
+ * group. A rolled loop: activations inlined for each register would fill the instruction cache. Masks what lies beyond
+ * the last filter and pixel.
  */
-template <int rows, int pixels, int threads>
-__device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
-                          auto sumOf, auto sumsOf) {
+template <int pixels, int threads>
+__device__ void storeTile(const Arguments& x, int group, const int* offsets, const StagedRows& staged, auto filterOf) {
   const Epilogue epilogue{x.bias, x.residual, x.activation};
   if (pixels % 4 == 0 && x.aligned) {
-    for (int i = 4 * (share * threads + threadIdx.x); i < rows * pixels; i += 4 * shares * threads) {
+#pragma unroll 1
+    for (int i = staged.first * pixels + 4 * threadIdx.x; i < staged.end * pixels; i += 4 * threads) {
       const int filter = filterOf(i / pixels);
       const int offset = offsets[i % pixels];
       if (filter >= x.groupOutputs || offset == kBeyond) continue;
       const int index = offset + filter * x.outputArea;
-      const float4 sums = sumsOf(i / pixels, i % pixels);
-      *reinterpret_cast<float4*>(x.output + index) = finishFour(epilogue, sums, group * x.groupOutputs + filter, index);
+      const Sums<4> sums = staged.sumAt<4>(i / pixels, i % pixels);
+      *reinterpret_cast<Sums<4>*>(x.output + index) =
+          finishFour(epilogue, sums, group * x.groupOutputs + filter, index);
     }
     return;
   }
-  for (int i = share * threads + threadIdx.x; i < rows * pixels; i += shares * threads) {
+#pragma unroll 1
+  for (int i = staged.first * pixels + threadIdx.x; i < staged.end * pixels; i += threads) {
     const int filter = filterOf(i / pixels);
     const int offset = offsets[i % pixels];
     if (filter >= x.groupOutputs || offset == kBeyond) continue;
     const int index = offset + filter * x.outputArea;
-    x.output[index] = finish(epilogue, sumOf(i / pixels, i % pixels), group * x.groupOutputs + filter, index);
+    const float sum = staged.sumAt<1>(i / pixels, i % pixels).x[0];
+    x.output[index] = finish(epilogue, sum, group * x.groupOutputs + filter, index);
   }
 }
 
