@@ -31,6 +31,9 @@ inline bool hasFastTensorCores(const GpuTraits& traits) {
   return traits.computeCapability == 80 || traits.computeCapability == 90;
 }
 
+/** Tensor cores that multiply for a warpgroup (warpgroup.cuh): code for later devices lacks them. */
+inline bool hasWarpgroupProducts(const GpuTraits& traits) { return traits.computeCapability == 90; }
+
 /**
  * Fewest products of a sum that is offered to tensor cores: of fewer positive ones the error of split operands may be
  * more than twice that of a sequential float32 sum (3.1 times it for one product, 1.6 times for four, 0.7 times for

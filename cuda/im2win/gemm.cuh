@@ -1,19 +1,13 @@
 #pragma once
 
 #include "cuda/async_copy.cuh"
-#include "cuda/cluster.cuh"
-#include "cuda/im2win/places.cuh"
+#include "cuda/im2win/filter_copies.cuh"
+#include "cuda/im2win/finish.cuh"
 #include "cuda/im2win/sum_again.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/tensor_sums.cuh"
 
 namespace warpconv::cuda::im2win {
-
-/** Hides where a pointer comes from: the compiler would add the parts of its offset anew with every use. */
-__device__ inline const float* settled(const float* pointer) {
-  asm("" : "+l"(pointer));
-  return pointer;
-}
 
 /**
  * Copies a tile's window elements, blockK x blockN. A thread stays with one window, n0 + thread % blockN, and takes
@@ -76,48 +70,6 @@ class WindowCopies {
   uint32_t outside_;
   const WindowStep* order_;
   WindowStep steps_[kCount];
-};
-
-/** Copies a tile's filter elements, blockK x blockM, four output channels at a time. */
-template <GemmTile kTile>
-class FilterCopies {
- public:
-  /** `shared`: of the first stage's filters. */
-  __device__ FilterCopies(const GemmArguments& x, const BlockPlace& place, int firstStep, uint32_t shared)
-      : shared_(shared + (threadIdx.x / kQuadsInRow * kTile.pitchM() + threadIdx.x % kQuadsInRow * 4) * 4),
-        tilePitch_(kTile.blockK * x.filterPitch) {
-    const float* const filter = x.filter + place.group * x.filterGroupStride + firstStep * x.filterPitch + place.m0;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int quad = threadIdx.x + i * kTile.threads();
-      const int m = quad % kQuadsInRow * 4;
-      filter_[i] = settled(filter + quad / kQuadsInRow * x.filterPitch + m);
-      valid_[i] = m < x.filterPitch - place.m0;
-    }
-  }
-
-  __device__ void copyTile(int stage) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (kQuads % kTile.threads() != 0 && threadIdx.x + i * kTile.threads() >= kQuads) break;
-      copyOrZero<16>(shared_ + stage + i * kApart * 4, filter_[i], valid_[i]);
-      filter_[i] += tilePitch_;
-    }
-  }
-
- private:
-  static constexpr int kQuadsInRow = kTile.blockM / 4;
-  static constexpr int kQuads = kTile.blockK * kQuadsInRow;
-  static constexpr int kCount = (kQuads + kTile.threads() - 1) / kTile.threads();
-  /** Floats of shared memory between a thread's quads: whole rows, unless rows follow each other without a gap. */
-  static constexpr int kApart =
-      kTile.pitchM() == kTile.blockM ? kTile.threads() * 4 : kTile.threads() / kQuadsInRow * kTile.pitchM();
-  static_assert(kTile.pitchM() == kTile.blockM || kTile.threads() % kQuadsInRow == 0);
-
-  uint32_t shared_;
-  int tilePitch_;
-  const float* filter_[kCount];
-  bool valid_[kCount];
 };
 
 /** Adjacent floats of shared memory, by one load or one each. */
@@ -228,60 +180,6 @@ class Accumulators {
   float sums_[kTile.threadM][kTile.threadN];
 };
 
-/** A number, or four adjacent ones. */
-template <int kWidth>
-struct Numbers {
-  float x[kWidth];
-
-  __device__ void add(const float* from) {
-    if constexpr (kWidth == 4) {
-      const float4 four = *reinterpret_cast<const float4*>(from);
-      x[0] += four.x, x[1] += four.y, x[2] += four.z, x[3] += four.w;
-    } else {
-      x[0] += *from;
-    }
-  }
-};
-
-/**
- * Writes a slice of sums, of the parts and blocks of the cluster that have one, kWidth adjacent windows at a time;
- * masks both edges. Blocks of a cluster take turns with the rows.
- */
-template <GemmTile kTile, int kWidth, bool kClustered>
-__device__ void finishSlice(const GemmArguments& x, const BlockPlace& place, float* shared, int slice) {
-  constexpr int kColumns = kTile.blockN / kWidth;
-  constexpr int kRows = kTile.threads() / kColumns;
-  constexpr int kPatch = kTile.sliceM() * kTile.blockN;
-  const int column = threadIdx.x % kColumns * kWidth;
-  int position = place.n0 + column;
-  if (!isWindow(x, position)) return;
-  const int n = x.byMap.divide(position);
-  const int firstOutput = place.m0 + slice * kTile.sliceM();
-  const int end = min(kTile.sliceM(), x.groupOutputs - firstOutput);
-  const int first = threadIdx.x / kColumns + (kClustered ? place.split * kRows : 0);
-  const int apart = kClustered ? kRows * x.cluster : kRows;
-  float* output = x.output + (kClustered ? 0 : place.split * x.splitStride);
-#pragma unroll 1
-  for (int row = first; row < end; row += apart) {
-    const int k = place.group * x.groupOutputs + firstOutput + row;
-    const int index = (n * x.outputs + k) * x.mapSize + position;
-    float* own = shared + row * kTile.blockN + column;
-    Numbers<kWidth> sum{};
-    for (int block = 0; block < (kClustered ? x.cluster : 1); ++block) {
-      const float* sums = kClustered ? sharedOf(own, x.cluster, block) : own;
-#pragma unroll
-      for (int part = 0; part < kTile.partsK; ++part) sum.add(sums + part * kPatch);
-    }
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) sum.x[i] = finish(x.epilogue, sum.x[i], k, index + i);
-    if constexpr (kWidth == 4) {
-      *reinterpret_cast<float4*>(output + index) = make_float4(sum.x[0], sum.x[1], sum.x[2], sum.x[3]);
-    } else {
-      output[index] = sum.x[0];
-    }
-  }
-}
-
 template <GemmTile kTile>
 struct SumsOf {
   using Type = Accumulators<kTile>;
@@ -310,6 +208,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   constexpr int kFilters = kTile.blockK * kTile.pitchM();
   constexpr int kStageBytes = kTile.stageFloats() * 4;
   extern __shared__ float4 memory[];
+  __shared__ uint64_t gathered;
   float* const shared = reinterpret_cast<float*>(memory);
 
   // Lets the sum's blocks become resident, which wait for this grid's end.
@@ -318,8 +217,9 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   const int firstTile = place.split * x.tilesPerSplit;
   const int tiles = min(x.tilesPerSplit, x.tiles - firstTile);
   WindowCopies<kTile> windows(x, place, firstTile * kTile.blockK, sharedAddress(shared + kFilters));
-  FilterCopies<kTile> filters(x, place, firstTile * kTile.blockK, sharedAddress(shared));
+  FilterCopies<kTile> filters(x, place, firstTile * kTile.blockK, sharedAddress(shared), threadIdx.x);
   typename SumsOf<kTile>::Type sums;
+  SliceSums<kTile> ofCluster(x.cluster, place.split, &gathered);
 
   const auto copyTile = [&](int stage) {
     filters.copyTile(stage);
@@ -367,27 +267,17 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
 
 #pragma unroll 1
   for (int slice = 0; slice < kTile.blockM / kTile.sliceM(); ++slice) {
-    __syncthreads();
+    synchroniseThreads<kTile>();
     if constexpr (kTile.onTensorCores()) {
       const bool finite = sums.write(shared);
-      if (__syncthreads_or(!finite)) {
+      if (synchroniseAny<kTile>(!finite)) {
         sumNonFiniteAgain<kTile>(x, place, shared, firstTile * kTile.blockK, tiles * kTile.blockK);
       }
     } else {
       sums.writeSlice(slice, shared);
     }
-    synchroniseCluster(x.cluster);
-    const auto finishBy = [&]<int kWidth>() {
-      if (x.cluster == 1) return finishSlice<kTile, kWidth, false>(x, place, shared, slice);
-      finishSlice<kTile, kWidth, true>(x, place, shared, slice);
-      // Nobody leaves or writes while another block still reads.
-      synchroniseCluster(x.cluster);
-    };
-    if (x.quadOutputs) {
-      finishBy.template operator()<4>();
-    } else {
-      finishBy.template operator()<1>();
-    }
+    synchroniseThreads<kTile>();
+    finishSlice<kTile>(x, place, ofCluster, shared, slice);
   }
 }
 

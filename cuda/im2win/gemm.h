@@ -14,7 +14,7 @@ struct GemmArguments {
   /** The input, or the im2win tensor */
   const float* windows;
   WindowLayout layout;
-  /** Of one group, past its end by one tile of steps, which is read and not used */
+  /** Of one group, past its end by the tiles whose steps are read and not used */
   const WindowStep* order;
   /** groups x reduction x filterPitch, in the order of `order`; zero beyond the group's filters and the reduction */
   const float* filter;

@@ -2,13 +2,17 @@
 
 #include <string_view>
 
+#include "cuda/cluster_space.h"
 #include "cuda/host_device.h"
 #include "cuda/tensor_block.h"
 
 namespace warpconv::cuda::im2win {
 
-/** What multiplies: float32 multiply-adds, or tensor cores with three products of split operands (tensor_core.cuh). */
-enum class Arithmetic { fma, tf32x3 };
+/**
+ * What multiplies: float32 multiply-adds, or tensor cores with three products of split operands (tensor_core.cuh), warp
+ * by warp or by warpgroups (warpgroup.cuh).
+ */
+enum class Arithmetic { fma, tf32x3, warpgroups };
 
 /**
  * What one block computes and how: M counts output channels, N windows, K the reduction. A thread owns
@@ -27,9 +31,30 @@ struct GemmTile {
   Arithmetic arithmetic = Arithmetic::fma;
   /** Warps that have the same outputs, and each a part of a tile's reduction */
   int partsK = 1;
+  /** With warpgroups: those that load a tile, besides; and how many such sets of them take turns with the tiles */
+  int loaderWarpgroups = 0, loaderTurns = 1;
 
-  WARPCONV_HOST_DEVICE constexpr bool onTensorCores() const { return arithmetic == Arithmetic::tf32x3; }
+  WARPCONV_HOST_DEVICE constexpr bool onTensorCores() const { return arithmetic != Arithmetic::fma; }
+  WARPCONV_HOST_DEVICE constexpr bool byWarpgroups() const { return arithmetic == Arithmetic::warpgroups; }
   WARPCONV_HOST_DEVICE constexpr int threads() const { return blockM / threadM * (blockN / threadN) * partsK; }
+  /** Threads that load a tile, all that load, and all of a block */
+  WARPCONV_HOST_DEVICE constexpr int loaders() const { return 128 * loaderWarpgroups; }
+  WARPCONV_HOST_DEVICE constexpr int allLoaders() const { return loaders() * loaderTurns; }
+  WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + allLoaders(); }
+  /** Registers of a thread: that a block begins with, of those that load, and of those that have sums */
+  WARPCONV_HOST_DEVICE constexpr int launchRegisters() const {
+    const int even = 65536 / (blocksPerMultiprocessor * launchThreads()) / 8 * 8;
+    return even < 248 ? even : 248;
+  }
+  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const {
+    const int filterQuads = blockK * blockM / 4 / loaders();
+    const int wanted = (blockK * blockN / loaders() + 3 * filterQuads + 43) / 8 * 8;
+    return wanted < launchRegisters() ? wanted : launchRegisters();
+  }
+  WARPCONV_HOST_DEVICE constexpr int sumRegisters() const {
+    const int rest = (launchRegisters() * launchThreads() - loaderRegisters() * allLoaders()) / threads() / 8 * 8;
+    return rest < 240 ? rest : 240;
+  }
   /** With tensor cores */
   WARPCONV_HOST_DEVICE constexpr TensorBlock tensorBlock() const {
     return {blockM, blockN, blockK, threadM, threadN, partsK};
@@ -40,12 +65,16 @@ struct GemmTile {
   /** Floats from one step of a stage to the next */
   WARPCONV_HOST_DEVICE constexpr int pitchM() const { return onTensorCores() ? tensorBlock().pitchM() : blockM; }
   WARPCONV_HOST_DEVICE constexpr int pitchN() const { return onTensorCores() ? tensorBlock().pitchN() : blockN; }
-  WARPCONV_HOST_DEVICE constexpr int stageFloats() const { return blockK * (pitchM() + pitchN()); }
+  WARPCONV_HOST_DEVICE constexpr int stageFloats() const {
+    return blockK * (pitchM() + (byWarpgroups() ? 2 * blockN : pitchN()));
+  }
   /** Sums leave through shared memory in slices of so many output channels, each with all of its parts */
   WARPCONV_HOST_DEVICE constexpr int sliceM() const { return onTensorCores() ? blockM : blockM / (threadM / pieceM()); }
+  /** Of a row of such a slice: with warpgroups, rows begin 8 banks apart, which keeps stores from conflicts. */
+  WARPCONV_HOST_DEVICE constexpr int outputPitch() const { return byWarpgroups() ? blockN + 8 : blockN; }
   WARPCONV_HOST_DEVICE constexpr int sharedFloats() const {
     const int all = stages * stageFloats();
-    const int slice = sliceM() * blockN * partsK;
+    const int slice = clusterFloats(sliceM(), outputPitch(), partsK);
     return all > slice ? all : slice;
   }
 };
@@ -60,7 +89,8 @@ struct NamedTile {
  * The paper's tile, then itself with one technique left out (Figure 4; with one output a thread the tile has to be
  * smaller), then those that the planner chooses from. Of twenty tiles timed on an H200 over the named layers at batch
  * 1 and 128, these were best or within 5 % of it somewhere; 128 x 128, with 8 x 8 or 16 x 8 outputs a thread, nowhere.
- * Then those on tensor cores, of sixteen likewise; their names end with the warps that share a tile's reduction.
+ * Then those on tensor cores, of sixteen likewise; their names end with the warps that share a tile's reduction. Then
+ * those with warpgroups, of twenty.
  */
 inline constexpr NamedTile kTiles[] = {
     {"explicit", {128, 128, 8, 8, 8, 2, true, 2}},
@@ -84,6 +114,10 @@ inline constexpr NamedTile kTiles[] = {
     {"implicit-tf32x3-32x64x2", {32, 64, 32, 4, 8, 4, true, 3, Arithmetic::tf32x3, 2}},
     {"implicit-tf32x3-32x32x4", {32, 32, 32, 4, 8, 4, true, 4, Arithmetic::tf32x3, 4}},
     {"implicit-tf32x3-32x32x8", {32, 32, 64, 4, 8, 3, true, 2, Arithmetic::tf32x3, 8}},
+    {"implicit-wgmma-128x128", {128, 128, 32, 2, 32, 4, true, 1, Arithmetic::warpgroups, 1, 2}},
+    {"implicit-wgmma-64x256", {64, 256, 32, 2, 32, 2, true, 1, Arithmetic::warpgroups, 1, 2}},
+    {"implicit-wgmma-128x64", {128, 64, 32, 2, 16, 5, true, 1, Arithmetic::warpgroups, 1, 1, 2}},
+    {"implicit-wgmma-64x64", {64, 64, 32, 2, 16, 4, true, 2, Arithmetic::warpgroups, 1, 1, 2}},
 };
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 inline constexpr int kFirstPlannedTile = 4;

@@ -35,14 +35,14 @@ class Im2win final : public GpuConvolution {
         steps_(static_cast<int>(roundUp(request.problem.filterSize(), tile().blockK))),
         kernel_(kernelOf(plan_.tile, std::make_index_sequence<kTileCount>())),
         blocksHeld_(int64_t{tile().blocksPerMultiprocessor} * request.traits.multiprocessors),
-        launch_{0, static_cast<unsigned>(tile().threads()), 4 * tile().sharedFloats()} {}
+        launch_{0, static_cast<unsigned>(tile().launchThreads()), 4 * tile().sharedFloats()} {}
 
   /** Returns when `weight` may go. */
   Status prepare(const float* weight, Device& device) {
     const int64_t filterBytes = 4 * int64_t{shape_.groups} * filterPitch_ * steps_;
     if (Status status = take(device.allocate(filterBytes), filter_); !status.isOk()) return status;
-    // One tile more, which copies read ahead.
-    const int length = steps_ + tile().blockK;
+    // Of the tiles after the last one, whose steps are read ahead.
+    const int length = steps_ + tile().loaderTurns * tile().blockK;
     const std::vector<WindowStep> order =
         readsInput() ? inputOrder(shape_, length) : tensorOrder(shape_, paddedWidth_, length);
     const int64_t orderBytes = static_cast<int64_t>(order.size() * sizeof(WindowStep));

@@ -12,7 +12,8 @@ namespace warpconv::cuda {
  * channels, filter columns and filter rows, in this order. `explicit` and its ablations read windows from the paper's
  * tensor in the workspace, `basic` too, with one thread an output (Algorithm 2); `implicit` builds the same order in
  * shared memory from the input itself and needs no tensor. `implicit-tf32x3` multiplies on tensor cores, as accurately
- * as float32 does, from compute capability 8.0 on.
+ * as float32 does, from compute capability 8.0 on; `implicit-wgmma` does so by products of whole warpgroups, on 9.0
+ * alone.
  */
 std::optional<std::string> refuseIm2win(const GpuRequest& request);
 Estimate estimateIm2win(const GpuRequest& request);
@@ -40,7 +41,11 @@ inline constexpr std::string_view kIm2winVariants[] = {"basic",
                                                        "implicit-tf32x3-64x32x8",
                                                        "implicit-tf32x3-32x64x2",
                                                        "implicit-tf32x3-32x32x4",
-                                                       "implicit-tf32x3-32x32x8"};
+                                                       "implicit-tf32x3-32x32x8",
+                                                       "implicit-wgmma-128x128",
+                                                       "implicit-wgmma-64x256",
+                                                       "implicit-wgmma-128x64",
+                                                       "implicit-wgmma-64x64"};
 
 inline constexpr GpuAlgorithm kIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, prepareIm2win};
 

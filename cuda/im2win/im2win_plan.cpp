@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cuda/cluster_space.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/im2win/window_order.h"
@@ -12,9 +13,10 @@ namespace im2win {
 namespace {
 
 /**
- * What the prediction of a kernel's time is made of, fitted to some 2,000 times of an H200: seventeen tiles with up to
- * six numbers of splits on the named layers at batch 1 and 128. Of the fastest kernels of a layer it is off by 12 to 17
- * % (root mean square), and what it chooses takes 1.4 % longer on average than the fastest, 16 % at most.
+ * What the prediction of a kernel's time is made of, fitted to some 3,000 times of an H200: 21 tiles with up to seven
+ * numbers of splits on the named layers at batch 1 and 128. Of the fastest kernels of a layer it is off by 11 to 15 %
+ * (root mean square), and what it chooses takes 1.3 % longer on average than the fastest, 18 % at most, the 1 x 1
+ * layers at batch 1 left aside.
  */
 struct Model {
   /** Microseconds: of a kernel in a graph, beside what follows; of clusters; and of a kernel that sums splits */
@@ -32,10 +34,13 @@ struct Model {
   /** Of the device memory's bandwidth: what tensors are moved with, and what all tiles are copied with */
   double moved, copied;
 };
-constexpr Model kFmaModel{2.8, 2.9, 2.8, 0.91, 0.24, 22, 8.5, 91, 60, 0.29, 43, 0.42, 1.16};
-constexpr Model kTensorModel{2.3, 0.5, 2.1, 11.5, 0, 11.3, 0, 144, 0, 1.54, 112, 0.4, 0.91};
+constexpr Model kFmaModel{1.7, 1.1, 4.4, 0.91, 0.12, 20.7, 33, 164, 60, 0.16, 68, 0.45, 1.0};
+constexpr Model kTensorModel{1.6, 0.64, 2.8, 16.2, 0, 12.2, 16, 191, 0, 0.66, 104, 0.35, 0.76};
+constexpr Model kWarpgroupModel{1.1, 0.05, 6, 5.5, 0, 24.8, 81, 0, 0, 0.42, 119, 0.8, 1.0};
 
-const Model& modelOf(const GemmTile& tile) { return tile.onTensorCores() ? kTensorModel : kFmaModel; }
+const Model& modelOf(const GemmTile& tile) {
+  return tile.byWarpgroups() ? kWarpgroupModel : tile.onTensorCores() ? kTensorModel : kFmaModel;
+}
 
 bool fitsMasks(const ConvProblem& x) { return x.r + x.s <= kMostMaskBits; }
 
@@ -125,6 +130,7 @@ std::vector<Plan> planTiles(const GpuRequest& request, Source source) {
   const bool mayUseTensorCores = hasFastTensorCores(request.traits) && request.problem.filterSize() >= kLeastTensorSum;
   for (int tile = kFirstPlannedTile; tile < kTileCount; ++tile) {
     if (kTiles[tile].tile.onTensorCores() && !mayUseTensorCores) continue;
+    if (kTiles[tile].tile.byWarpgroups() && !hasWarpgroupProducts(request.traits)) continue;
     plans.push_back(planTile(request, source, tile));
   }
   return plans;
@@ -158,6 +164,23 @@ std::vector<ConsideredKernel> considered(const GpuRequest& request, const Plan& 
   return kernels;
 }
 
+/** Of a pinned tile that this device has not got what multiplies for. */
+std::optional<std::string> refuseTensorCores(const GpuRequest& request) {
+  const int pinned = pinnedTile(request.variant);
+  if (pinned < 0) return std::nullopt;
+  const GemmTile& tile = kTiles[pinned].tile;
+  const int capability = request.traits.computeCapability;
+  const std::string here =
+      "; this device has " + std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+  if (tile.byWarpgroups() && !hasWarpgroupProducts(request.traits)) {
+    return "multiplies by warpgroups, which devices of compute capability 9.0 alone have" + here;
+  }
+  if (tile.onTensorCores() && !hasTensorCores(request.traits)) {
+    return "multiplies on tensor cores from compute capability 8.0 on" + here;
+  }
+  return std::nullopt;
+}
+
 double transformMilliseconds(const GpuRequest& request) {
   const double elements = static_cast<double>(tensorElements(request.problem) + request.problem.inputSize());
   // As measured with the tensor.
@@ -168,9 +191,7 @@ double transformMilliseconds(const GpuRequest& request) {
 }  // namespace
 
 bool sumsInClusters(const GpuTraits& traits, int64_t splits) {
-  // What every device with clusters lets a cluster have.
-  constexpr int64_t kMostBlocks = 8;
-  return traits.computeCapability >= 90 && splits > 1 && splits <= kMostBlocks;
+  return traits.computeCapability >= 90 && splits > 1 && splits <= kMostClusterBlocks;
 }
 
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits) {
@@ -228,12 +249,7 @@ std::optional<std::string> refuseIm2win(const GpuRequest& request) {
     return "takes filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
            std::to_string(filters);
   }
-  if (const int pinned = im2win::pinnedTile(request.variant);
-      pinned >= 0 && im2win::kTiles[pinned].tile.onTensorCores() && !hasTensorCores(request.traits)) {
-    return "multiplies on tensor cores from compute capability 8.0 on; this device has " +
-           std::to_string(request.traits.computeCapability / 10) + "." +
-           std::to_string(request.traits.computeCapability % 10);
-  }
+  if (auto refusal = im2win::refuseTensorCores(request)) return refusal;
   const bool wantsInput = request.variant.starts_with("implicit");
   if (wantsInput && !im2win::fitsMasks(x)) {
     return "takes filters of at most " + std::to_string(im2win::kMostMaskBits) +

@@ -11,12 +11,13 @@ namespace warpconv::cuda::im2win {
 template <GemmTile kTile>
 __device__ void sumNonFiniteAgain(const GemmArguments& x, const BlockPlace& place, float* shared, int firstStep,
                                   int steps) {
-  constexpr int kPatch = kTile.blockM * kTile.blockN;
+  constexpr int kPatch = kTile.blockM * kTile.outputPitch();
 #pragma unroll 1
-  for (int i = threadIdx.x; i < kPatch; i += kTile.threads()) {
+  for (int i = threadIdx.x; i < kTile.blockM * kTile.blockN; i += kTile.threads()) {
     const int output = place.m0 + i / kTile.blockN;
+    float* const parts = shared + i / kTile.blockN * kTile.outputPitch() + i % kTile.blockN;
     float staged = 0.0f;
-    for (int part = 0; part < kTile.partsK; ++part) staged += shared[part * kPatch + i];
+    for (int part = 0; part < kTile.partsK; ++part) staged += parts[part * kPatch];
     if (isfinite(staged) || output >= x.groupOutputs) continue;
     const Window window = windowAt(x, place.group, place.n0 + i % kTile.blockN);
     const float* filter = x.filter + place.group * x.filterGroupStride + firstStep * x.filterPitch + output;
@@ -26,7 +27,7 @@ __device__ void sumNonFiniteAgain(const GemmArguments& x, const BlockPlace& plac
       if ((step->bits & window.outside) == 0) sum = fmaf(*filter, window.first[step->offset], sum);
       filter += x.filterPitch;
     }
-    for (int part = 0; part < kTile.partsK; ++part) shared[part * kPatch + i] = part == 0 ? sum : 0.0f;
+    for (int part = 0; part < kTile.partsK; ++part) parts[part * kPatch] = part == 0 ? sum : 0.0f;
   }
 }
 

@@ -153,11 +153,56 @@ TEST_CASE("tensor cores are chosen where they are faster, and refused where ther
   for (const std::string_view variant : kIm2winVariants) {
     one.variant = variant;
     const auto refusal = refuseIm2win(one);
-    CHECK(refusal.has_value() == variant.starts_with("implicit-tf32x3"));
+    const bool onTensorCores = variant.starts_with("implicit-tf32x3") || variant.starts_with("implicit-wgmma");
+    CHECK(refusal.has_value() == onTensorCores);
     refused += refusal.has_value();
     if (refusal) CHECK(refusal->find("this device has 7.5") != std::string::npos);
   }
   CHECK(refused > 0);
+}
+
+TEST_CASE("products by warpgroups are for compute capability 9.0, and for no later one either") {
+  ConvRequest request;
+  request.inputDims = {128, 256, 28, 28};
+  request.weightDims = {256, 256, 3, 3};
+  GpuRequest one = requestOf(request);
+  const auto byWarpgroups = [&](int computeCapability) {
+    one.traits = traits(computeCapability);
+    return im2win::kTiles[im2win::planIm2win(one).tile].tile.byWarpgroups();
+  };
+  CHECK(byWarpgroups(90));
+  CHECK_FALSE(byWarpgroups(80));
+  CHECK_FALSE(byWarpgroups(100));
+  for (const int computeCapability : {80, 89, 100}) {
+    one.traits = traits(computeCapability);
+    one.variant = "implicit-wgmma-128x128";
+    const auto refusal = refuseIm2win(one);
+    REQUIRE(refusal.has_value());
+    CHECK(refusal->find("capability 9.0 alone") != std::string::npos);
+    one.variant = "implicit-tf32x3-64x64";
+    CHECK_FALSE(refuseIm2win(one).has_value());
+    one.variant = "";
+  }
+}
+
+TEST_CASE("registers of warpgroups that load and of those that have sums are what a block began with, at most") {
+  int warpgroupTiles = 0;
+  for (const im2win::NamedTile& named : im2win::kTiles) {
+    const im2win::GemmTile& tile = named.tile;
+    if (!tile.byWarpgroups()) continue;
+    ++warpgroupTiles;
+    INFO(std::string(named.variant));
+    CHECK(tile.threads() % 128 == 0);
+    CHECK(tile.allLoaders() >= 128);
+    CHECK(tile.loaderRegisters() % 8 == 0);
+    CHECK(tile.loaderRegisters() <= tile.launchRegisters());
+    CHECK(tile.sumRegisters() >= tile.launchRegisters());
+    CHECK(tile.sumRegisters() * tile.threads() + tile.loaderRegisters() * tile.allLoaders() <=
+          tile.launchRegisters() * tile.launchThreads());
+    CHECK(tile.launchRegisters() * tile.launchThreads() * tile.blocksPerMultiprocessor <= 65536);
+    CHECK((4 * tile.sharedFloats() + 2048) * tile.blocksPerMultiprocessor <= traits().sharedBytesPerMultiprocessor);
+  }
+  CHECK(warpgroupTiles > 0);
 }
 
 TEST_CASE("every split has work, and a pinned tile is the variant's") {

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+
+namespace warpconv::cuda {
+
+// Matrix products by a warpgroup, four warps that begin with one whose number is a multiple of four, which run on while
+// its threads go on: the tensor cores of compute capability 9.0 alone have them, in code for sm_90a.
+
+/**
+ * Where the second operand lies in shared memory: as pieces of four steps by eight columns, column by column, 128 bytes
+ * each; the next eight columns follow, and the next four steps come `stepsApart` bytes later.
+ */
+__device__ inline uint64_t columnsAt(uint32_t shared, uint32_t stepsApart) {
+  constexpr uint64_t kColumnsApart = 128;
+  return (shared & 0x3ffff) >> 4 | static_cast<uint64_t>(stepsApart >> 4) << 16 | (kColumnsApart >> 4) << 32;
+}
+
+/** For the rest of this warpgroup's life: registers go back, or are taken once others have given them back. */
+template <int kRegisters>
+__device__ inline void leaveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void takeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+/** Makes what this thread has stored in shared memory visible to the products that begin after the next barrier. */
+__device__ inline void publishToProducts() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/** Before the first of several products, once their registers are what they should be. */
+__device__ inline void beginProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+/** After the last of several products. */
+__device__ inline void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/** Until all products of this warpgroup are done, among them those that make `sums`. */
+template <int kCount>
+__device__ inline void waitForProducts(float (&sums)[kCount]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  // The sums have changed here, as far as the compiler is concerned.
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+#define WARPCONV_SUMS_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
+#define WARPCONV_SUMS_16(i) WARPCONV_SUMS_4(i), WARPCONV_SUMS_4(i + 4), WARPCONV_SUMS_4(i + 8), WARPCONV_SUMS_4(i + 12)
+
+/**
+ * Begins sums = a * b, or sums += a * b where `add`, 64 x 64 by 8 steps, from the four warps of a warpgroup. With
+ * w = warp % 4, g = lane / 4 and t = lane % 4, a thread has a(16 w + g, t), a(16 w + g + 8, t), a(16 w + g, t + 4),
+ * a(16 w + g + 8, t + 4), and of sums those of rows 16 w + g and 16 w + g + 8: (g, 8 j + 2 t), (g, 8 j + 2 t + 1),
+ * (g + 8, 8 j + 2 t), (g + 8, 8 j + 2 t + 1) for j = 0, 1, and so on. Until waitForProducts none of these registers
+ * may be touched. Rounding is that of multiplyAddTf32.
+ */
+__device__ inline void beginMultiplyTf32(float (&sums)[32], const uint32_t (&a)[4], uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred add; setp.ne.b32 add, %37, 0; "
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %36, add, 1, 1; }"
+      : WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+}
+
+/** The same with 128 columns. */
+__device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[4], uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred add; setp.ne.b32 add, %69, 0; "
+      "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "{%64, %65, %66, %67}, %68, add, 1, 1; }"
+      : WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16), WARPCONV_SUMS_16(32), WARPCONV_SUMS_16(48)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+}
+
+#undef WARPCONV_SUMS_16
+#undef WARPCONV_SUMS_4
+
+}  // namespace warpconv::cuda
