@@ -21,13 +21,6 @@ __device__ inline void arrive([[maybe_unused]] uint32_t barrier) {
 #endif
 }
 
-/** With a number of bytes, whose arrival the phase then waits for, too. */
-__device__ inline void arriveExpecting([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-#endif
-}
-
 /** Once all asynchronous copies that this thread has begun so far are there. */
 __device__ inline void arriveWithCopies([[maybe_unused]] uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900

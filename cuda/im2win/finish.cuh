@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/cluster_sums.cuh"
+#include "cuda/cluster.cuh"
 #include "cuda/im2win/places.cuh"
 
 namespace warpconv::cuda::im2win {
@@ -32,45 +32,73 @@ __device__ inline bool synchroniseAny(bool holds) {
   }
 }
 
-/** What brings a tile's slices together. */
-template <GemmTile kTile>
-using SliceSums = ClusterSums<kTile.sliceM(), kTile.outputPitch(), kTile.partsK>;
+/** A number, or four adjacent ones. */
+template <int kWidth>
+struct alignas(4 * kWidth) Numbers {
+  float x[kWidth];
 
-/** Writes rows of a slice of sums, kWidth adjacent windows at a time; masks both edges. */
-template <GemmTile kTile, int kWidth>
-__device__ void finishRows(const GemmArguments& x, const BlockPlace& place, const StagedRows& staged, int slice) {
+  __device__ void add(const float* from) {
+    const Numbers other = *reinterpret_cast<const Numbers*>(from);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) x[i] += other.x[i];
+  }
+};
+
+/**
+ * Writes a slice of sums, of the parts and blocks of the cluster that have one, kWidth adjacent windows at a time;
+ * masks both edges. Blocks of a cluster take turns with the rows. They read of one block after the other: with all
+ * loads under way together a kernel of 10 us took 1 to 4 us longer on an H200, and bulk copies to each other, which
+ * take more shared memory, were no faster.
+ */
+template <GemmTile kTile, int kWidth, bool kClustered>
+__device__ void finishRows(const GemmArguments& x, const BlockPlace& place, float* shared, int slice) {
   constexpr int kColumns = kTile.blockN / kWidth;
   constexpr int kRows = kTile.threads() / kColumns;
+  constexpr int kPatch = kTile.sliceM() * kTile.outputPitch();
   const int column = threadIdx.x % kColumns * kWidth;
   int position = place.n0 + column;
   if (!isWindow(x, position)) return;
   const int n = x.byMap.divide(position);
   const int firstOutput = place.m0 + slice * kTile.sliceM();
-  const int end = min(staged.end, x.groupOutputs - firstOutput);
-  // The splits of a cluster make one output; others have one each.
-  float* output = x.output + (x.cluster > 1 ? 0 : place.split * x.splitStride);
+  const int end = min(kTile.sliceM(), x.groupOutputs - firstOutput);
+  const int first = threadIdx.x / kColumns + (kClustered ? place.split * kRows : 0);
+  const int apart = kClustered ? kRows * x.cluster : kRows;
+  float* output = x.output + (kClustered ? 0 : place.split * x.splitStride);
 #pragma unroll 1
-  for (int row = staged.first + threadIdx.x / kColumns; row < end; row += kRows) {
+  for (int row = first; row < end; row += apart) {
     const int k = place.group * x.groupOutputs + firstOutput + row;
     const int index = (n * x.outputs + k) * x.mapSize + position;
-    Sums<kWidth> sum = staged.sumAt<kWidth>(row, column);
+    float* own = shared + row * kTile.outputPitch() + column;
+    Numbers<kWidth> sum{};
+    for (int block = 0; block < (kClustered ? x.cluster : 1); ++block) {
+      const float* sums = kClustered ? sharedOf(own, x.cluster, block) : own;
+#pragma unroll
+      for (int part = 0; part < kTile.partsK; ++part) sum.add(sums + part * kPatch);
+    }
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sum.x[i] = finish(x.epilogue, sum.x[i], k, index + i);
-    *reinterpret_cast<Sums<kWidth>*>(output + index) = sum;
+    *reinterpret_cast<Numbers<kWidth>*>(output + index) = sum;
   }
 }
 
-/** Of a slice that this block has in shared memory since the last barrier, the slice-th. */
+/** Of a slice that the threads of each block of the cluster have written to shared memory. */
 template <GemmTile kTile>
-__device__ void finishSlice(const GemmArguments& x, const BlockPlace& place, SliceSums<kTile>& sums,
-                            const float* shared, int slice) {
-  const StagedRows staged = sums.gather(shared, slice % 2);
+__device__ void finishSlice(const GemmArguments& x, const BlockPlace& place, float* shared, int slice) {
+  const auto finishBy = [&]<int kWidth>() {
+    if (x.cluster == 1) {
+      synchroniseThreads<kTile>();
+      return finishRows<kTile, kWidth, false>(x, place, shared, slice);
+    }
+    synchroniseCluster(x.cluster);
+    finishRows<kTile, kWidth, true>(x, place, shared, slice);
+    // Nobody leaves or writes while another block still reads.
+    awaitClusterReads();
+  };
   if (x.quadOutputs) {
-    finishRows<kTile, 4>(x, place, staged, slice);
+    finishBy.template operator()<4>();
   } else {
-    finishRows<kTile, 1>(x, place, staged, slice);
+    finishBy.template operator()<1>();
   }
-  sums.release();
 }
 
 }  // namespace warpconv::cuda::im2win

@@ -208,7 +208,6 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   constexpr int kFilters = kTile.blockK * kTile.pitchM();
   constexpr int kStageBytes = kTile.stageFloats() * 4;
   extern __shared__ float4 memory[];
-  __shared__ uint64_t gathered;
   float* const shared = reinterpret_cast<float*>(memory);
 
   // Lets the sum's blocks become resident, which wait for this grid's end.
@@ -219,7 +218,6 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
   WindowCopies<kTile> windows(x, place, firstTile * kTile.blockK, sharedAddress(shared + kFilters));
   FilterCopies<kTile> filters(x, place, firstTile * kTile.blockK, sharedAddress(shared), threadIdx.x);
   typename SumsOf<kTile>::Type sums;
-  SliceSums<kTile> ofCluster(x.cluster, place.split, &gathered);
 
   const auto copyTile = [&](int stage) {
     filters.copyTile(stage);
@@ -276,8 +274,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
     } else {
       sums.writeSlice(slice, shared);
     }
-    synchroniseThreads<kTile>();
-    finishSlice<kTile>(x, place, ofCluster, shared, slice);
+    finishSlice<kTile>(x, place, shared, slice);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-#include "cuda/cluster_space.h"
 #include "cuda/host_device.h"
 #include "cuda/tensor_block.h"
 
@@ -74,7 +73,7 @@ struct GemmTile {
   WARPCONV_HOST_DEVICE constexpr int outputPitch() const { return byWarpgroups() ? blockN + 8 : blockN; }
   WARPCONV_HOST_DEVICE constexpr int sharedFloats() const {
     const int all = stages * stageFloats();
-    const int slice = clusterFloats(sliceM(), outputPitch(), partsK);
+    const int slice = sliceM() * outputPitch() * partsK;
     return all > slice ? all : slice;
   }
 };

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/cluster_space.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/im2win/window_order.h"
@@ -191,7 +190,9 @@ double transformMilliseconds(const GpuRequest& request) {
 }  // namespace
 
 bool sumsInClusters(const GpuTraits& traits, int64_t splits) {
-  return traits.computeCapability >= 90 && splits > 1 && splits <= kMostClusterBlocks;
+  // What every device with clusters lets a cluster have.
+  constexpr int64_t kMostBlocks = 8;
+  return traits.computeCapability >= 90 && splits > 1 && splits <= kMostBlocks;
 }
 
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits) {

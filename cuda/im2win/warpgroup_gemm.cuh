@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   constexpr int kWindowBytes = 2 * kTile.blockK * kTile.blockN * 4;
   constexpr int kStageBytes = kWindowBytes + kTile.blockK * kTile.pitchM() * 4;
   extern __shared__ float4 memory[];
-  __shared__ uint64_t barriers[2 * kStages], gathered;
+  __shared__ uint64_t barriers[2 * kStages];
   __shared__ alignas(16) WindowStep steps[kTile.allLoaders() / 32][WindowSplits<kTile>::kCount];
   float* const shared = reinterpret_cast<float*>(memory);
   const uint32_t stages = sharedAddress(shared);
@@ -51,7 +51,6 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   const BlockPlace place = placeOf<kTile>(x, static_cast<int>(blockIdx.x));
   const int firstTile = place.split * x.tilesPerSplit;
   const int tiles = min(x.tilesPerSplit, x.tiles - firstTile);
-  SliceSums<kTile> ofCluster(x.cluster, place.split, &gathered);
   RingPlace<kStages> ring;
   __syncthreads();
 
@@ -119,8 +118,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   if (synchroniseAny<kTile>(!finite)) {
     sumNonFiniteAgain<kTile>(x, place, shared, firstTile * kTile.blockK, tiles * kTile.blockK);
   }
-  synchroniseThreads<kTile>();
-  finishSlice<kTile>(x, place, ofCluster, shared, 0);
+  finishSlice<kTile>(x, place, shared, 0);
 }
 
 template <int kIndex>

@@ -178,8 +178,10 @@ __global__ void __launch_bounds__(DynamicTile::kDynamicThreads,
       shared[filtersAcross ? across * pixels + along : along * pixels + across] = sums[i];
     }
     __syncthreads();
-    storeTile<pixels, DynamicTile::kDynamicThreads>(x, group, offsets, {shared, pixels, 0, filters, 1, 0},
-                                                    [&](int row) { return firstFilter + row; });
+    storeTile<filters, pixels, DynamicTile::kDynamicThreads>(
+        x, group, offsets, 0, 1, [&](int row) { return firstFilter + row; },
+        [&](int row, int column) { return shared[row * pixels + column]; },
+        [&](int row, int column) { return *reinterpret_cast<const float4*>(shared + row * pixels + column); });
     __syncthreads();
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/cluster_sums.cuh"
+#include "cuda/cluster.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/tile_output.cuh"
@@ -105,12 +105,9 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
   constexpr int sliceChannels = channels / slices;
   extern __shared__ float4 memory[];
   __shared__ int offsets[pixels];
-  __shared__ uint64_t gathered;
   float* const shared = reinterpret_cast<float*>(memory);
 
   const SplitTile own(x, filters, pixels);
-  constexpr int rows = Threads::kRows * Threads::kRowPiece;
-  ClusterSums<rows, pixels, slices> ofCluster(x.split, own.rank, &gathered);
   using Copies = StageCopies<filters, filters, pixels, pixels, channels, stages, threads, aligned>;
   // Slices have many channels a stage: unrolled, their addresses would take registers that large tiles need.
   constexpr int unrolled = slices == 1 ? 8 : threadFilters * threadPixels < 64 ? 2 : 1;
@@ -146,6 +143,7 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
   }
 
   // Row r of what is staged is piece p of the rows of thread row r / kRowPiece.
+  constexpr int rows = Threads::kRows * Threads::kRowPiece;
 #pragma unroll
   for (int p = 0; p < threadFilters / Threads::kRowPiece; ++p) {
     __syncthreads();
@@ -163,12 +161,36 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
         }
       }
     }
-    __syncthreads();
-    storeTile<pixels, threads>(x, own.group, offsets, ofCluster.gather(shared, p % 2), [&](int row) {
-      const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
-      return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
-    });
-    ofCluster.release();
+    synchroniseCluster(x.split);
+    storeTile<rows, pixels, threads>(
+        x, own.group, offsets, own.rank, x.split,
+        [&](int row) {
+          const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
+          return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
+        },
+        [&](int row, int column) {
+          float sum = 0.0f;
+          for (int r = 0; r < x.split; ++r) {
+            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
+#pragma unroll
+            for (int s = 0; s < slices; ++s) sum += staged[s * rows * pixels];
+          }
+          return sum;
+        },
+        [&](int row, int column) {
+          float4 sum{};
+          for (int r = 0; r < x.split; ++r) {
+            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
+#pragma unroll
+            for (int s = 0; s < slices; ++s) {
+              const float4 part = *reinterpret_cast<const float4*>(staged + s * rows * pixels);
+              sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+            }
+          }
+          return sum;
+        });
+    // Nobody leaves or writes while another block still reads.
+    if (x.split > 1) awaitClusterReads();
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/cluster_sums.cuh"
+#include "cuda/cluster.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/tile_output.cuh"
@@ -50,10 +50,8 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
   constexpr int threads = tile.threads();
   extern __shared__ float4 memory[];
   __shared__ int offsets[block.n];
-  __shared__ uint64_t gathered;
   float* const shared = reinterpret_cast<float*>(memory);
   const SplitTile own(x, block.m, block.n);
-  ClusterSums<block.m, block.n, block.parts> ofCluster(x.split, own.rank, &gathered);
 
   using Copies = StageCopies<block.m, block.pitchM(), block.n, block.pitchN(), block.k, tile.stages, threads, aligned>;
   const Copies copies(x, shared, own);
@@ -66,10 +64,32 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
   __syncthreads();
   const bool finite = sums.write(shared);
   if (__syncthreads_or(!finite)) sumNonFiniteAgain<block>(x, own, shared);
-  __syncthreads();
-  storeTile<block.n, threads>(x, own.group, offsets, ofCluster.gather(shared, 0),
-                              [&](int row) { return own.firstFilter + row; });
-  ofCluster.release();
+  synchroniseCluster(x.split);
+  storeTile<block.m, block.n, threads>(
+      x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
+      [&](int row, int column) {
+        float sum = 0.0f;
+        for (int r = 0; r < x.split; ++r) {
+          const float* const staged = sharedOf(shared, x.split, r) + row * block.n + column;
+#pragma unroll
+          for (int p = 0; p < block.parts; ++p) sum += staged[p * block.m * block.n];
+        }
+        return sum;
+      },
+      [&](int row, int column) {
+        float4 sum{};
+        for (int r = 0; r < x.split; ++r) {
+          const float* const staged = sharedOf(shared, x.split, r) + row * block.n + column;
+#pragma unroll
+          for (int p = 0; p < block.parts; ++p) {
+            const float4 part = *reinterpret_cast<const float4*>(staged + p * block.m * block.n);
+            sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+          }
+        }
+        return sum;
+      });
+  // Nobody leaves while another block still reads.
+  if (x.split > 1) awaitClusterReads();
 #endif
 }
 

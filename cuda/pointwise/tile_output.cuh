@@ -2,7 +2,6 @@
 
 #include "cuda/epilogue.cuh"
 #include "cuda/pointwise/arguments.h"
-#include "cuda/staged_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -46,46 +45,46 @@ __device__ void findOutputOffsets(const Arguments& x, int firstPixel, int group,
   }
 }
 
-__device__ inline Sums<4> finishFour(const Epilogue& epilogue, Sums<4> sums, int k, int index) {
+__device__ inline float4 finishFour(const Epilogue& epilogue, float4 sum, int k, int index) {
   if (epilogue.bias != nullptr) {
     const float bias = epilogue.bias[k];
-    sums.add({bias, bias, bias, bias});
+    sum = {sum.x + bias, sum.y + bias, sum.z + bias, sum.w + bias};
   }
-  if (epilogue.residual != nullptr) sums.add(*reinterpret_cast<const Sums<4>*>(epilogue.residual + index));
-#pragma unroll
-  for (float& sum : sums.x) sum = activate(sum, epilogue.activation);
-  return sums;
+  if (epilogue.residual != nullptr) {
+    const float4 residual = *reinterpret_cast<const float4*>(epilogue.residual + index);
+    sum = {sum.x + residual.x, sum.y + residual.y, sum.z + residual.z, sum.w + residual.w};
+  }
+  return {activate(sum.x, epilogue.activation), activate(sum.y, epilogue.activation),
+          activate(sum.z, epilogue.activation), activate(sum.w, epilogue.activation)};
 }
 
 /**
- * Finishes and stores rows of a staged tile, of which `filterOf(row)`, increasing with the row, is the filter of the
- * group. A rolled loop: activations inlined for each register would fill the instruction cache. Masks what lies beyond
- * the last filter and pixel.
+ * Finishes and stores a tile of which `sumOf(row, column)` and `sumsOf` (of four neighbours) give the sums and
+ * `filterOf(row)`, increasing with the row, the filter of the group. A rolled loop over a staged tile: activations
+ * inlined for each register would fill the instruction cache. Masks what lies beyond the last filter and pixel. Of
+ * `shares` blocks that share the tile, the block `share` stores every so manieth piece.
  */
-template <int pixels, int threads>
-__device__ void storeTile(const Arguments& x, int group, const int* offsets, const StagedRows& staged, auto filterOf) {
+template <int rows, int pixels, int threads>
+__device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
+                          auto sumOf, auto sumsOf) {
   const Epilogue epilogue{x.bias, x.residual, x.activation};
   if (pixels % 4 == 0 && x.aligned) {
-#pragma unroll 1
-    for (int i = staged.first * pixels + 4 * threadIdx.x; i < staged.end * pixels; i += 4 * threads) {
+    for (int i = 4 * (share * threads + threadIdx.x); i < rows * pixels; i += 4 * shares * threads) {
       const int filter = filterOf(i / pixels);
       const int offset = offsets[i % pixels];
       if (filter >= x.groupOutputs || offset == kBeyond) continue;
       const int index = offset + filter * x.outputArea;
-      const Sums<4> sums = staged.sumAt<4>(i / pixels, i % pixels);
-      *reinterpret_cast<Sums<4>*>(x.output + index) =
-          finishFour(epilogue, sums, group * x.groupOutputs + filter, index);
+      const float4 sums = sumsOf(i / pixels, i % pixels);
+      *reinterpret_cast<float4*>(x.output + index) = finishFour(epilogue, sums, group * x.groupOutputs + filter, index);
     }
     return;
   }
-#pragma unroll 1
-  for (int i = staged.first * pixels + threadIdx.x; i < staged.end * pixels; i += threads) {
+  for (int i = share * threads + threadIdx.x; i < rows * pixels; i += shares * threads) {
     const int filter = filterOf(i / pixels);
     const int offset = offsets[i % pixels];
     if (filter >= x.groupOutputs || offset == kBeyond) continue;
     const int index = offset + filter * x.outputArea;
-    const float sum = staged.sumAt<1>(i / pixels, i % pixels).x[0];
-    x.output[index] = finish(epilogue, sum, group * x.groupOutputs + filter, index);
+    x.output[index] = finish(epilogue, sumOf(i / pixels, i % pixels), group * x.groupOutputs + filter, index);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/cluster_space.h"
 #include "cuda/tensor_block.h"
 
 // The kernels that exist, as plain data: what a planner may return and what the instances compile.
@@ -121,8 +120,7 @@ struct GemmTile {
   /** Of the stages, or of the staged sums: at most four rows a thread at a time */
   constexpr int64_t sharedBytes() const {
     const int copied = stages * channels * (filters + pixels);
-    const int rows = filters / (threadFilters > 4 ? threadFilters / 4 : 1);
-    const int staged = mayBeSplit() ? clusterFloats(rows, pixels, slices) : rows * pixels * slices;
+    const int staged = filters * pixels * slices / (threadFilters > 4 ? threadFilters / 4 : 1);
     return int64_t{4} * (copied > staged ? copied : staged);
   }
   /** That the kernel is compiled for: the sums, both fragments twice, and addresses fit without spills. */
@@ -157,7 +155,7 @@ struct TensorTile {
   constexpr int64_t offsetBytes() const { return int64_t{4} * block.n; }
   constexpr int64_t sharedBytes() const {
     const int copied = stages * block.stageFloats();
-    const int staged = mayBeSplit() ? clusterFloats(block.m, block.n, block.parts) : block.m * block.n * block.parts;
+    const int staged = block.m * block.n * block.parts;
     return int64_t{4} * (copied > staged ? copied : staged);
   }
   /** What a launch bound of so many blocks lets a thread have, in the steps that they are given in */
