@@ -67,19 +67,14 @@ __global__ void __launch_bounds__(kShuffleThreads, wideWarpsResident(F, Edges) /
 #pragma unroll 1
   for (int step = 1 - Window::kRows; step < plan.run; step += kSteps) {
     const Batch batch = next;
-    const int firstRow = h - kWideBatch;
     // On its way during the arithmetic.
     if (step + kSteps < plan.run) load(next);
     float y[kSteps][kOutputs];
 #pragma unroll
     for (int i = 0; i < kWideBatch; ++i) {
-      // Of 62 rows on maps of 56 with 7 x 7 filters six lie in the padding, where there is nothing to add. Smaller
-      // filters wait for memory.
-      if (F < 7 || __any_sync(kAllLanes, static_cast<unsigned>(firstRow + i) < static_cast<unsigned>(x.h))) {
-        float columns[Window::kColumns];
-        seams.extend(columns, batch.own[i], batch.edge[i]);
-        window.add(i % T, columns, filter);
-      }
+      float columns[Window::kColumns];
+      seams.extend(columns, batch.own[i], batch.edge[i]);
+      window.add(i % T, columns, filter);
       if (i % T < T - 1) continue;
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) y[i / T][o] = window.finished()[o];
