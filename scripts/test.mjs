@@ -31,6 +31,13 @@ function show(title, [program, ...args], options = {}) {
   return run(program, args, { cwd: ROOT, echo: true, ...options });
 }
 
+/** The same beside others: what it writes is shown when it has ended. */
+async function showAfterwards(title, [program, ...args], options = {}) {
+  const result = await run(program, args, { cwd: ROOT, ...options });
+  console.log(`\n── ${title}\n${result.output}`);
+  return result;
+}
+
 /** A check that passes or fails as a whole. */
 async function check(title, command) {
   const { ok } = await show(title, command);
@@ -41,16 +48,20 @@ async function check(title, command) {
 const unlessCrashed = (ok, counts) => (ok || counts.failed > 0 ? counts : { ...counts, failed: 1 });
 
 /**
+ * Builds native tests.
+ *
  * @param {string} title
  * @param {string} folder - of BUILDS
  * @param {string[]} options - of cmake
  * @param {string[]} launcher - the program that runs the tests, with its arguments; none to run them as they are
+ * @returns {Promise<() => Promise<Counts>>} what runs them: mostly on one thread, so that several may run side by side
  */
 async function nativeTests(title, folder, options, launcher) {
   const build = path.join(BUILDS, folder);
-  if (!(await buildNative(title, build, ['-DWARPCONV_TESTS=ON', ...options]))) return FAILED;
+  if (!(await buildNative(title, build, ['-DWARPCONV_TESTS=ON', ...options]))) return async () => FAILED;
   const command = [...launcher, path.join(build, 'warpconv_native_tests')];
-  return runNative(`native tests, ${title}`, command, { UBSAN_OPTIONS: 'print_stacktrace=1' });
+  return () =>
+    runNative(`native tests, ${title}`, command, { UBSAN_OPTIONS: 'print_stacktrace=1' }, showAfterwards);
 }
 
 /** Whether the native code of the tests could be built. */
@@ -68,8 +79,8 @@ async function buildNative(title, build, options) {
   return true;
 }
 
-async function runNative(title, command, env) {
-  const { ok, output } = await show(title, command, { env: { ...process.env, ...env } });
+async function runNative(title, command, env, shown = show) {
+  const { ok, output } = await shown(title, command, { env: { ...process.env, ...env } });
   return unlessCrashed(ok, doctestCounts(output));
 }
 
@@ -117,12 +128,12 @@ async function sanitizedTests(sanitizer) {
 
 /** The code for the other architecture, cross-compiled and emulated; on arm64 itself the others test it. */
 async function arm64Tests() {
-  if (process.arch === 'arm64') return NONE;
+  if (process.arch === 'arm64') return async () => NONE;
   const emulator = ['qemu-aarch64-static', 'qemu-aarch64'].find(which);
   if (!emulator || !which('aarch64-linux-gnu-g++')) {
     console.log('\n── native tests, arm64: skipped, there is no cross compiler or no emulator');
     console.log('On Debian and Ubuntu: apt-get install g++-aarch64-linux-gnu qemu-user-static');
-    return SKIPPED;
+    return async () => SKIPPED;
   }
   const options = ['--toolchain', 'cmake/aarch64-linux-gnu.cmake', '-DCMAKE_BUILD_TYPE=Release'];
   return nativeTests('arm64', 'arm64', options, [emulator, '-L', '/usr/aarch64-linux-gnu']);
@@ -182,16 +193,15 @@ function jestCounts(report) {
 }
 
 async function everything() {
-  return [
+  const counts = [
     await check('lint', [...bin('eslint/bin/eslint.js'), '.']),
     await check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
     await check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
-    await sanitizedTests('address'),
-    await sanitizedTests('thread'),
-    await arm64Tests(),
-    kernelCheck(),
-    await jest([]),
   ];
+  const native = [await sanitizedTests('address'), await sanitizedTests('thread'), await arm64Tests()];
+  counts.push(...(await Promise.all(native.map((runTests) => runTests()))));
+  counts.push(kernelCheck(), await jest([]));
+  return counts;
 }
 
 const args = process.argv.slice(2);
