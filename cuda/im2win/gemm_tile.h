@@ -16,7 +16,7 @@ enum class Arithmetic { fma, tf32x3, warpgroups };
 /**
  * What one block computes and how: M counts output channels, N windows, K the reduction. A thread owns
  * threadM x threadN outputs, in pieces of up to 4 x 4. Of a warp's threads, 4 x 8 lie beside each other with FMAs, and
- * 8 x 4 with tensor cores.
+ * 8 x 4 with tensor cores; with warpgroups (warpgroup_sums.cuh) a thread has 2 x threadN.
  */
 struct GemmTile {
   int blockM, blockN, blockK;
@@ -40,7 +40,10 @@ struct GemmTile {
   WARPCONV_HOST_DEVICE constexpr int loaders() const { return 128 * loaderWarpgroups; }
   WARPCONV_HOST_DEVICE constexpr int allLoaders() const { return loaders() * loaderTurns; }
   WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + allLoaders(); }
-  /** Registers of a thread: that a block begins with, of those that load, and of those that have sums */
+  /**
+   * Registers of a thread: that a block begins with, of those that load, and of those that have sums. Those that load
+   * hold their windows of a tile and an address and more for each four filter elements; with 8 fewer some tiles spill.
+   */
   WARPCONV_HOST_DEVICE constexpr int launchRegisters() const {
     const int even = 65536 / (blocksPerMultiprocessor * launchThreads()) / 8 * 8;
     return even < 248 ? even : 248;

@@ -26,6 +26,14 @@ GpuRequest requestOf(const ConvRequest& request, const std::string& variant = ""
   return {problemOf(request), {}, variant, traits()};
 }
 
+/** A layer of a residual network, with many images. */
+ConvRequest largeRequest() {
+  ConvRequest request;
+  request.inputDims = {128, 256, 14, 14};
+  request.weightDims = {256, 256, 3, 3};
+  return request;
+}
+
 /** Two groups, strides, dilations and paddings that all differ. */
 ConvRequest oddRequest() {
   ConvRequest request;
@@ -131,10 +139,7 @@ TEST_CASE("a single small image is spread over the multiprocessors, a batch is n
 }
 
 TEST_CASE("tensor cores are chosen where they are faster, and refused where there are none") {
-  ConvRequest request;
-  request.inputDims = {128, 256, 14, 14};
-  request.weightDims = {256, 256, 3, 3};
-  GpuRequest one = requestOf(request);
+  GpuRequest one = requestOf(largeRequest());
   const auto isChosen = [&](int computeCapability) {
     one.traits = traits(computeCapability);
     return im2win::kTiles[im2win::planIm2win(one).tile].tile.onTensorCores();
@@ -162,10 +167,7 @@ TEST_CASE("tensor cores are chosen where they are faster, and refused where ther
 }
 
 TEST_CASE("products by warpgroups are for compute capability 9.0, and for no later one either") {
-  ConvRequest request;
-  request.inputDims = {128, 256, 28, 28};
-  request.weightDims = {256, 256, 3, 3};
-  GpuRequest one = requestOf(request);
+  GpuRequest one = requestOf(largeRequest());
   const auto byWarpgroups = [&](int computeCapability) {
     one.traits = traits(computeCapability);
     return im2win::kTiles[im2win::planIm2win(one).tile].tile.byWarpgroups();
