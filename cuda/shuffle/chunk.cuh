@@ -11,31 +11,33 @@ struct Chunk {
 
 __device__ inline Chunk zeroChunk() { return {{0.0f, 0.0f, 0.0f, 0.0f}}; }
 
+/** What take<kWidth>() returns for a width of 4, 2 or 1 elements: one branch, where many accesses follow. */
+template <typename Take>
+__device__ inline auto withWidth(int width, const Take& take) {
+  if (width == 4) return take.template operator()<4>();
+  return width == 2 ? take.template operator()<2>() : take.template operator()<1>();
+}
+
 /**
- * The chunk at column w of a row of `width`, by loads of `loadWidth` elements, which divides `width`: so that a load
- * lies inside of the row or outside. Zeros outside, and everywhere unless `inside`.
+ * The chunk at `at`, which is column w of a row of `width`, by loads of kWidth elements, which divides `width`: so that
+ * a load lies inside of the row or outside. Zeros outside, and everywhere unless `inside`.
  */
-__device__ inline Chunk loadChunk(const float* row, int w, int width, int loadWidth, bool inside) {
+template <int kWidth>
+__device__ inline Chunk loadChunk(const float* at, int w, int width, bool inside) {
   Chunk chunk = zeroChunk();
   inside = inside && w >= 0;
-  if (loadWidth == 4) {
-    if (inside && w < width) {
-      const float4 all = *reinterpret_cast<const float4*>(row + w);
+#pragma unroll
+  for (int i = 0; i < 4; i += kWidth) {
+    if (!inside || w + i >= width) continue;
+    if constexpr (kWidth == 4) {
+      const float4 all = *reinterpret_cast<const float4*>(at);
       chunk = {{all.x, all.y, all.z, all.w}};
-    }
-  } else if (loadWidth == 2) {
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      if (inside && w + i < width) {
-        const float2 two = *reinterpret_cast<const float2*>(row + w + i);
-        chunk.x[i] = two.x;
-        chunk.x[i + 1] = two.y;
-      }
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (inside && w + i < width) chunk.x[i] = row[w + i];
+    } else if constexpr (kWidth == 2) {
+      const float2 two = *reinterpret_cast<const float2*>(at + i);
+      chunk.x[i] = two.x;
+      chunk.x[i + 1] = two.y;
+    } else {
+      chunk.x[i] = at[i];
     }
   }
   return chunk;

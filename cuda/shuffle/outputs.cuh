@@ -31,20 +31,19 @@ __device__ inline void finishInTurn(float (&y)[M][N], const FinishRow& finishRow
   }
 }
 
-/** Writes the first `count` of N adjacent outputs, at once where a row's outputs allow it. */
-template <int N>
-__device__ inline void storeOutputs(float* to, const float (&y)[N], int count, int storeWidth) {
-  if (N == 4 && storeWidth == 4) {
-    if (count > 0) *reinterpret_cast<float4*>(to) = make_float4(y[0], y[1], y[N - 2], y[N - 1]);
-  } else if (storeWidth >= 2) {
+/** Writes the first `count` of N adjacent outputs, kWidth at a time, which divides a row's outputs. */
+template <int kWidth, int N>
+__device__ inline void storeOutputs(float* to, const float (&y)[N], int count) {
+  constexpr int kStep = kWidth < N ? kWidth : N;
 #pragma unroll
-    for (int o = 0; o < N; o += 2) {
-      if (o < count) *reinterpret_cast<float2*>(to + o) = make_float2(y[o], y[o + 1]);
-    }
-  } else {
-#pragma unroll
-    for (int o = 0; o < N; ++o) {
-      if (o < count) to[o] = y[o];
+  for (int o = 0; o < N; o += kStep) {
+    if (o >= count) continue;
+    if constexpr (kStep == 4) {
+      *reinterpret_cast<float4*>(to + o) = make_float4(y[o], y[o + 1], y[o + 2], y[o + 3]);
+    } else if constexpr (kStep == 2) {
+      *reinterpret_cast<float2*>(to + o) = make_float2(y[o], y[o + 1]);
+    } else {
+      to[o] = y[o];
     }
   }
 }

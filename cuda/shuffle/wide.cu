@@ -43,18 +43,21 @@ __global__ void __launch_bounds__(kShuffleThreads, wideWarpsResident(F, Edges) /
   for (int i = 0; i < F * F; ++i) filter[i] = call.weight[strip.k * F * F + i];
 
   int h = strip.firstP * T - x.padTop;
+  const float* row = strip.map + h * x.w;
   int index = (strip.plane * x.p + strip.firstP - (Window::kRows - 1)) * x.q + q;
   struct Batch {
     Chunk own[kWideBatch], edge[kWideBatch];
   };
   const auto load = [&](Batch& batch) {
+    withWidth(call.loadWidth, [&]<int kWidth>() {
 #pragma unroll
-    for (int i = 0; i < kWideBatch; ++i) {
-      const bool inside = static_cast<unsigned>(h + i) < static_cast<unsigned>(x.h);
-      const float* row = strip.map + (h + i) * x.w;
-      batch.own[i] = loadChunk(row, w, x.w, call.loadWidth, inside);
-      if constexpr (Edges) batch.edge[i] = loadChunk(row, edgeW, x.w, call.loadWidth, inside);
-    }
+      for (int i = 0; i < kWideBatch; ++i) {
+        const bool inside = static_cast<unsigned>(h + i) < static_cast<unsigned>(x.h);
+        batch.own[i] = loadChunk<kWidth>(row + w, w, x.w, inside);
+        if constexpr (Edges) batch.edge[i] = loadChunk<kWidth>(row + edgeW, edgeW, x.w, inside);
+        row += x.w;
+      }
+    });
     h += kWideBatch;
   };
 
@@ -91,10 +94,12 @@ __global__ void __launch_bounds__(kShuffleThreads, wideWarpsResident(F, Edges) /
         }
       });
     }
+    withWidth(call.storeWidth, [&]<int kWidth>() {
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-      if (isOurs(i)) storeOutputs(call.tensors.output + index + i * x.q, y[i], outputs, call.storeWidth);
-    }
+      for (int i = 0; i < kSteps; ++i) {
+        if (isOurs(i)) storeOutputs<kWidth>(call.tensors.output + index + i * x.q, y[i], outputs);
+      }
+    });
     index += kSteps * x.q;
   }
 }

@@ -56,8 +56,11 @@ __global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) wi
   const auto load = [&](Chunk& own, Chunk& edge, int v) {
     const int h = firstH + v;
     const bool inside = static_cast<unsigned>(h) < static_cast<unsigned>(x.h);
-    own = loadChunk(map + h * x.w, w, x.w, call.loadWidth, inside);
-    if (plan.edges) edge = loadChunk(map + h * x.w, edgeW, x.w, call.loadWidth, inside);
+    const float* row = map + h * x.w;
+    withWidth(call.loadWidth, [&]<int kWidth>() {
+      own = loadChunk<kWidth>(row + w, w, x.w, inside);
+      if (plan.edges) edge = loadChunk<kWidth>(row + edgeW, edgeW, x.w, inside);
+    });
   };
   waitForKernelsBefore();
   Chunk own, edge = zeroChunk();
@@ -108,17 +111,19 @@ __global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) wi
       }
     });
   }
+  withWidth(call.storeWidth, [&]<int kWidth>() {
 #pragma unroll
-  for (int t = 0; t < kRows; ++t) {
+    for (int t = 0; t < kRows; ++t) {
 #pragma unroll
-    for (int i = 0; i < kFilters; ++i) {
-      if (firstP + t >= x.p || i >= filtersHere) continue;
-      float y[kOutputs];
+      for (int i = 0; i < kFilters; ++i) {
+        if (firstP + t >= x.p || i >= filtersHere) continue;
+        float y[kOutputs];
 #pragma unroll
-      for (int o = 0; o < kOutputs; ++o) y[o] = sum[t][i * kOutputs + o];
-      storeOutputs(call.tensors.output + indexOf(t, i), y, outputs, call.storeWidth);
+        for (int o = 0; o < kOutputs; ++o) y[o] = sum[t][i * kOutputs + o];
+        storeOutputs<kWidth>(call.tensors.output + indexOf(t, i), y, outputs);
+      }
     }
-  }
+  });
 }
 
 template <int F, int T>
