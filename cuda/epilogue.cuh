@@ -44,4 +44,40 @@ __device__ inline float finish(const Epilogue& epilogue, float sum, int64_t k, i
   return activate(sum, epilogue.activation);
 }
 
+/** Sums of adjacent outputs of a channel: one, or four that can be moved together. */
+template <int kWidth>
+struct alignas(4 * kWidth) AdjacentSums {
+  float x[kWidth];
+
+  __device__ void add(const float* from) {
+    const AdjacentSums other = *reinterpret_cast<const AdjacentSums*>(from);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) x[i] += other.x[i];
+  }
+};
+
+/** One branch finds the activation for all of them where it is no more than bounds. */
+template <int kWidth>
+__device__ inline void activate(AdjacentSums<kWidth>& sums, const BoundedActivation& activation) {
+  if (isClamp(activation)) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i], activation);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) sums.x[i] = activate(sums.x[i], activation);
+}
+
+/** The outputs from `index` on. */
+template <int kWidth>
+__device__ inline void finish(const Epilogue& epilogue, AdjacentSums<kWidth>& sums, int64_t k, int64_t index) {
+  if (epilogue.bias != nullptr) {
+    const float bias = epilogue.bias[k];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sums.x[i] += bias;
+  }
+  if (epilogue.residual != nullptr) sums.add(epilogue.residual + index);
+  activate(sums, epilogue.activation);
+}
+
 }  // namespace warpconv::cuda

@@ -32,18 +32,6 @@ __device__ inline bool synchroniseAny(bool holds) {
   }
 }
 
-/** A number, or four adjacent ones. */
-template <int kWidth>
-struct alignas(4 * kWidth) Numbers {
-  float x[kWidth];
-
-  __device__ void add(const float* from) {
-    const Numbers other = *reinterpret_cast<const Numbers*>(from);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) x[i] += other.x[i];
-  }
-};
-
 /**
  * Writes a slice of sums, of the parts and blocks of the cluster that have one, kWidth adjacent windows at a time;
  * masks both edges. Blocks of a cluster take turns with the rows. They read of one block after the other: with all
@@ -69,15 +57,14 @@ __device__ void finishRows(const GemmArguments& x, const BlockPlace& place, floa
     const int k = place.group * x.groupOutputs + firstOutput + row;
     const int index = (n * x.outputs + k) * x.mapSize + position;
     float* own = shared + row * kTile.outputPitch() + column;
-    Numbers<kWidth> sum{};
+    AdjacentSums<kWidth> sum{};
     for (int block = 0; block < (kClustered ? x.cluster : 1); ++block) {
       const float* sums = kClustered ? sharedOf(own, x.cluster, block) : own;
 #pragma unroll
       for (int part = 0; part < kTile.partsK; ++part) sum.add(sums + part * kPatch);
     }
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) sum.x[i] = finish(x.epilogue, sum.x[i], k, index + i);
-    *reinterpret_cast<Numbers<kWidth>*>(output + index) = sum;
+    finish(x.epilogue, sum, k, index);
+    *reinterpret_cast<AdjacentSums<kWidth>*>(output + index) = sum;
   }
 }
 

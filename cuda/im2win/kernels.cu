@@ -102,24 +102,12 @@ __global__ void __launch_bounds__(kThreads)
   const int index = static_cast<int>(first);
   int k = byMap.quotient(index);
   byChannels.divide(k);
-  float sum[kWidth] = {};
+  AdjacentSums<kWidth> sum{};
   waitForKernelsBefore();
 #pragma unroll 8
-  for (int split = 0; split < splits; ++split, sums += outputs) {
-    if constexpr (kWidth == 4) {
-      const float4 quad = *reinterpret_cast<const float4*>(sums + index);
-      sum[0] += quad.x, sum[1] += quad.y, sum[2] += quad.z, sum[3] += quad.w;
-    } else {
-      sum[0] += sums[index];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) sum[i] = finish(epilogue, sum[i], k, index + i);
-  if constexpr (kWidth == 4) {
-    *reinterpret_cast<float4*>(output + index) = make_float4(sum[0], sum[1], sum[2], sum[3]);
-  } else {
-    output[index] = sum[0];
-  }
+  for (int split = 0; split < splits; ++split, sums += outputs) sum.add(sums + index);
+  finish(epilogue, sum, k, index);
+  *reinterpret_cast<AdjacentSums<kWidth>*>(output + index) = sum;
 }
 
 }  // namespace

@@ -180,8 +180,9 @@ __global__ void __launch_bounds__(DynamicTile::kDynamicThreads,
     __syncthreads();
     storeTile<filters, pixels, DynamicTile::kDynamicThreads>(
         x, group, offsets, 0, 1, [&](int row) { return firstFilter + row; },
-        [&](int row, int column) { return shared[row * pixels + column]; },
-        [&](int row, int column) { return *reinterpret_cast<const float4*>(shared + row * pixels + column); });
+        [&]<int kWidth>(int row, int column) {
+          return *reinterpret_cast<const AdjacentSums<kWidth>*>(shared + row * pixels + column);
+        });
     __syncthreads();
   }
 }

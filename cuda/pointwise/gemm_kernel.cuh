@@ -168,26 +168,8 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
           const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
           return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;
         },
-        [&](int row, int column) {
-          float sum = 0.0f;
-          for (int r = 0; r < x.split; ++r) {
-            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
-#pragma unroll
-            for (int s = 0; s < slices; ++s) sum += staged[s * rows * pixels];
-          }
-          return sum;
-        },
-        [&](int row, int column) {
-          float4 sum{};
-          for (int r = 0; r < x.split; ++r) {
-            const float* const staged = sharedOf(shared, x.split, r) + row * pixels + column;
-#pragma unroll
-            for (int s = 0; s < slices; ++s) {
-              const float4 part = *reinterpret_cast<const float4*>(staged + s * rows * pixels);
-              sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
-            }
-          }
-          return sum;
+        [&]<int kWidth>(int row, int column) {
+          return sumOfShares<kWidth, slices>(shared + row * pixels + column, x.split, rows * pixels);
         });
     // Nobody leaves or writes while another block still reads.
     if (x.split > 1) awaitClusterReads();

@@ -67,26 +67,8 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
   synchroniseCluster(x.split);
   storeTile<block.m, block.n, threads>(
       x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
-      [&](int row, int column) {
-        float sum = 0.0f;
-        for (int r = 0; r < x.split; ++r) {
-          const float* const staged = sharedOf(shared, x.split, r) + row * block.n + column;
-#pragma unroll
-          for (int p = 0; p < block.parts; ++p) sum += staged[p * block.m * block.n];
-        }
-        return sum;
-      },
-      [&](int row, int column) {
-        float4 sum{};
-        for (int r = 0; r < x.split; ++r) {
-          const float* const staged = sharedOf(shared, x.split, r) + row * block.n + column;
-#pragma unroll
-          for (int p = 0; p < block.parts; ++p) {
-            const float4 part = *reinterpret_cast<const float4*>(staged + p * block.m * block.n);
-            sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
-          }
-        }
-        return sum;
+      [&]<int kWidth>(int row, int column) {
+        return sumOfShares<kWidth, block.parts>(shared + row * block.n + column, x.split, block.m * block.n);
       });
   // Nobody leaves while another block still reads.
   if (x.split > 1) awaitClusterReads();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/cluster.cuh"
 #include "cuda/epilogue.cuh"
 #include "cuda/pointwise/arguments.h"
 
@@ -45,46 +46,47 @@ __device__ void findOutputOffsets(const Arguments& x, int firstPixel, int group,
   }
 }
 
-__device__ inline float4 finishFour(const Epilogue& epilogue, float4 sum, int k, int index) {
-  if (epilogue.bias != nullptr) {
-    const float bias = epilogue.bias[k];
-    sum = {sum.x + bias, sum.y + bias, sum.z + bias, sum.w + bias};
+/**
+ * What the blocks of a cluster, and the parts of each, `apart` floats from one to the next, have staged for the outputs
+ * at `own`, in the order of ranks and parts.
+ */
+template <int kWidth, int parts>
+__device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
+  AdjacentSums<kWidth> sum{};
+#pragma unroll 1
+  for (int rank = 0; rank < blocks; ++rank) {
+    const float* const staged = sharedOf(own, blocks, rank);
+#pragma unroll
+    for (int part = 0; part < parts; ++part) sum.add(staged + part * apart);
   }
-  if (epilogue.residual != nullptr) {
-    const float4 residual = *reinterpret_cast<const float4*>(epilogue.residual + index);
-    sum = {sum.x + residual.x, sum.y + residual.y, sum.z + residual.z, sum.w + residual.w};
-  }
-  return {activate(sum.x, epilogue.activation), activate(sum.y, epilogue.activation),
-          activate(sum.z, epilogue.activation), activate(sum.w, epilogue.activation)};
+  return sum;
 }
 
 /**
- * Finishes and stores a tile of which `sumOf(row, column)` and `sumsOf` (of four neighbours) give the sums and
- * `filterOf(row)`, increasing with the row, the filter of the group. A rolled loop over a staged tile: activations
- * inlined for each register would fill the instruction cache. Masks what lies beyond the last filter and pixel. Of
- * `shares` blocks that share the tile, the block `share` stores every so manieth piece.
+ * Finishes and stores a tile of which `sumsOf<kWidth>(row, column)` gives the sums and `filterOf(row)`, increasing with
+ * the row, the filter of the group. A rolled loop over a staged tile: activations inlined for each register would fill
+ * the instruction cache. Masks what lies beyond the last filter and pixel. Of `shares` blocks that share the tile, the
+ * block `share` stores every so manieth piece.
  */
 template <int rows, int pixels, int threads>
 __device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
-                          auto sumOf, auto sumsOf) {
+                          auto sumsOf) {
   const Epilogue epilogue{x.bias, x.residual, x.activation};
-  if (pixels % 4 == 0 && x.aligned) {
-    for (int i = 4 * (share * threads + threadIdx.x); i < rows * pixels; i += 4 * shares * threads) {
+  const auto storeBy = [&]<int kWidth>() {
+    for (int i = kWidth * (share * threads + threadIdx.x); i < rows * pixels; i += kWidth * shares * threads) {
       const int filter = filterOf(i / pixels);
       const int offset = offsets[i % pixels];
       if (filter >= x.groupOutputs || offset == kBeyond) continue;
       const int index = offset + filter * x.outputArea;
-      const float4 sums = sumsOf(i / pixels, i % pixels);
-      *reinterpret_cast<float4*>(x.output + index) = finishFour(epilogue, sums, group * x.groupOutputs + filter, index);
+      AdjacentSums<kWidth> sums = sumsOf.template operator()<kWidth>(i / pixels, i % pixels);
+      finish(epilogue, sums, group * x.groupOutputs + filter, index);
+      *reinterpret_cast<AdjacentSums<kWidth>*>(x.output + index) = sums;
     }
-    return;
-  }
-  for (int i = share * threads + threadIdx.x; i < rows * pixels; i += shares * threads) {
-    const int filter = filterOf(i / pixels);
-    const int offset = offsets[i % pixels];
-    if (filter >= x.groupOutputs || offset == kBeyond) continue;
-    const int index = offset + filter * x.outputArea;
-    x.output[index] = finish(epilogue, sumOf(i / pixels, i % pixels), group * x.groupOutputs + filter, index);
+  };
+  if (pixels % 4 == 0 && x.aligned) {
+    storeBy.template operator()<4>();
+  } else {
+    storeBy.template operator()<1>();
   }
 }
 
