@@ -269,6 +269,7 @@ export const FIGURE_2: readonly { title: string; pick: (layer: LayerResult) => M
   [
     { title: 'im2win', pick: (layer) => own(layer, 'im2win') },
     { title: 'im2win, explicit', pick: (layer) => own(layer, 'im2win', 'explicit') },
+    { title: 'halo', pick: (layer) => own(layer, 'halo') },
     { title: 'direct', pick: (layer) => own(layer, 'direct') },
     { title: 'im2col + cuBLAS', pick: cublas },
     { title: 'cuDNN NCHW', pick: (layer) => bestCudnn(layer, 'fp32', 'nchw') },

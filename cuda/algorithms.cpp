@@ -2,6 +2,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/direct/direct.h"
+#include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/pointwise/pointwise.h"
@@ -10,7 +11,7 @@
 namespace warpconv::cuda {
 
 std::span<const GpuAlgorithm> gpuAlgorithms() {
-  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kIm2col, kDirect};
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kHalo, kIm2col, kDirect};
   return kAlgorithms;
 }
 

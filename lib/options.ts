@@ -21,7 +21,8 @@ import type { Tensor } from './tensor';
 import { readDims, readTensor, type TensorArgument, type TensorLike } from './tensor_like';
 
 /** The algorithms of the package; which of them a device has, and a problem suits, {@link algorithms} tells. */
-export type AlgorithmName = 'direct' | 'shuffle' | 'pointwise' | 'im2win' | 'im2col' | 'sconv' | 'depthwise';
+export type AlgorithmName =
+  'direct' | 'shuffle' | 'pointwise' | 'im2win' | 'halo' | 'im2col' | 'sconv' | 'depthwise';
 
 /** Applied to each output, after bias and residual. `leakyRelu` by name alone has slope 0.01. */
 export type Activation =

@@ -53,7 +53,7 @@ __device__ void findOutputOffsets(const Arguments& x, int firstPixel, int group,
 template <int kWidth, int parts>
 __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
   AdjacentSums<kWidth> sum{};
-#pragma unroll 1
+#pragma unroll 4
   for (int rank = 0; rank < blocks; ++rank) {
     const float* const staged = sharedOf(own, blocks, rank);
 #pragma unroll

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/direct/direct.h"
+#include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/pointwise/pointwise.h"
@@ -24,13 +25,14 @@ struct Family {
   Estimate (*estimate)(const cuda::GpuRequest&);
 };
 
-/** In the order of cuda/algorithms.cpp: first the three specialised ones. */
+/** In the order of cuda/algorithms.cpp: first the four specialised ones. */
 constexpr Family kFamilies[] = {{"pointwise", cuda::refusePointwise, cuda::estimatePointwise},
                                 {"shuffle", cuda::refuseShuffle, cuda::estimateShuffle},
                                 {"im2win", cuda::refuseIm2win, cuda::estimateIm2win},
+                                {"halo", cuda::refuseHalo, cuda::estimateHalo},
                                 {"im2col", cuda::refuseIm2col, cuda::estimateIm2col},
                                 {"direct", cuda::refuseDirect, cuda::estimateDirect}};
-constexpr size_t kSpecialised = 3;
+constexpr size_t kSpecialised = 4;
 
 cuda::GpuRequest requestFor(const ConvProblem& problem) { return {problem, {}, "", kH200}; }
 

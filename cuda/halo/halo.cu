@@ -1,0 +1,109 @@
+#include <cuda_runtime_api.h>
+
+#include "cuda/cuda_status.h"
+#include "cuda/halo/arguments.h"
+#include "cuda/halo/halo.h"
+#include "cuda/halo/plan.h"
+#include "cuda/launch.cuh"
+
+namespace warpconv::cuda {
+namespace halo {
+namespace {
+
+class Halo final : public GpuConvolution {
+ public:
+  Halo(const GpuRequest& request, DeviceMemory bias) : activation_(request.activation), bias_(std::move(bias)) {
+    const ConvProblem& problem = request.problem;
+    const Grid grid = makeGrid(problem);
+    const Plan plan = planHalo(request, grid);
+    const HaloTile& tile = kTiles[plan.tile].tile;
+    kernel_ = kernelOf(plan.tile);
+    setArguments(problem, grid, plan);
+    launch_.blocks = static_cast<unsigned>(tilesM(problem, tile) * tilesN(grid, tile) * problem.groups * plan.cluster);
+    launch_.threads = static_cast<unsigned>(tile.launchThreads());
+    launch_.sharedBytes = static_cast<int>(sharedBytes(tile, grid, plan.stages));
+    launch_.cluster = static_cast<unsigned>(plan.cluster);
+    launch_.overlaps = shouldOverlap(request.traits.computeCapability, launch_.blocks, request.traits.multiprocessors);
+  }
+
+  /** Returns when `weight` may go. */
+  Status prepare(const float* weight, Device& device) {
+    const Arguments& x = arguments_;
+    const int64_t elements =
+        int64_t{x.shape.groups} * x.outputBlocks * x.chunks * x.tapCount * kWarpgroupM * kChunkChannels;
+    auto allocated = device.allocate(4 * elements);
+    if (!allocated.isOk()) return allocated.status();
+    filter_ = std::move(allocated.value());
+    arguments_.filter = filter_.floats();
+
+    const cudaError_t allowed =
+        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, launch_.sharedBytes);
+    if (Status status = toStatus(allowed, "setting up a halo kernel"); !status.isOk()) return status;
+
+    cudaStream_t stream = nullptr;
+    if (Status status = toStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+        !status.isOk()) {
+      return status;
+    }
+    launchFilterOrder(x.shape, x.outputBlocks, x.chunks, weight, filter_.floats(), stream);
+    const cudaError_t error = cudaGetLastError();
+    const cudaError_t waited = cudaStreamSynchronize(stream);
+    (void)cudaStreamDestroy(stream);
+    return toStatus(error != cudaSuccess ? error : waited, "ordering the filters for halo");
+  }
+
+  Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
+    Arguments x = arguments_;
+    x.input = tensors.input;
+    x.output = tensors.output;
+    x.epilogue = {bias_.floats(), tensors.residual, activation_};
+    return toStatus(launchKernel(kernel_, launch_, stream, x), "halo");
+  }
+
+  int64_t bytes() const override { return filter_.bytes() + bias_.bytes(); }
+
+ private:
+  /** What does not depend on the call. */
+  void setArguments(const ConvProblem& problem, const Grid& grid, const Plan& plan) {
+    const HaloTile& tile = kTiles[plan.tile].tile;
+    Arguments& x = arguments_;
+    x.shape = shapeOf(problem);
+    x.positions = static_cast<int>(grid.positions);
+    x.patch = static_cast<int>(tile.blockN + grid.reach);
+    x.phases = static_cast<int>(grid.phases());
+    x.byImage = FastDivisor(static_cast<int>(grid.rows.pitch * grid.columns.pitch));
+    x.byRow = FastDivisor(static_cast<int>(grid.columns.pitch));
+    x.byPatch = FastDivisor(x.patch);
+    x.byColumnPhases = FastDivisor(static_cast<int>(grid.columns.phases));
+    x.tapCount = static_cast<int>(grid.taps.size());
+    for (int i = 0; i < x.tapCount; ++i) {
+      x.taps[i] = static_cast<uint16_t>(grid.taps[i].phase * x.patch + grid.taps[i].shift);
+    }
+    x.chunks = static_cast<int>(chunksOf(problem));
+    x.chunksPerBlock = (x.chunks + plan.cluster - 1) / plan.cluster;
+    x.stages = plan.stages;
+    x.outputBlocks = static_cast<int>(tilesM(problem, tile)) * tile.warpgroupsM();
+    x.cluster = plan.cluster;
+    x.byCluster = FastDivisor(plan.cluster);
+    x.byTilesM = FastDivisor(static_cast<int>(tilesM(problem, tile)));
+    x.byTilesN = FastDivisor(static_cast<int>(tilesN(grid, tile)));
+  }
+
+  const Activation activation_;
+  const DeviceMemory bias_;
+  DeviceMemory filter_;
+  Kernel kernel_;
+  Launch launch_{};
+  Arguments arguments_{};
+};
+
+}  // namespace
+}  // namespace halo
+
+Result<std::unique_ptr<GpuConvolution>> prepareHalo(const GpuRequest& request, GpuWeights weights, Device& device) {
+  auto made = std::make_unique<halo::Halo>(request, std::move(weights.bias));
+  if (Status status = made->prepare(weights.weight.floats(), device); !status.isOk()) return status;
+  return std::unique_ptr<GpuConvolution>(std::move(made));
+}
+
+}  // namespace warpconv::cuda

@@ -1,0 +1,524 @@
+#include "cuda/async_copy.cuh"
+#include "cuda/cluster.cuh"
+#include "cuda/halo/arguments.h"
+#include "cuda/launch.cuh"
+#include "cuda/phase_barrier.cuh"
+#include "cuda/tensor_core.cuh"
+#include "cuda/warpgroup.cuh"
+
+namespace warpconv::cuda::halo {
+namespace {
+
+constexpr int kBeyond = -1;
+
+/** Where a block's share begins. */
+struct Place {
+  int group, rank;
+  /** First output channel of the group, first position */
+  int m0, n0;
+  int firstChunk, chunks;
+};
+
+template <HaloTile kTile>
+__device__ Place placeOf(const Arguments& x) {
+  Place place;
+  place.rank = static_cast<int>(blockIdx.x);
+  place.m0 = x.byCluster.divide(place.rank);
+  place.n0 = x.byTilesM.divide(place.m0);
+  place.group = x.byTilesN.divide(place.n0);
+  place.m0 *= kTile.blockM, place.n0 *= kTile.blockN;
+  place.firstChunk = place.rank * x.chunksPerBlock;
+  place.chunks = min(x.chunksPerBlock, x.chunks - place.firstChunk);
+  return place;
+}
+
+/** The stages of a ring in shared memory, one after the other, and the parity of their phases. */
+struct RingPlace {
+  int stage = 0, parity = 0;
+
+  __device__ void advance(int stages) {
+    if (++stage == stages) stage = 0, parity ^= 1;
+  }
+};
+
+/** Offset in the input of the element of channel 0 at a position in a phase, or kBeyond for padding. */
+__device__ inline int inputOffset(const Arguments& x, const Place& place, int phase, int position) {
+  if (static_cast<uint32_t>(position) >= static_cast<uint32_t>(x.positions)) return kBeyond;
+  const Shape& s = x.shape;
+  int columnPhase = phase;
+  const int rowPhase = x.byColumnPhases.divide(columnPhase);
+  int row = position;
+  const int n = x.byImage.divide(row);
+  int column = row;
+  row = x.byRow.divide(column);
+  const int h = row * s.strideH + rowPhase - s.padTop;
+  const int w = column * s.strideW + columnPhase - s.padLeft;
+  if (static_cast<uint32_t>(h) >= static_cast<uint32_t>(s.h) ||
+      static_cast<uint32_t>(w) >= static_cast<uint32_t>(s.w)) {
+    return kBeyond;
+  }
+  return ((n * s.c + place.group * s.groupInputs) * s.h + h) * s.w + w;
+}
+
+/** Offset in the output of channel 0 of the output at a position, or kBeyond where there is none. */
+__device__ inline int outputOffset(const Arguments& x, const Place& place, int position) {
+  if (static_cast<uint32_t>(position) >= static_cast<uint32_t>(x.positions)) return kBeyond;
+  const Shape& s = x.shape;
+  int p = position;
+  const int n = x.byImage.divide(p);
+  int q = p;
+  p = x.byRow.divide(q);
+  if (p >= s.p || q >= s.q) return kBeyond;
+  return ((n * s.k + place.group * s.groupOutputs) * s.p + p) * s.q + q;
+}
+
+__device__ inline void storeFour(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+/**
+ * Brings chunks of a block's patch to shared memory by way of registers, where elements are split: high halves first,
+ * then low ones; each as planes of four channels, in which elements follow each other as columnsAt wants them.
+ */
+class PatchLoader {
+ public:
+  /** `offsets`: space for one of each element of the patch. `thread`: of kLoaders. */
+  __device__ PatchLoader(const Arguments& x, const Place& place, int* offsets, int thread)
+      : x_(x), offsets_(offsets), thread_(thread), pixels_(x.phases * x.patch) {
+    for (int i = thread; i < pixels_; i += kLoaders) {
+      int position = i;
+      const int phase = x.byPatch.divide(position);
+      offsets[i] = inputOffset(x, place, phase, place.n0 + position);
+    }
+  }
+
+  __device__ void load(int chunk, uint32_t stage) const {
+    const float* const first = x_.input + chunk * kChunkChannels * x_.shape.h * x_.shape.w;
+    const int channels = x_.shape.groupInputs - chunk * kChunkChannels;
+    // Two elements of each channel at a time: their loads take longer than all else.
+    for (int i = thread_; i < pixels_; i += 2 * kLoaders) {
+      const int other = i + kLoaders;
+      float values[2][kChunkChannels];
+      fetch(values[0], first, offsets_[i], channels);
+      fetch(values[1], first, other < pixels_ ? offsets_[other] : kBeyond, channels);
+      store(values[0], stage + i * 16);
+      if (other < pixels_) store(values[1], stage + other * 16);
+    }
+  }
+
+ private:
+  /** The element at `offset` of the first `channels` channels. */
+  __device__ void fetch(float (&values)[kChunkChannels], const float* first, int offset, int channels) const {
+    const int present = offset == kBeyond ? 0 : channels;
+    const float* element = first + offset;
+    const int map = x_.shape.h * x_.shape.w;
+#pragma unroll
+    for (int c = 0; c < kChunkChannels; ++c, element += map) {
+      // Not by __ldg, which the compiler may move to before waitForKernelsBefore.
+      values[c] = c < present ? __ldca(element) : 0.0f;
+    }
+  }
+
+  __device__ void store(const float (&values)[kChunkChannels], uint32_t at) const {
+    const int planeBytes = 16 * pixels_;
+#pragma unroll
+    for (int c = 0; c < kChunkChannels; c += 4, at += planeBytes) {
+      Tf32Pair pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) pairs[j] = splitTf32(values[c + j]);
+      storeFour(at, pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
+      storeFour(at + kChunkChannels / 4 * planeBytes, pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+    }
+  }
+
+  const Arguments& x_;
+  int* offsets_;
+  int thread_, pixels_;
+};
+
+/** A product's filter elements of one thread, as they are and in halves. */
+struct RawFilters {
+  float4 eight[2];
+};
+struct SplitFilters {
+  uint32_t high[2][4], low[2][4];
+
+  __device__ void take(const RawFilters& raw) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const float four[] = {raw.eight[k].x, raw.eight[k].y, raw.eight[k].z, raw.eight[k].w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const Tf32Pair pair = splitTf32(four[i]);
+        high[k][i] = pair.high, low[k][i] = pair.low;
+        // Here, while products run, and not when they are done.
+        asm volatile("" : "+r"(high[k][i]), "+r"(low[k][i]));
+      }
+    }
+  }
+};
+
+/**
+ * A warpgroup's sums: kWarpgroupM output channels by kTile.columns positions. Filters come from global memory to
+ * registers kAhead products ahead. A product begins with zeros and is added to the sums by ordinary additions, as in
+ * im2win's WarpgroupSums. While it runs, the next one's filters are split: two sets of operands take turns, and which
+ * set it is must be known when a product begins, so it is part of the type.
+ */
+template <HaloTile kTile>
+class HaloSums {
+ public:
+  /** Products that filters are fetched ahead */
+  static constexpr int kAhead = 4;
+
+  __device__ HaloSums(const Arguments& x, const Place& place) {
+    // The same in all lanes, for the compiler to know: products must not be in what might be divergent code.
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    m_ = warpgroup % kTile.warpgroupsM() * kWarpgroupM;
+    n_ = warpgroup / kTile.warpgroupsM() % kTile.warpgroupsN() * kTile.columns;
+    part_ = warpgroup / (kTile.warpgroupsM() * kTile.warpgroupsN());
+    const int block = place.group * x.outputBlocks + (place.m0 + m_) / kWarpgroupM;
+    filter_ = reinterpret_cast<const float4*>(x.filter) +
+              ((int64_t{block} * x.chunks + place.firstChunk) * x.tapCount + part_) * kProductQuads + threadIdx.x % 128;
+    turns_ = remaining_ = (place.chunks * x.tapCount - part_ + kTile.parts - 1) / kTile.parts;
+#pragma unroll
+    for (RawFilters& raw : raw_) fetch(raw);
+    operands_[0].take(raw_[0]);
+    fetch(raw_[0]);
+  }
+
+  /** Products of this warpgroup, and which of the block's it begins with; every kTile.parts-th of them is its own. */
+  __device__ int turns() const { return turns_; }
+  __device__ int part() const { return part_; }
+
+  /** Where this warpgroup's columns lie of those at `columns`, whose planes are `planeBytes` large. */
+  __device__ uint64_t ownColumns(uint32_t columns, int planeBytes) const {
+    return columnsAt(columns + n_ * 16, planeBytes);
+  }
+
+  /** Adds product kTurn of a round of kAhead, with the elements at ownColumns, in two halves; `meanwhile` is called as
+   * it runs. */
+  template <int kTurn>
+  __device__ void add(uint64_t columns, int planeBytes, auto&& meanwhile) {
+    begin(operands_[kTurn % 2], columns, planeBytes);
+    RawFilters& next = raw_[(kTurn + 1) % kAhead];
+    operands_[(kTurn + 1) % 2].take(next);
+    fetch(next);
+    meanwhile();
+    waitForProducts(products_);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums_[i] += products_[i];
+  }
+
+  __device__ bool areFinite() const {
+    // A product with zero is NaN for what is not finite, and any sum with NaN is.
+    float zero = 0.0f;
+#pragma unroll
+    for (const float sum : sums_) zero = fmaf(sum, 0.0f, zero);
+    return zero == 0.0f;
+  }
+
+  /** Into shared memory as [part][m][n]. */
+  __device__ void write(float* shared) const {
+    float* const own = shared + (part_ * kTile.blockM + firstRow()) * kTile.outputPitch() + firstColumn();
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      float* const at = own + i / 2 % 2 * 8 * kTile.outputPitch() + i / 4 * 8;
+      *reinterpret_cast<float2*>(at) = {sums_[i], sums_[i + 1]};
+    }
+  }
+
+  /** Writes outputs whose sums are whole, with an activation that is no more than bounds; `offsets` of the columns. */
+  __device__ void finish(const Arguments& x, const Place& place, const int* offsets) const {
+    const Shape& s = x.shape;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = place.m0 + firstRow() + 8 * half;
+      if (k >= s.groupOutputs) continue;
+      const float bias = x.epilogue.bias == nullptr ? 0.0f : x.epilogue.bias[place.group * s.groupOutputs + k];
+#pragma unroll
+      for (int i = 2 * half; i < kCount; i += 4) {
+        const int2 two = *reinterpret_cast<const int2*>(offsets + firstColumn() + i / 4 * 8);
+        finishOne(x, sums_[i] + bias, two.x, k * s.p * s.q);
+        finishOne(x, sums_[i + 1] + bias, two.y, k * s.p * s.q);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kCount = kTile.columns / 2;
+  /** Of kWarpgroupM x kChunkChannels filter elements */
+  static constexpr int kProductQuads = kWarpgroupM * kChunkChannels / 4;
+
+  /** Of this thread's sums: i / 2 % 2 eights of rows, and i / 4 of columns, after these is sum i, and i + 1 beside it.
+   */
+  __device__ int firstRow() const { return m_ + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4; }
+  __device__ int firstColumn() const { return n_ + threadIdx.x % 4 * 2; }
+
+  __device__ static void finishOne(const Arguments& x, float sum, int offset, int channel) {
+    if (offset == kBeyond) return;
+    const int index = offset + channel;
+    if (x.epilogue.residual != nullptr) sum += x.epilogue.residual[index];
+    x.output[index] = clamp(sum, x.epilogue.activation);
+  }
+
+  __device__ void fetch(RawFilters& raw) {
+    if (remaining_ > 0) {
+      // The plan's own, which no kernel before can be writing.
+      raw.eight[0] = __ldg(filter_), raw.eight[1] = __ldg(filter_ + kProductQuads / 2);
+    }
+    --remaining_;
+    filter_ += kTile.parts * kProductQuads;
+  }
+
+  __device__ void begin(const SplitFilters& filters, uint64_t highs, int planeBytes) {
+    const uint64_t lows = highs + (kChunkChannels / 4 * planeBytes >> 4);
+    const uint64_t next = 2 * planeBytes >> 4;
+    beginProducts();
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      beginMultiplyTf32(products_, filters.low[k], highs + k * next, k > 0);
+      beginMultiplyTf32(products_, filters.high[k], lows + k * next, true);
+      beginMultiplyTf32(products_, filters.high[k], highs + k * next, true);
+    }
+    commitProducts();
+  }
+
+  int part_, m_, n_, turns_, remaining_;
+  const float4* filter_;
+  RawFilters raw_[kAhead];
+  SplitFilters operands_[2];
+  float products_[kCount] = {};
+  float sums_[kCount] = {};
+};
+
+/** Barriers of the threads that have sums: the others have left. */
+template <HaloTile kTile>
+__device__ inline void synchroniseSums() {
+  asm volatile("barrier.cta.sync.aligned 1, %0;" ::"n"(kTile.threads()) : "memory");
+}
+template <HaloTile kTile>
+__device__ inline bool anyOfSums(bool holds) {
+  int any;
+  asm volatile(
+      "{ .reg .pred holds, any; setp.ne.b32 holds, %1, 0; barrier.cta.red.or.pred.aligned any, 1, %2, holds; "
+      "selp.b32 %0, 1, 0, any; }"
+      : "=r"(any)
+      : "r"(static_cast<int>(holds)), "n"(kTile.threads())
+      : "memory");
+  return any != 0;
+}
+
+/**
+ * Sums those of a block's staged sums again, by multiply-adds channel by channel and without padding, that are not
+ * finite: see TensorSums for why they may be wrong.
+ */
+template <HaloTile kTile>
+__device__ void sumNonFiniteAgain(const Arguments& x, const Place& place, float* shared) {
+  const Shape& s = x.shape;
+  constexpr int kPart = kTile.blockM * kTile.outputPitch();
+  const int map = s.h * s.w;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kTile.blockM * kTile.blockN; i += kTile.threads()) {
+    const int m = i / kTile.blockN, n = i % kTile.blockN;
+    float* const parts = shared + m * kTile.outputPitch() + n;
+    float staged = 0.0f;
+    for (int part = 0; part < kTile.parts; ++part) staged += parts[part * kPart];
+    const int k = place.m0 + m;
+    if (isfinite(staged) || k >= s.groupOutputs) continue;
+    // Element (k, c) of a product is the thread's and quad's of this index, and element (c % 8 / 4) * 2 + k % 16 / 8.
+    const int block = place.group * x.outputBlocks + k / kWarpgroupM;
+    const int row = k % kWarpgroupM / 16 * 32 + k % 8 * 4;
+    const float* filter =
+        x.filter + (int64_t{block} * x.chunks + place.firstChunk) * x.tapCount * kWarpgroupM * kChunkChannels;
+    float sum = 0.0f;
+    const int firstChannel = place.firstChunk * kChunkChannels;
+    const int channels = min(place.chunks * kChunkChannels, s.groupInputs - firstChannel);
+#pragma unroll 1
+    for (int c = 0; c < channels; ++c) {
+      const float* const chunk = filter + c / kChunkChannels * x.tapCount * kWarpgroupM * kChunkChannels +
+                                 c % kChunkChannels / 8 * (kWarpgroupM * 8) + (row + c % 4) * 4 + c % 8 / 4 * 2 +
+                                 k % 16 / 8;
+#pragma unroll 1
+      for (int tap = 0; tap < x.tapCount; ++tap) {
+        int shift = x.taps[tap];
+        const int phase = x.byPatch.divide(shift);
+        const int offset = inputOffset(x, place, phase, place.n0 + n + shift);
+        if (offset == kBeyond) continue;
+        sum = fmaf(chunk[tap * kWarpgroupM * kChunkChannels], x.input[offset + (firstChannel + c) * map], sum);
+      }
+    }
+    for (int part = 0; part < kTile.parts; ++part) parts[part * kPart] = part == 0 ? sum : 0.0f;
+  }
+}
+
+/**
+ * Finishes and writes the outputs whose sums the blocks of a cluster have staged, four adjacent positions at a time;
+ * the blocks take turns with the rows.
+ */
+template <HaloTile kTile>
+__device__ void finishStaged(const Arguments& x, const Place& place, float* shared, const int* offsets) {
+  constexpr int kColumns = kTile.blockN / 4, kRows = kTile.threads() / kColumns;
+  constexpr int kPart = kTile.blockM * kTile.outputPitch();
+  const int column = threadIdx.x % kColumns * 4;
+  const int4 offset = *reinterpret_cast<const int4*>(offsets + column);
+  const int four[] = {offset.x, offset.y, offset.z, offset.w};
+  const Shape& s = x.shape;
+  const int end = min(kTile.blockM, s.groupOutputs - place.m0);
+#pragma unroll 1
+  for (int row = place.rank * kRows + threadIdx.x / kColumns; row < end; row += x.cluster * kRows) {
+    float* const own = shared + row * kTile.outputPitch() + column;
+    AdjacentSums<4> sums{};
+#pragma unroll 4
+    for (int rank = 0; rank < x.cluster; ++rank) {
+      const float* const staged = sharedOf(own, x.cluster, rank);
+#pragma unroll
+      for (int part = 0; part < kTile.parts; ++part) sums.add(staged + part * kPart);
+    }
+    const int k = place.group * s.groupOutputs + place.m0 + row, channel = (place.m0 + row) * s.p * s.q;
+    const float bias = x.epilogue.bias == nullptr ? 0.0f : x.epilogue.bias[k];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sums.x[i] += bias;
+      if (x.epilogue.residual != nullptr && four[i] != kBeyond) sums.x[i] += x.epilogue.residual[four[i] + channel];
+    }
+    activate(sums, x.epilogue.activation);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (four[i] != kBeyond) x.output[four[i] + channel] = sums.x[i];
+    }
+  }
+}
+
+template <int kIndex>
+__global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
+    haloKernel(const __grid_constant__ Arguments x) {
+  constexpr HaloTile kTile = kTiles[kIndex].tile;
+  extern __shared__ float4 memory[];
+  __shared__ uint64_t barriers[2 * kMostStages];
+  __shared__ alignas(16) int outputs[kTile.blockN];
+  float* const shared = reinterpret_cast<float*>(memory);
+  const uint32_t stages = sharedAddress(shared);
+  const uint32_t full = sharedAddress(barriers), free = full + 8 * kMostStages;
+  const int pixels = x.phases * x.patch;
+  const int bytesOfStage = static_cast<int>(stageBytes(pixels));
+
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < x.stages; ++stage) {
+      makePhaseBarrier(full + 8 * stage, kLoaders / 32);
+      makePhaseBarrier(free + 8 * stage, kTile.threads() / 32);
+    }
+  }
+  const Place place = placeOf<kTile>(x);
+  RingPlace ring;
+  __syncthreads();
+
+  if (threadIdx.x >= kTile.threads()) {
+    leaveRegisters<kTile.loaderRegisters()>();
+    const int thread = threadIdx.x - kTile.threads();
+    const PatchLoader loader(x, place, reinterpret_cast<int*>(shared + x.stages * bytesOfStage / 4), thread);
+    waitForKernelsBefore();
+    for (int chunk = 0; chunk < place.chunks; ++chunk) {
+      if (chunk >= x.stages) waitForPhase(free + 8 * ring.stage, ring.parity ^ 1);
+      loader.load(place.firstChunk + chunk, stages + ring.stage * bytesOfStage);
+      publishToProducts();
+      __syncwarp();
+      if (thread % 32 == 0) arrive(full + 8 * ring.stage);
+      ring.advance(x.stages);
+    }
+    letNextKernelBegin();
+    return;
+  }
+
+  takeRegisters<kTile.sumRegisters()>();
+  for (int i = threadIdx.x; i < kTile.blockN; i += kTile.threads()) outputs[i] = outputOffset(x, place, place.n0 + i);
+  HaloSums<kTile> sums(x, place);
+  waitForKernelsBefore();
+  int tap = sums.part();
+  const auto columnsOf = [&] {
+    return sums.ownColumns(stages + ring.stage * bytesOfStage + x.taps[tap] * 16, pixels * 16);
+  };
+  waitForPhase(full, 0);
+  uint64_t columns = columnsOf();
+  // Adds the next product, if there is one.
+  int left = sums.turns();
+  const auto add = [&]<int kTurn>() {
+    if (left == 0) return;
+    const int spent = ring.stage;
+    bool isNextChunk = false;
+    sums.template add<kTurn>(columns, pixels * 16, [&] {
+      tap += kTile.parts;
+      isNextChunk = tap >= x.tapCount;
+      if (isNextChunk) {
+        tap -= x.tapCount;
+        ring.advance(x.stages);
+      }
+      columns = columnsOf();
+    });
+    if (--left == 0 || !isNextChunk) return;
+    if (threadIdx.x % 32 == 0) arrive(free + 8 * spent);
+    waitForPhase(full + 8 * ring.stage, ring.parity);
+  };
+  static_assert(HaloSums<kTile>::kAhead == 4);
+#pragma unroll 1
+  while (left > 0) {
+    add.template operator()<0>();
+    add.template operator()<1>();
+    add.template operator()<2>();
+    add.template operator()<3>();
+  }
+  letNextKernelBegin();
+  const bool finite = !anyOfSums<kTile>(!sums.areFinite());
+  if (finite && kTile.parts == 1 && x.cluster == 1 && isClamp(x.epilogue.activation)) {
+    return sums.finish(x, place, outputs);
+  }
+  sums.write(shared);
+  synchroniseSums<kTile>();
+  if (!finite) {
+    sumNonFiniteAgain<kTile>(x, place, shared);
+    synchroniseSums<kTile>();
+  }
+  if (x.cluster > 1) synchroniseCluster(x.cluster);
+  finishStaged<kTile>(x, place, shared, outputs);
+  // Nobody leaves while another block still reads.
+  if (x.cluster > 1) awaitClusterReads();
+}
+
+constexpr int kOrderThreads = 256;
+
+/** Thread i owns ordered element i. */
+__global__ void __launch_bounds__(kOrderThreads)
+    filterOrderKernel(Shape x, int outputBlocks, int chunks, int64_t elements, const float* filter, float* ordered) {
+  const int64_t i = blockIdx.x * int64_t{kOrderThreads} + threadIdx.x;
+  if (i >= elements) return;
+  // Of a thread's four: filter row g and g + 8 of channel t, then both of channel t + 4 (beginMultiplyTf32).
+  const int four = static_cast<int>(i % 4), lane = static_cast<int>(i / 4 % 32), warp = static_cast<int>(i / 128 % 4);
+  const int eight = static_cast<int>(i / 512 % 2);
+  int64_t rest = i / (kWarpgroupM * kChunkChannels);
+  const int taps = x.r * x.s;
+  const int tap = static_cast<int>(rest % taps);
+  rest /= taps;
+  const int chunk = static_cast<int>(rest % chunks);
+  rest /= chunks;
+  const int block = static_cast<int>(rest % outputBlocks), group = static_cast<int>(rest / outputBlocks);
+  const int k = block * kWarpgroupM + warp * 16 + lane / 4 + four % 2 * 8;
+  const int c = chunk * kChunkChannels + eight * 8 + lane % 4 + four / 2 * 4;
+  const bool exists = k < x.groupOutputs && c < x.groupInputs;
+  ordered[i] = exists ? filter[((int64_t{group} * x.groupOutputs + k) * x.groupInputs + c) * taps + tap] : 0.0f;
+}
+
+}  // namespace
+
+void launchFilterOrder(const Shape& x, int outputBlocks, int chunks, const float* filter, float* ordered,
+                       cudaStream_t stream) {
+  const int64_t elements = int64_t{x.groups} * outputBlocks * chunks * x.r * x.s * kWarpgroupM * kChunkChannels;
+  const auto blocks = static_cast<unsigned>((elements + kOrderThreads - 1) / kOrderThreads);
+  filterOrderKernel<<<blocks, kOrderThreads, 0, stream>>>(x, outputBlocks, chunks, elements, filter, ordered);
+}
+
+Kernel kernelOf(int tile) {
+  constexpr Kernel kKernels[] = {haloKernel<0>, haloKernel<1>, haloKernel<2>, haloKernel<3>, haloKernel<4>};
+  static_assert(sizeof(kKernels) / sizeof(kKernels[0]) == kTileCount);
+  return kKernels[tile];
+}
+
+}  // namespace warpconv::cuda::halo

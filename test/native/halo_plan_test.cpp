@@ -1,0 +1,157 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+
+#include "cuda/halo/halo.h"
+#include "cuda/halo/plan.h"
+#include "support/named_problems.h"
+
+using namespace warpconv;
+using namespace warpconv::cuda;
+
+namespace {
+
+/** As of an H200. */
+constexpr GpuTraits kTraits{90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{50} << 20, 6.69e13, 4.9e12};
+
+GpuRequest requestOf(const ConvProblem& problem, const std::string& variant = "") {
+  return {problem, {}, variant, kTraits};
+}
+
+ConvProblem problemOf(const ConvRequest& request) { return makeConvProblem(request).value(); }
+
+/** One axis of a convolution, as its definition has it. */
+struct Axis {
+  int64_t input, output, taps, stride, dilation, padBefore, padAfter;
+};
+
+Axis randomAxis(std::mt19937& random) {
+  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint32_t>(most + 1)); };
+  for (;;) {
+    Axis x{1 + upTo(12), 0, 1 + upTo(4), 1 + upTo(3), 1 + upTo(3), upTo(5), upTo(5)};
+    const int64_t rest = x.input + x.padBefore + x.padAfter - x.dilation * (x.taps - 1) - 1;
+    if (rest < 0) continue;
+    x.output = rest / x.stride + 1;
+    return x;
+  }
+}
+
+/** What lies at `place` of a row in a phase: an input element, or -1 for padding and what is beyond both ends. */
+int64_t elementAt(const Axis& x, int64_t phase, int64_t place) {
+  const int64_t element = place * x.stride + phase - x.padBefore;
+  return place >= 0 && element >= 0 && element < x.input ? element : -1;
+}
+
+}  // namespace
+
+TEST_CASE("halo's rows: every tap finds its element, or a zero, in its own row or at the beginning of the next") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20'000; ++round) {
+    const Axis x = randomAxis(random);
+    const halo::GridAxis axis = halo::gridAxis(x.input, x.output, x.taps, x.stride, x.dilation, x.padBefore);
+    INFO(x.input << " elements, " << x.taps << " taps, stride " << x.stride << ", dilation " << x.dilation
+                 << ", padding " << x.padBefore << " and " << x.padAfter);
+    REQUIRE(axis.pitch >= x.output);
+    REQUIRE(axis.phases <= x.stride);
+    for (int64_t output = 0; output < x.output; ++output) {
+      for (int64_t tap = 0; tap < x.taps; ++tap) {
+        const int64_t padded = output * x.stride + tap * x.dilation;
+        const int64_t expected = padded - x.padBefore;
+        const int64_t phase = tap * x.dilation % x.stride;
+        const int64_t place = output + tap * x.dilation / x.stride;
+        REQUIRE(phase < axis.phases);
+        const bool isNextRow = place >= axis.pitch;
+        const int64_t found = elementAt(x, phase, isNextRow ? place - axis.pitch : place);
+        REQUIRE(found == (expected >= 0 && expected < x.input ? expected : -1));
+        if (isNextRow) REQUIRE(found == -1);
+      }
+    }
+  }
+}
+
+TEST_CASE("halo's rows share padding: 56 columns padded by one take 57 places, not 58") {
+  CHECK(halo::gridAxis(56, 56, 3, 1, 1, 1).pitch == 57);
+  CHECK(halo::gridAxis(24, 20, 5, 1, 1, 0).pitch == 24);
+  CHECK(halo::gridAxis(56, 28, 3, 2, 1, 1).phases == 2);
+}
+
+TEST_CASE("halo's taps are numbered row by row, and reach to the last one") {
+  ConvRequest request;
+  request.inputDims = {2, 16, 7, 9};
+  request.weightDims = {8, 16, 3, 3};
+  request.padding = {1, 1, 1, 1};
+  const halo::Grid grid = halo::makeGrid(problemOf(request));
+  REQUIRE(grid.taps.size() == 9);
+  CHECK(grid.columns.pitch == 10);
+  CHECK(grid.positions == 2 * 8 * 10);
+  CHECK(grid.taps[1].shift == 1);
+  CHECK(grid.taps[3].shift == 10);
+  CHECK(grid.reach == 22);
+}
+
+TEST_CASE("halo refuses by name what it has no use or no room for") {
+  ConvRequest request;
+  request.inputDims = {1, 64, 56, 56};
+  request.weightDims = {64, 64, 3, 3};
+  CHECK_FALSE(refuseHalo(requestOf(problemOf(request))).has_value());
+
+  GpuRequest older = requestOf(problemOf(request));
+  older.traits.computeCapability = 89;
+  CHECK(refuseHalo(older).value().find("this device has 8.9") != std::string::npos);
+
+  request.weightDims = {64, 64, 1, 1};
+  CHECK(refuseHalo(requestOf(problemOf(request))).value().find("have one") != std::string::npos);
+
+  request.weightDims = {64, 64, 12, 12};
+  CHECK(refuseHalo(requestOf(problemOf(request))).value().find("144") != std::string::npos);
+
+  request.inputDims = {1, 64, 1024, 1024};
+  request.weightDims = {64, 64, 7, 7};
+  CHECK(refuseHalo(requestOf(problemOf(request))).value().find("shared memory") != std::string::npos);
+
+  request.groups = 64;
+  request.weightDims = {64, 1, 7, 7};
+  CHECK(refuseHalo(requestOf(problemOf(request))).value().find("64 products") != std::string::npos);
+}
+
+TEST_CASE("halo's blocks fit into shared memory, and its clusters leave no block without channels") {
+  for (const int64_t batch : {1, 128}) {
+    for (const auto& [name, problem] : test::namedProblems(batch)) {
+      const GpuRequest request = requestOf(problem);
+      if (refuseHalo(request).has_value()) continue;
+      INFO(name << ", batch " << batch);
+      for (const std::string_view variant : kHaloVariants) {
+        const GpuRequest pinned = requestOf(problem, std::string(variant));
+        if (refuseHalo(pinned).has_value()) continue;
+        const halo::Grid grid = halo::makeGrid(problem);
+        const halo::Plan plan = halo::planHalo(pinned, grid);
+        CHECK(halo::kTiles[plan.tile].variant == variant);
+        CHECK(halo::sharedBytes(halo::kTiles[plan.tile].tile, grid, plan.stages) < kTraits.sharedBytesPerBlock);
+        const int64_t chunks = halo::chunksOf(problem), each = (chunks + plan.cluster - 1) / plan.cluster;
+        CHECK((plan.cluster - 1) * each < chunks);
+        CHECK(plan.stages >= std::min<int64_t>(2, each));
+      }
+    }
+  }
+}
+
+TEST_CASE("halo is predicted to take what it was measured to take on an H200: 6.9 us for res_28 at batch 1") {
+  const auto predicted = [](const char* wanted, int64_t batch) {
+    for (const auto& [name, problem] : test::namedProblems(batch)) {
+      if (name == wanted) return estimateHalo(requestOf(problem)).milliseconds;
+    }
+    return 0.0;
+  };
+  CHECK(predicted("res_28", 1) == doctest::Approx(0.0069).epsilon(0.15));
+  CHECK(predicted("res_28", 128) == doctest::Approx(0.298).epsilon(0.15));
+  CHECK(predicted("conv5", 128) == doctest::Approx(0.668).epsilon(0.15));
+}
+
+TEST_CASE("halo's variants are its tiles") {
+  std::set<std::string_view> tiles;
+  for (const halo::NamedTile& tile : halo::kTiles) tiles.insert(tile.variant);
+  CHECK(tiles == std::set<std::string_view>(std::begin(kHaloVariants), std::end(kHaloVariants)));
+}
