@@ -14,7 +14,7 @@ export function answer(
   headers: Readonly<Record<string, string>>,
 ): Answer {
   const length = body.reduce((sum, part) => sum + part.byteLength, 0);
-  return { status, body, headers: { ...headers, 'Content-Length': String(length) } };
+  return { status, body, headers: { 'Content-Length': String(length), ...headers } };
 }
 
 export function jsonAnswer(

@@ -21,8 +21,10 @@ class FixedSink implements Sink {
 
   /** @param alignedAt - the offset that has to lie at a multiple of 8 bytes, for typed arrays over what follows */
   constructor(length: number, alignedAt: number) {
-    const padding = (8 - (alignedAt % 8)) % 8;
-    this.#body = Buffer.allocUnsafeSlow(length + padding).subarray(padding);
+    // Short ones come from Node.js's pool: memory of its own for each would cost as much as reading it.
+    const memory = Buffer.allocUnsafe(length + 7);
+    const padding = (8 - ((memory.byteOffset + alignedAt) % 8)) % 8;
+    this.#body = memory.subarray(padding, padding + length);
   }
 
   add(chunk: Buffer): void {

@@ -11,21 +11,38 @@ interface Metric {
   samples(): Iterable<string>;
 }
 
+/** What has been counted for each set of labels. They are put into words when somebody asks, which is seldom. */
+class Labelled<T> {
+  readonly #entries = new Map<string, { readonly labels: Labels; readonly value: T }>();
+
+  /** @param initial - makes what is there before anything has been counted */
+  constructor(readonly initial: () => T) {}
+
+  get(labels: Labels): T {
+    const key = Object.values(labels).join('\0');
+    let entry = this.#entries.get(key);
+    if (entry === undefined) this.#entries.set(key, (entry = { labels, value: this.initial() }));
+    return entry.value;
+  }
+
+  entries(): Iterable<{ readonly labels: Labels; readonly value: T }> {
+    return this.#entries.values();
+  }
+}
+
 class Counter implements Metric {
-  readonly #values = new Map<string, number>();
+  readonly #counts = new Labelled(() => ({ count: 0 }));
 
   add(labels: Labels): void {
-    const key = labelText(labels);
-    this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
+    this.#counts.get(labels).count++;
   }
 
   *samples(): Iterable<string> {
-    for (const [labels, value] of this.#values) yield `${labels} ${value}`;
+    for (const { labels, value } of this.#counts.entries()) yield `${labelText(labels)} ${value.count}`;
   }
 }
 
 interface Distribution {
-  readonly labels: Labels;
   /** Observations up to each bound, not counting those up to the bound before. */
   readonly counts: number[];
   count: number;
@@ -33,16 +50,15 @@ interface Distribution {
 }
 
 class Histogram implements Metric {
-  readonly #distributions = new Map<string, Distribution>();
+  readonly #distributions: Labelled<Distribution>;
 
   /** @param bounds - upper bounds of the buckets, ascending */
-  constructor(readonly bounds: readonly number[]) {}
+  constructor(readonly bounds: readonly number[]) {
+    this.#distributions = new Labelled(() => ({ counts: bounds.map(() => 0), count: 0, sum: 0 }));
+  }
 
   observe(labels: Labels, value: number): void {
-    const key = labelText(labels);
-    const found = this.#distributions.get(key);
-    const distribution = found ?? { labels, counts: this.bounds.map(() => 0), count: 0, sum: 0 };
-    if (found === undefined) this.#distributions.set(key, distribution);
+    const distribution = this.#distributions.get(labels);
     const bucket = this.bounds.findIndex((bound) => value <= bound);
     if (bucket >= 0) distribution.counts[bucket]!++;
     distribution.count++;
@@ -50,15 +66,16 @@ class Histogram implements Metric {
   }
 
   *samples(): Iterable<string> {
-    for (const [key, { labels, counts, count, sum }] of this.#distributions) {
+    for (const { labels, value } of this.#distributions.entries()) {
+      const { counts, count, sum } = value;
       let below = 0;
       for (const [index, bound] of this.bounds.entries()) {
         below += counts[index]!;
         yield `_bucket${labelText({ ...labels, le: String(bound) })} ${below}`;
       }
       yield `_bucket${labelText({ ...labels, le: '+Inf' })} ${count}`;
-      yield `_sum${key} ${sum}`;
-      yield `_count${key} ${count}`;
+      yield `_sum${labelText(labels)} ${sum}`;
+      yield `_count${labelText(labels)} ${count}`;
     }
   }
 }

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 
 import type { TypedArray } from '../typed_array';
 import { answer, type Answer } from './answer';
+import type { RunResult } from './batcher';
 import type { Model, ValueSpec } from './model';
 import { Refusal } from './refusal';
 import type { InferRequest } from './request';
@@ -18,37 +19,52 @@ const PIECE = 2 ** 12;
 /**
  * Encodes a response. Binary tensors are sent as they lie, without a copy.
  *
- * @param tensors - an element for each requested output
+ * @param run - with a tensor for each requested output
  * @throws Refusal 406 for what JSON lacks, and for more of it than `maxJsonBytes`
  */
 export async function encodeResponse(
   model: Model,
   request: InferRequest,
-  tensors: readonly OutputTensor[],
+  run: RunResult,
   maxJsonBytes: number,
 ): Promise<Answer> {
   const texts: string[] = [];
   const binary: Uint8Array[] = [];
   let left = maxJsonBytes;
   for (const [index, { spec, binary: isBinary }] of request.outputs.entries()) {
-    const { dims, elements } = tensors[index]!;
-    const head = { name: spec.name, datatype: spec.datatype.name, shape: dims };
+    const { dims, elements } = run.tensors[index]!;
+    const parameters = isBinary ? { binary_data_size: elements.byteLength } : undefined;
+    const head = JSON.stringify({
+      name: spec.name,
+      datatype: spec.datatype.name,
+      shape: dims,
+      parameters,
+    });
     if (isBinary) {
       binary.push(bytesOf(elements));
-      texts.push(JSON.stringify({ ...head, parameters: { binary_data_size: elements.byteLength } }));
+      texts.push(head);
     } else {
       const data = await elementsText(spec, elements, left);
       left -= data.length;
-      texts.push(`${JSON.stringify(head).slice(0, -1)},"data":[${data}]}`);
+      texts.push(`${head.slice(0, -1)},"data":[${data}]}`);
     }
   }
   const head = JSON.stringify({ model_name: model.name, model_version: model.version, id: request.id });
   const json = Buffer.from(`${head.slice(0, -1)},"outputs":[${texts.join(',')}]}`);
-  if (binary.length === 0) return answer(200, [json], { 'Content-Type': 'application/json' });
+  const timing = serverTiming(run);
+  if (binary.length === 0) {
+    return answer(200, [json], { 'Content-Type': 'application/json', 'Server-Timing': timing });
+  }
   return answer(200, [json, ...binary], {
     'Content-Type': 'application/octet-stream',
     'Inference-Header-Content-Length': String(json.length),
+    'Server-Timing': timing,
   });
+}
+
+/** The W3C's header, which browsers show beside a request. */
+function serverTiming({ waited, computed }: RunResult): string {
+  return `queue;dur=${waited.toFixed(3)}, compute;dur=${computed.toFixed(3)}`;
 }
 
 function bytesOf(elements: TypedArray): Uint8Array {

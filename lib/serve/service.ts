@@ -5,7 +5,7 @@ import makeDebug from 'debug';
 
 import { packageVersion } from '../load';
 import { answer, jsonAnswer, refuse, type Answer } from './answer';
-import { Batcher, type RunResult } from './batcher';
+import { Batcher } from './batcher';
 import { discardRest, readBody } from './body';
 import { Holding, MemoryBudget } from './memory';
 import { Metrics } from './metrics';
@@ -143,14 +143,15 @@ export class Service {
     const controller = new AbortController();
     const inference = { model, request, controller, holding: new Holding(this.#memory), isReading: true };
     const timer = setTimeout(() => controller.abort(tooSlow(inference, timeout)), timeout);
-    response.once('close', () => controller.abort(clientGone()));
+    const onClose = () => controller.abort(clientGone());
+    response.once('close', onClose);
     this.#inferences.add(inference);
     try {
       const result = await this.#infer(inference).catch((error: unknown) => this.#refuse(error, model));
       clearTimeout(timer);
+      response.off('close', onClose);
+      if (!response.destroyed) send(result);
       this.#metrics.answered(model.name, result.status, performance.now() - started);
-      if (response.destroyed) return;
-      send(result);
       await sent(response, timeout);
     } finally {
       this.#end(inference);
@@ -168,9 +169,9 @@ export class Service {
     const decoded = decodeRequest(model, body, framing.headerLength);
     const outputs = decoded.outputs.map(({ spec }) => spec);
     const run = await batcher.run(decoded.inputs, outputs, controller.signal);
-    const result = await encodeResponse(model, decoded, run.tensors, this.#settings.maxJsonBytes);
+    const result = await encodeResponse(model, decoded, run, this.#settings.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
-    return { ...result, headers: { ...result.headers, 'Server-Timing': serverTiming(run) } };
+    return result;
   }
 
   /** A run that nobody waits for any longer may keep its inputs until it stops: one batch for each model. */
@@ -200,11 +201,6 @@ function describeModel({ name, version, inputs, outputs }: Model): object {
     ...{ name, versions: [version], platform: 'warpconv_onnx' },
     ...{ inputs: inputs.map(describeValue), outputs: outputs.map(describeValue) },
   };
-}
-
-/** The W3C's header, which browsers show beside a request. */
-function serverTiming({ waited, computed }: RunResult): string {
-  return `queue;dur=${waited.toFixed(3)}, compute;dur=${computed.toFixed(3)}`;
 }
 
 function tooSlow({ isReading, model }: Inference, timeout: number): Refusal {
