@@ -10,7 +10,7 @@ const budget = new LoopBudget();
  * Whether a call had better run at once, on the event loop's thread: it is short, nothing came before it that has not
  * ended, and it cannot be aborted.
  *
- * @param milliseconds - what the call is predicted to take
+ * @param milliseconds - what the call is expected to take
  */
 export function runsAtOnce(milliseconds: number, signal: AbortSignal | undefined): boolean {
   return inFlight === 0 && signal === undefined && budget.admits(milliseconds);

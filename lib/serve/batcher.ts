@@ -90,7 +90,12 @@ export class Batcher {
 
   async #work(): Promise<void> {
     this.#busy = true;
-    while (this.#waiting.length > 0) await this.#serve(this.#takeBatch());
+    while (this.#waiting.length > 0) {
+      const turn = setImmediate();
+      await this.#serve(this.#takeBatch());
+      // A short run may be over before the event loop turns: what that still brings belongs to the next batch.
+      await turn;
+    }
     this.#busy = false;
   }
 

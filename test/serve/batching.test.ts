@@ -2,6 +2,8 @@
 import { setTimeout } from 'node:timers/promises';
 
 import type { ServedSession } from '../../lib/serve';
+import { Batcher } from '../../lib/serve/batcher';
+import { readModel } from '../../lib/serve/model';
 import { Random } from '../support/random';
 import { json, postJson, request, type Received } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
@@ -268,4 +270,23 @@ test('an answer tells how long its request waited and was computed', async () =>
   expect(running!.compute).toBeGreaterThan(held);
   expect(waiting!.queue).toBeGreaterThan(held);
   for (const { queue, compute } of [running!, waiting!]) expect(queue + compute).toBeLessThan(total);
+});
+
+test('what comes in the turn of the event loop in which a short run ended is run together', async () => {
+  const session = doublingSession();
+  const model = readModel('options.models.double', 'double', session);
+  const batcher = new Batcher(model, 8, () => {});
+  const run = () => {
+    const x = { type: 'float32', dims: [1, 2], data: new Float32Array([1, 2]) };
+    return batcher.run(new Map([['x', x]]), model.outputs, new AbortController().signal);
+  };
+  await run();
+  // Each comes after microtasks enough for another run to have begun and ended.
+  const others = [];
+  for (let request = 0; request < 3; request++) {
+    others.push(run());
+    for (let microtask = 0; microtask < 100; microtask++) await Promise.resolve();
+  }
+  await Promise.all(others);
+  expect(rowsOfRuns(session)).toEqual([1, 3]);
 });
