@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 
 import { invalid } from '../check';
+import type { Cancellation } from './cancellation';
 import type { Holding } from './memory';
 import { clientGone, Refusal } from './refusal';
 import type { Framing } from './request';
@@ -73,19 +74,19 @@ function checkLength(length: number, { maxBytes, headerLength }: Framing): void 
  * Reads the body of a request. What it takes up is added to `holding`, all of it before the first byte is read where
  * the request says its length.
  *
- * @param signal - an abort rejects with its reason
+ * @param cancellation - a request of it rejects with its reason
  */
 export async function readBody(
   request: IncomingMessage,
   framing: Framing,
   holding: Holding,
-  signal: AbortSignal,
+  cancellation: Cancellation,
 ): Promise<Buffer> {
   if (request.readableEnded) {
     throw new Error('the body of the request was read before: mount the handler in front of body parsers');
   }
   const sink = openSink(request, framing, holding);
-  await pour(request, sink, signal);
+  await pour(request, sink, cancellation);
   return sink.end();
 }
 
@@ -98,15 +99,15 @@ function openSink(request: IncomingMessage, framing: Framing, holding: Holding):
   return new FixedSink(length, framing.headerLength ?? 0);
 }
 
-function pour(request: IncomingMessage, sink: Sink, signal: AbortSignal): Promise<void> {
+function pour(request: IncomingMessage, sink: Sink, cancellation: Cancellation): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (failure?: unknown) => {
       request.off('data', onData).off('end', onEnd).off('error', onError);
-      signal.removeEventListener('abort', onAbort);
+      cancellation.unfollow(onCancel);
       if (failure === undefined) resolve();
       else reject(failure as Error);
     };
-    const onAbort = () => settle(signal.reason);
+    const onCancel = () => settle(cancellation.reason);
     const onEnd = () => settle();
     const onError = () => settle(clientGone());
     const onData = (chunk: Buffer) => {
@@ -116,8 +117,8 @@ function pour(request: IncomingMessage, sink: Sink, signal: AbortSignal): Promis
         settle(error);
       }
     };
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort);
+    if (cancellation.isRequested) return onCancel();
+    cancellation.follow(onCancel);
     request.on('data', onData).on('end', onEnd).on('error', onError);
   });
 }

@@ -7,6 +7,7 @@ import { packageVersion } from '../load';
 import { answer, jsonAnswer, refuse, type Answer } from './answer';
 import { Batcher } from './batcher';
 import { discardRest, readBody } from './body';
+import { Cancellation } from './cancellation';
 import { Holding, MemoryBudget } from './memory';
 import { Metrics } from './metrics';
 import type { Model, ValueSpec } from './model';
@@ -29,7 +30,7 @@ export type Send = (answer: Answer) => void;
 interface Inference {
   readonly model: Model;
   readonly request: IncomingMessage;
-  readonly controller: AbortController;
+  readonly cancellation: Cancellation;
   readonly holding: Holding;
   isReading: boolean;
 }
@@ -74,7 +75,7 @@ export class Service {
   /** Answers what is still there by 503, and stops measuring. */
   close(): void {
     this.#isDraining = true;
-    for (const { controller } of this.#inferences) controller.abort(unavailable(SHUTTING_DOWN));
+    for (const { cancellation } of this.#inferences) cancellation.request(unavailable(SHUTTING_DOWN));
     this.#metrics.close();
   }
 
@@ -140,10 +141,10 @@ export class Service {
   ): Promise<void> {
     const started = performance.now();
     const { timeout } = this.#settings;
-    const controller = new AbortController();
-    const inference = { model, request, controller, holding: new Holding(this.#memory), isReading: true };
-    const timer = setTimeout(() => controller.abort(tooSlow(inference, timeout)), timeout);
-    const onClose = () => controller.abort(clientGone());
+    const cancellation = new Cancellation();
+    const inference = { model, request, cancellation, holding: new Holding(this.#memory), isReading: true };
+    const timer = setTimeout(() => cancellation.request(tooSlow(inference, timeout)), timeout);
+    const onClose = () => cancellation.request(clientGone());
     response.once('close', onClose);
     this.#inferences.add(inference);
     try {
@@ -159,16 +160,16 @@ export class Service {
   }
 
   async #infer(inference: Inference): Promise<Answer> {
-    const { model, request, controller, holding } = inference;
+    const { model, request, cancellation, holding } = inference;
     if (this.#isDraining) throw unavailable(SHUTTING_DOWN);
     const batcher = this.#batchers.get(model.name)!;
     batcher.refuseIfFull();
     const framing = readHeaders(request.headers, this.#settings);
-    const body = await readBody(request, framing, holding, controller.signal);
+    const body = await readBody(request, framing, holding, cancellation);
     inference.isReading = false;
     const decoded = decodeRequest(model, body, framing.headerLength);
     const outputs = decoded.outputs.map(({ spec }) => spec);
-    const run = await batcher.run(decoded.inputs, outputs, controller.signal);
+    const run = await batcher.run(decoded.inputs, outputs, cancellation);
     const result = await encodeResponse(model, decoded, run, this.#settings.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
     return result;

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 
 import type { ServedSession } from '../../lib/serve';
 import { Batcher } from '../../lib/serve/batcher';
+import { Cancellation } from '../../lib/serve/cancellation';
 import { readModel } from '../../lib/serve/model';
 import { Random } from '../support/random';
 import { json, postJson, request, type Received } from './support/client';
@@ -278,7 +279,7 @@ test('what comes in the turn of the event loop in which a short run ended is run
   const batcher = new Batcher(model, 8, () => {});
   const run = () => {
     const x = { type: 'float32', dims: [1, 2], data: new Float32Array([1, 2]) };
-    return batcher.run(new Map([['x', x]]), model.outputs, new AbortController().signal);
+    return batcher.run(new Map([['x', x]]), model.outputs, new Cancellation());
   };
   await run();
   // Each comes after microtasks enough for another run to have begun and ended.
