@@ -35,10 +35,10 @@ __device__ inline void beginProducts() { asm volatile("wgmma.fence.sync.aligned;
 /** After the last of several products. */
 __device__ inline void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-/** Until all products of this warpgroup are done, among them those that make `sums`. */
-template <int kCount>
+/** Until no more than kRunning groups of products of this warpgroup run on, and those that make `sums` are done. */
+template <int kRunning = 0, int kCount>
 __device__ inline void waitForProducts(float (&sums)[kCount]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kRunning) : "memory");
   // The sums have changed here, as far as the compiler is concerned.
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");

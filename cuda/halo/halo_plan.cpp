@@ -33,7 +33,7 @@ struct Model {
   /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
   double output, cluster;
 };
-constexpr Model kModel{3.3, 50, 5490, 1200, 1650, 148, 730};
+constexpr Model kModel{3.3, 50, 5000, 1200, 1650, 148, 730};
 
 /**
  * Of 132 multiprocessors those that clusters of so many blocks use at once: on an H200, 108 blocks ran together in

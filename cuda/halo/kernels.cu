@@ -158,17 +158,37 @@ struct SplitFilters {
   }
 };
 
+/** Barriers of the threads that have sums: the others have left. */
+template <HaloTile kTile>
+__device__ inline void synchroniseSums() {
+  asm volatile("barrier.cta.sync.aligned 1, %0;" ::"n"(kTile.threads()) : "memory");
+}
+template <HaloTile kTile>
+__device__ inline bool anyOfSums(bool holds) {
+  int any;
+  asm volatile(
+      "{ .reg .pred holds, any; setp.ne.b32 holds, %1, 0; barrier.cta.red.or.pred.aligned any, 1, %2, holds; "
+      "selp.b32 %0, 1, 0, any; }"
+      : "=r"(any)
+      : "r"(static_cast<int>(holds)), "n"(kTile.threads())
+      : "memory");
+  return any != 0;
+}
+
 /**
  * A warpgroup's sums: kWarpgroupM output channels by kTile.columns positions. Filters come from global memory to
  * registers kAhead products ahead. A product begins with zeros and is added to the sums by ordinary additions, as in
- * im2win's WarpgroupSums. While it runs, the next one's filters are split: two sets of operands take turns, and which
- * set it is must be known when a product begins, so it is part of the type.
+ * im2win's WarpgroupSums. Sets of operands, and where there are registers for that of products, take turns: while a
+ * product runs, the one before is added and the next one's filters are split. Which set a product has must be known
+ * when it begins, so its turn is part of the type.
  */
 template <HaloTile kTile>
 class HaloSums {
  public:
   /** Products that filters are fetched ahead */
   static constexpr int kAhead = 4;
+  /** Sets of products: of two, one runs on when add() returns */
+  static constexpr int kSets = kTile.columns == 64 ? 2 : 1;
 
   __device__ HaloSums(const Arguments& x, const Place& place) {
     // The same in all lanes, for the compiler to know: products must not be in what might be divergent code.
@@ -195,36 +215,67 @@ class HaloSums {
     return columnsAt(columns + n_ * 16, planeBytes);
   }
 
-  /** Adds product kTurn of a round of kAhead, with the elements at ownColumns, in two halves; `meanwhile` is called as
-   * it runs. */
+  /**
+   * Begins product kTurn of a round of kAhead, with the elements at ownColumns, in two halves, and adds it or the one
+   * before it, where there are two sets. `meanwhile` is called as it runs.
+   */
   template <int kTurn>
   __device__ void add(uint64_t columns, int planeBytes, auto&& meanwhile) {
-    begin(operands_[kTurn % 2], columns, planeBytes);
-    RawFilters& next = raw_[(kTurn + 1) % kAhead];
-    operands_[(kTurn + 1) % 2].take(next);
-    fetch(next);
-    meanwhile();
-    waitForProducts(products_);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sums_[i] += products_[i];
+    begin(products_[kTurn % kSets], operands_[kTurn % 2], columns, planeBytes);
+    const auto prepareNext = [&] {
+      RawFilters& next = raw_[(kTurn + 1) % kAhead];
+      operands_[(kTurn + 1) % 2].take(next);
+      fetch(next);
+    };
+    if constexpr (kSets == 2) {
+      meanwhile();
+      addProducts<(kTurn + 1) % 2, 1>();
+      prepareNext();
+    } else {
+      prepareNext();
+      meanwhile();
+      addProducts<0, 0>();
+    }
+  }
+
+  /** Adds what add() has not. */
+  __device__ void addLast() {
+    if (kSets == 1) return;
+    if (turns_ % 2 == 1) {
+      addProducts<0, 0>();
+    } else {
+      addProducts<kSets - 1, 0>();
+    }
+  }
+
+  /** Of two parts: each gives half of its sums to the other, through shared memory that nobody uses, and owns the rest.
+   */
+  __device__ void exchange(float* shared) {
+    forEachPair([&](int i, int half) {
+      if (!owns(half)) *reinterpret_cast<float2*>(stagedAt(shared, i)) = {sums_[i], sums_[i + 1]};
+    });
+    synchroniseSums<kTile>();
+    forEachPair([&](int i, int half) {
+      if (!owns(half)) return;
+      const float2 two = *reinterpret_cast<const float2*>(stagedAt(shared, i));
+      sums_[i] += two.x, sums_[i + 1] += two.y;
+    });
   }
 
   __device__ bool areFinite() const {
     // A product with zero is NaN for what is not finite, and any sum with NaN is.
     float zero = 0.0f;
-#pragma unroll
-    for (const float sum : sums_) zero = fmaf(sum, 0.0f, zero);
+    forEachPair([&](int i, int half) {
+      if (owns(half)) zero = fmaf(sums_[i], 0.0f, fmaf(sums_[i + 1], 0.0f, zero));
+    });
     return zero == 0.0f;
   }
 
-  /** Into shared memory as [part][m][n]. */
+  /** Into shared memory as [m][n]. */
   __device__ void write(float* shared) const {
-    float* const own = shared + (part_ * kTile.blockM + firstRow()) * kTile.outputPitch() + firstColumn();
-#pragma unroll
-    for (int i = 0; i < kCount; i += 2) {
-      float* const at = own + i / 2 % 2 * 8 * kTile.outputPitch() + i / 4 * 8;
-      *reinterpret_cast<float2*>(at) = {sums_[i], sums_[i + 1]};
-    }
+    forEachPair([&](int i, int half) {
+      if (owns(half)) *reinterpret_cast<float2*>(stagedAt(shared, i)) = {sums_[i], sums_[i + 1]};
+    });
   }
 
   /** Writes outputs whose sums are whole, with an activation that is no more than bounds; `offsets` of the columns. */
@@ -233,7 +284,7 @@ class HaloSums {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int k = place.m0 + firstRow() + 8 * half;
-      if (k >= s.groupOutputs) continue;
+      if (!owns(half) || k >= s.groupOutputs) continue;
       const float bias = x.epilogue.bias == nullptr ? 0.0f : x.epilogue.bias[place.group * s.groupOutputs + k];
 #pragma unroll
       for (int i = 2 * half; i < kCount; i += 4) {
@@ -249,10 +300,28 @@ class HaloSums {
   /** Of kWarpgroupM x kChunkChannels filter elements */
   static constexpr int kProductQuads = kWarpgroupM * kChunkChannels / 4;
 
-  /** Of this thread's sums: i / 2 % 2 eights of rows, and i / 4 of columns, after these is sum i, and i + 1 beside it.
-   */
+  /** Calls take(i, half) for sums i and i + 1, which are neighbours, eight rows further down in the second half. */
+  __device__ static void forEachPair(auto&& take) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) take(i, i / 2 % 2);
+  }
+
+  /** Whether this warpgroup finishes that half. */
+  __device__ bool owns(int half) const { return kTile.parts == 1 || half == part_; }
+
   __device__ int firstRow() const { return m_ + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4; }
   __device__ int firstColumn() const { return n_ + threadIdx.x % 4 * 2; }
+  __device__ float* stagedAt(float* shared, int i) const {
+    return shared + (firstRow() + i / 2 % 2 * 8) * kTile.outputPitch() + firstColumn() + i / 4 * 8;
+  }
+
+  /** Adds products_[kSet], once no more than kRunning that began later run on. */
+  template <int kSet, int kRunning>
+  __device__ void addProducts() {
+    waitForProducts<kRunning>(products_[kSet]);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums_[i] += products_[kSet][i];
+  }
 
   __device__ static void finishOne(const Arguments& x, float sum, int offset, int channel) {
     if (offset == kBeyond) return;
@@ -270,15 +339,15 @@ class HaloSums {
     filter_ += kTile.parts * kProductQuads;
   }
 
-  __device__ void begin(const SplitFilters& filters, uint64_t highs, int planeBytes) {
+  __device__ static void begin(float (&products)[kCount], const SplitFilters& filters, uint64_t highs, int planeBytes) {
     const uint64_t lows = highs + (kChunkChannels / 4 * planeBytes >> 4);
     const uint64_t next = 2 * planeBytes >> 4;
     beginProducts();
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      beginMultiplyTf32(products_, filters.low[k], highs + k * next, k > 0);
-      beginMultiplyTf32(products_, filters.high[k], lows + k * next, true);
-      beginMultiplyTf32(products_, filters.high[k], highs + k * next, true);
+      beginMultiplyTf32(products, filters.low[k], highs + k * next, k > 0);
+      beginMultiplyTf32(products, filters.high[k], lows + k * next, true);
+      beginMultiplyTf32(products, filters.high[k], highs + k * next, true);
     }
     commitProducts();
   }
@@ -287,26 +356,9 @@ class HaloSums {
   const float4* filter_;
   RawFilters raw_[kAhead];
   SplitFilters operands_[2];
-  float products_[kCount] = {};
+  float products_[kSets][kCount] = {};
   float sums_[kCount] = {};
 };
-
-/** Barriers of the threads that have sums: the others have left. */
-template <HaloTile kTile>
-__device__ inline void synchroniseSums() {
-  asm volatile("barrier.cta.sync.aligned 1, %0;" ::"n"(kTile.threads()) : "memory");
-}
-template <HaloTile kTile>
-__device__ inline bool anyOfSums(bool holds) {
-  int any;
-  asm volatile(
-      "{ .reg .pred holds, any; setp.ne.b32 holds, %1, 0; barrier.cta.red.or.pred.aligned any, 1, %2, holds; "
-      "selp.b32 %0, 1, 0, any; }"
-      : "=r"(any)
-      : "r"(static_cast<int>(holds)), "n"(kTile.threads())
-      : "memory");
-  return any != 0;
-}
 
 /**
  * Sums those of a block's staged sums again, by multiply-adds channel by channel and without padding, that are not
@@ -315,14 +367,11 @@ __device__ inline bool anyOfSums(bool holds) {
 template <HaloTile kTile>
 __device__ void sumNonFiniteAgain(const Arguments& x, const Place& place, float* shared) {
   const Shape& s = x.shape;
-  constexpr int kPart = kTile.blockM * kTile.outputPitch();
   const int map = s.h * s.w;
 #pragma unroll 1
   for (int i = threadIdx.x; i < kTile.blockM * kTile.blockN; i += kTile.threads()) {
     const int m = i / kTile.blockN, n = i % kTile.blockN;
-    float* const parts = shared + m * kTile.outputPitch() + n;
-    float staged = 0.0f;
-    for (int part = 0; part < kTile.parts; ++part) staged += parts[part * kPart];
+    float& staged = shared[m * kTile.outputPitch() + n];
     const int k = place.m0 + m;
     if (isfinite(staged) || k >= s.groupOutputs) continue;
     // Element (k, c) of a product is the thread's and quad's of this index, and element (c % 8 / 4) * 2 + k % 16 / 8.
@@ -347,7 +396,7 @@ __device__ void sumNonFiniteAgain(const Arguments& x, const Place& place, float*
         sum = fmaf(chunk[tap * kWarpgroupM * kChunkChannels], x.input[offset + (firstChannel + c) * map], sum);
       }
     }
-    for (int part = 0; part < kTile.parts; ++part) parts[part * kPart] = part == 0 ? sum : 0.0f;
+    staged = sum;
   }
 }
 
@@ -358,7 +407,6 @@ __device__ void sumNonFiniteAgain(const Arguments& x, const Place& place, float*
 template <HaloTile kTile>
 __device__ void finishStaged(const Arguments& x, const Place& place, float* shared, const int* offsets) {
   constexpr int kColumns = kTile.blockN / 4, kRows = kTile.threads() / kColumns;
-  constexpr int kPart = kTile.blockM * kTile.outputPitch();
   const int column = threadIdx.x % kColumns * 4;
   const int4 offset = *reinterpret_cast<const int4*>(offsets + column);
   const int four[] = {offset.x, offset.y, offset.z, offset.w};
@@ -369,11 +417,7 @@ __device__ void finishStaged(const Arguments& x, const Place& place, float* shar
     float* const own = shared + row * kTile.outputPitch() + column;
     AdjacentSums<4> sums{};
 #pragma unroll 4
-    for (int rank = 0; rank < x.cluster; ++rank) {
-      const float* const staged = sharedOf(own, x.cluster, rank);
-#pragma unroll
-      for (int part = 0; part < kTile.parts; ++part) sums.add(staged + part * kPart);
-    }
+    for (int rank = 0; rank < x.cluster; ++rank) sums.add(sharedOf(own, x.cluster, rank));
     const int k = place.group * s.groupOutputs + place.m0 + row, channel = (place.m0 + row) * s.p * s.q;
     const float bias = x.epilogue.bias == nullptr ? 0.0f : x.epilogue.bias[k];
 #pragma unroll
@@ -439,11 +483,12 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
   };
   waitForPhase(full, 0);
   uint64_t columns = columnsOf();
-  // Adds the next product, if there is one.
-  int left = sums.turns();
+  // Begins the next product, if there is one, and gives a stage back once the last product there is added; `spent` is
+  // that of the product before, if it was the last.
+  int left = sums.turns(), spent = kBeyond;
   const auto add = [&]<int kTurn>() {
     if (left == 0) return;
-    const int spent = ring.stage;
+    const int stage = ring.stage;
     bool isNextChunk = false;
     sums.template add<kTurn>(columns, pixels * 16, [&] {
       tap += kTile.parts;
@@ -454,9 +499,11 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
       }
       columns = columnsOf();
     });
-    if (--left == 0 || !isNextChunk) return;
-    if (threadIdx.x % 32 == 0) arrive(free + 8 * spent);
-    waitForPhase(full + 8 * ring.stage, ring.parity);
+    const int last = isNextChunk ? stage : kBeyond;
+    const int done = HaloSums<kTile>::kSets == 1 ? last : spent;
+    if (done != kBeyond && threadIdx.x % 32 == 0) arrive(free + 8 * done);
+    spent = last;
+    if (--left > 0 && isNextChunk) waitForPhase(full + 8 * ring.stage, ring.parity);
   };
   static_assert(HaloSums<kTile>::kAhead == 4);
 #pragma unroll 1
@@ -466,11 +513,14 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
     add.template operator()<2>();
     add.template operator()<3>();
   }
+  sums.addLast();
   letNextKernelBegin();
-  const bool finite = !anyOfSums<kTile>(!sums.areFinite());
-  if (finite && kTile.parts == 1 && x.cluster == 1 && isClamp(x.epilogue.activation)) {
-    return sums.finish(x, place, outputs);
+  if constexpr (kTile.parts > 1) {
+    synchroniseSums<kTile>();
+    sums.exchange(shared);
   }
+  const bool finite = !anyOfSums<kTile>(!sums.areFinite());
+  if (finite && x.cluster == 1 && isClamp(x.epilogue.activation)) return sums.finish(x, place, outputs);
   sums.write(shared);
   synchroniseSums<kTile>();
   if (!finite) {

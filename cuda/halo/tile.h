@@ -34,13 +34,13 @@ struct HaloTile {
   WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + kLoaders; }
   /** Registers of a thread that a block begins with, of those that load, and of those that have sums */
   WARPCONV_HOST_DEVICE constexpr int launchRegisters() const { return 65536 / launchThreads() / 8 * 8; }
-  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return 72; }
+  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return 56; }
   WARPCONV_HOST_DEVICE constexpr int sumRegisters() const {
     return (launchRegisters() * launchThreads() - loaderRegisters() * kLoaders) / threads() / 8 * 8;
   }
   /** Floats of a row of staged sums: rows begin 8 banks apart, which keeps stores from conflicts. */
   WARPCONV_HOST_DEVICE constexpr int outputPitch() const { return blockN + 8; }
-  WARPCONV_HOST_DEVICE constexpr int outputBytes() const { return 4 * parts * blockM * outputPitch(); }
+  WARPCONV_HOST_DEVICE constexpr int outputBytes() const { return 4 * blockM * outputPitch(); }
 };
 
 struct NamedTile {
