@@ -174,10 +174,11 @@ std::optional<std::string> refuseHalo(const GpuRequest& request) {
 
 Estimate estimateHalo(const GpuRequest& request) {
   const halo::Grid grid = halo::makeGrid(request.problem);
-  const std::vector<halo::Plan> plans = halo::planTiles(request, grid);
   const halo::Plan plan = halo::planHalo(request, grid);
   Estimate estimate{plan.milliseconds, 0, halo::tilesOf(plan)};
-  if (request.variant.empty()) estimate.considered = halo::considered(plans, plan);
+  if (request.variant.empty()) {
+    estimate.considered = [request, grid, plan] { return halo::considered(halo::planTiles(request, grid), plan); };
+  }
   return estimate;
 }
 

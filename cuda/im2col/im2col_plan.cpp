@@ -58,7 +58,7 @@ Estimate estimateIm2col(const GpuRequest& request) {
   Estimate estimate = kPointwise.estimate(product);
   estimate.milliseconds += columnMilliseconds(product.problem, request.traits);
   // What the product chose from has no names here.
-  estimate.considered.clear();
+  estimate.considered = nullptr;
   // The product's own scratch memory follows the matrix.
   estimate.workspaceBytes += columnBytes(product.problem);
   estimate.tiles.emplace_back("matrixBytes", columnBytes(product.problem));

@@ -271,7 +271,9 @@ Estimate estimateIm2win(const GpuRequest& request) {
   if (plan.source == im2win::Source::tensorBasic) return estimate;
   estimate.tiles = im2win::tilesOf(plan);
   const bool choseTile = request.variant.empty() || request.variant == "implicit";
-  if (choseTile && plan.source == im2win::Source::input) estimate.considered = im2win::considered(request, plan);
+  if (choseTile && plan.source == im2win::Source::input) {
+    estimate.considered = [request, plan] { return im2win::considered(request, plan); };
+  }
   return estimate;
 }
 

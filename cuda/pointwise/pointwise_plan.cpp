@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shape.h"
@@ -57,19 +59,24 @@ std::optional<std::string> refusePointwise(const GpuRequest& request) {
            " columns to the left and " + std::to_string(x.padding.right) + " to the right";
   }
   if (auto large = refuseLarge(x)) return large;
+  // There is one for every problem.
+  if (request.variant.empty()) return std::nullopt;
   const std::vector<pointwise::Candidate> candidates = pointwise::planPointwise(x, request.traits);
   if (pointwise::findCandidate(candidates, request.variant)) return std::nullopt;
   return "takes the variants whose blocking leads to a kernel; for this problem '" + request.variant + "' does not";
 }
 
 Estimate estimatePointwise(const GpuRequest& request) {
-  const std::vector<pointwise::Candidate> candidates = pointwise::planPointwise(request.problem, request.traits);
+  std::vector<pointwise::Candidate> candidates = pointwise::planPointwise(request.problem, request.traits);
   const pointwise::Candidate chosen = *pointwise::findCandidate(candidates, request.variant);
-  Estimate estimate{chosen.milliseconds, 0, tilesOf(chosen)};
-  for (const pointwise::Candidate& candidate : candidates) {
-    estimate.considered.push_back(considered(candidate, candidate.name == chosen.name, request.variant));
-  }
-  return estimate;
+  return {chosen.milliseconds, 0, tilesOf(chosen),
+          [candidates = std::move(candidates), name = chosen.name, variant = request.variant] {
+            std::vector<ConsideredKernel> kernels;
+            for (const pointwise::Candidate& candidate : candidates) {
+              kernels.push_back(considered(candidate, candidate.name == name, variant));
+            }
+            return kernels;
+          }};
 }
 
 }  // namespace warpconv::cuda

@@ -40,8 +40,8 @@ Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   object.Set("predictedMilliseconds", candidate.estimate.milliseconds);
   object.Set("workspaceBytes", static_cast<double>(candidate.estimate.workspaceBytes));
   object.Set("tiles", toObject(env, candidate.estimate.tiles));
-  if (!candidate.estimate.considered.empty()) {
-    object.Set("considered", toConsidered(env, candidate.estimate.considered));
+  if (candidate.estimate.considered) {
+    object.Set("considered", toConsidered(env, candidate.estimate.considered()));
   }
   return object;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,8 +29,11 @@ struct Estimate {
   /** Scratch memory of one running call, in bytes */
   int64_t workspaceBytes = 0;
   Tiles tiles;
-  /** For those who want to know why; empty where an algorithm has one kernel, or chooses by rules */
-  std::vector<ConsideredKernel> considered = {};
+  /**
+   * For those who want to know why; nothing where an algorithm has one kernel, or chooses by rules. Made when it is
+   * asked for: it takes longer than the choice.
+   */
+  std::function<std::vector<ConsideredKernel>()> considered = {};
 };
 
 }  // namespace warpconv
