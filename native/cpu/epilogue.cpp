@@ -11,8 +11,6 @@ using Operation = program::ElementwiseStep::Operation;
 
 // Comparisons are written so that NaN fails them all and falls through unchanged.
 float clip(float x, float low, float high) { return x < low ? low : (x > high ? high : x); }
-// Divided first, because x times 6 may overflow.
-float hardSwish(float x) { return x * (clip(x + 3.0f, 0.0f, 6.0f) / 6.0f); }
 
 template <typename Function>
 void apply(float* values, int64_t count, float bias, const float* residual, Function function) {
@@ -41,10 +39,13 @@ void applyLoop(float* values, int64_t count, float bias, const float* residual, 
     alignas(64) float results[kBlock];
     const int64_t size = std::min(kBlock, count - begin);
     const int64_t filled = (size + loops.lanes - 1) / loops.lanes * loops.lanes;
-    std::copy_n(values + begin, size, sums);
-    std::fill(sums + size, sums + filled, 0.0f);
-    apply(sums, size, bias, residual == nullptr ? nullptr : residual + begin, [](float x) { return x; });
-    loops.function(operation)(sums, nullptr, results, filled, 0.0f, 0.0f);
+    const bool areSums = bias == 0.0f && residual == nullptr && filled == size;
+    if (!areSums) {
+      std::copy_n(values + begin, size, sums);
+      std::fill(sums + size, sums + filled, 0.0f);
+      apply(sums, size, bias, residual == nullptr ? nullptr : residual + begin, [](float x) { return x; });
+    }
+    loops.function(operation)(areSums ? values + begin : sums, nullptr, results, filled, 0.0f, 0.0f);
     std::copy_n(results, size, values + begin);
   }
 }
@@ -63,7 +64,7 @@ void finishOutputs(float* values, int64_t count, float bias, const float* residu
       return apply(values, count, bias, residual, [first, second](float x) { return clip(x, first, second); });
     case ActivationKind::sigmoid: return applyLoop(values, count, bias, residual, Operation::sigmoid);
     case ActivationKind::silu: return applyLoop(values, count, bias, residual, Operation::silu);
-    case ActivationKind::hardSwish: return apply(values, count, bias, residual, hardSwish);
+    case ActivationKind::hardSwish: return applyLoop(values, count, bias, residual, Operation::hardSwish);
   }
 }
 

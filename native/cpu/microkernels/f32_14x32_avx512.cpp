@@ -6,6 +6,7 @@
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/vector_pack.h"
 #include "cpu/microkernels/vector_store.h"
+#include "cpu/vector_loops/elementary_avx512.h"
 
 namespace warpconv {
 namespace {
@@ -28,6 +29,9 @@ struct Avx512 {
   }
   // The second operand is what these return of two zeros or beside a NaN.
   static Register clamp(Register x, Register low, Register high) { return _mm512_min_ps(high, _mm512_max_ps(low, x)); }
+  static Register sigmoid(Register x) { return warpconv::sigmoid(x); }
+  static Register silu(Register x) { return warpconv::silu(x); }
+  static Register hardSwish(Register x) { return warpconv::hardSwish(x); }
   static void store(float* to, Register value) { _mm512_storeu_ps(to, value); }
   static void store(float* to, First lanes, Register value) { _mm512_mask_storeu_ps(to, lanes, value); }
   static void storeWindows(float* to, First lanes, Register value) { store(to, lanes, value); }

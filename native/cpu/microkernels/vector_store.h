@@ -8,7 +8,8 @@
 /**
  * Microkernel::store, written once over a vector type and instantiated like the outer product. Beside what that needs,
  * the type has static add, clamp(x, low, high), which returns a NaN x, multiplyNegative(x, factor), transpose of kLanes
- * registers, and loadFirst and storeFirst, which touch no more than `count` floats.
+ * registers, and loadFirst and storeFirst, which touch no more than `count` floats; it may have its own sigmoid, silu
+ * and hardSwish.
  */
 namespace warpconv::vectors {
 
@@ -39,12 +40,34 @@ struct LeakyRelu {
 /** A function that is written for one float; from a loop over as many as a vector has, the compiler makes one vector's.
  */
 template <class Vector, float (*kFunction)(float)>
-struct Lanewise {
-  [[gnu::noinline]] typename Vector::Register operator()(typename Vector::Register x) const {
-    alignas(64) float lanes[Vector::kLanes];
-    Vector::store(lanes, x);
-    for (float& lane : lanes) lane = kFunction(lane);
-    return Vector::load(lanes);
+[[gnu::noinline]] typename Vector::Register lanewise(typename Vector::Register x) {
+  alignas(64) float lanes[Vector::kLanes];
+  Vector::store(lanes, x);
+  for (float& lane : lanes) lane = kFunction(lane);
+  return Vector::load(lanes);
+}
+
+template <class Vector>
+struct Sigmoid {
+  typename Vector::Register operator()(typename Vector::Register x) const {
+    if constexpr (requires { Vector::sigmoid(x); }) return Vector::sigmoid(x);
+    return lanewise<Vector, sigmoid>(x);
+  }
+};
+
+template <class Vector>
+struct Silu {
+  typename Vector::Register operator()(typename Vector::Register x) const {
+    if constexpr (requires { Vector::silu(x); }) return Vector::silu(x);
+    return lanewise<Vector, silu>(x);
+  }
+};
+
+template <class Vector>
+struct HardSwish {
+  typename Vector::Register operator()(typename Vector::Register x) const {
+    if constexpr (requires { Vector::hardSwish(x); }) return Vector::hardSwish(x);
+    return lanewise<Vector, hardSwish>(x);
   }
 };
 
@@ -114,9 +137,9 @@ void store(const OutputTile& tile, const float* sums) {
     case ActivationKind::relu:
     case ActivationKind::clip: return storeBlocks<Vector>(tile, sums, Clamp<Vector>(activation));
     case ActivationKind::leakyRelu: return storeBlocks<Vector>(tile, sums, LeakyRelu<Vector>(activation));
-    case ActivationKind::sigmoid: return storeBlocks<Vector>(tile, sums, Lanewise<Vector, sigmoid>());
-    case ActivationKind::silu: return storeBlocks<Vector>(tile, sums, Lanewise<Vector, silu>());
-    case ActivationKind::hardSwish: return storeBlocks<Vector>(tile, sums, Lanewise<Vector, hardSwish>());
+    case ActivationKind::sigmoid: return storeBlocks<Vector>(tile, sums, Sigmoid<Vector>());
+    case ActivationKind::silu: return storeBlocks<Vector>(tile, sums, Silu<Vector>());
+    case ActivationKind::hardSwish: return storeBlocks<Vector>(tile, sums, HardSwish<Vector>());
   }
 }
 
