@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <new>
 #include <system_error>
 
@@ -39,6 +40,9 @@ void watchFor(Happened happened) {
   } while (std::chrono::steady_clock::now() < until);
 }
 
+/** Which of its pool's threads this one is; -1 for any other thread. */
+thread_local int poolIndex = -1;
+
 Status abortedBeforeStart() { return {StatusCode::aborted, "the call was cancelled before it started"}; }
 
 }  // namespace
@@ -55,17 +59,36 @@ Status callToStatus(const std::function<Status()>& work) {
   }
 }
 
-/** Tasks that are handed out one by one to whoever comes. */
+/**
+ * Tasks in as many adjacent shares as threads may come. Each begins with a share of its own, the same one in every loop
+ * of a call, and goes on with what is left of the others': loop after loop a thread finds in its own cache what it
+ * wrote there.
+ */
 struct Executor::Loop {
   Loop(int64_t taskCount, unsigned helpers, const std::function<void(int64_t)>& taskBody)
-      : tasks(taskCount), body(taskBody), seats(helpers) {}
+      : tasks(taskCount), body(taskBody), seats(helpers), caller(poolIndex), shares(helpers + 1) {
+    const auto count = static_cast<int64_t>(shares.size());
+    for (int64_t i = 0; i < count; ++i) {
+      shares[static_cast<size_t>(i)].next = tasks * i / count;
+      shares[static_cast<size_t>(i)].end = tasks * (i + 1) / count;
+    }
+  }
+
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+
+    bool isLeft() const { return next.load(std::memory_order_relaxed) < end; }
+  };
 
   const int64_t tasks;
   /** Alive until parallelFor returns, which is after the last task has ended */
   const std::function<void(int64_t)>& body;
-  std::atomic<int64_t> next{0};
   /** How many more threads may join; guarded by the executor's mutex */
   unsigned seats;
+  /** poolIndex of the thread that has begun the loop */
+  const int caller;
+  std::vector<Share> shares;
 
   std::atomic<int64_t> endedTasks{0};
   std::mutex mutex;
@@ -74,6 +97,15 @@ struct Executor::Loop {
   std::exception_ptr thrown;
 
   bool hasEnded() const { return endedTasks.load(std::memory_order_acquire) == tasks; }
+  bool isLeft() const { return std::any_of(shares.begin(), shares.end(), std::mem_fn(&Share::isLeft)); }
+
+  /** The share that this thread begins with: the first of the caller, the others in the pool's order. */
+  size_t ownShare() const {
+    const auto count = static_cast<int>(shares.size());
+    if (poolIndex == caller || count == 1) return 0;
+    const int ahead = caller < 0 ? 1 + poolIndex % (count - 1) : (poolIndex - caller) % count;
+    return static_cast<size_t>(ahead < 0 ? ahead + count : ahead);
+  }
 };
 
 std::shared_ptr<Executor> Executor::shared() {
@@ -176,22 +208,30 @@ void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
 }
 
 void Executor::help(Loop& loop) {
-  int64_t task;
-  while ((task = loop.next.fetch_add(1)) < loop.tasks) {
-    try {
-      loop.body(task);
-    } catch (...) {
-      const std::lock_guard lock(loop.mutex);
-      loop.thrown = std::current_exception();
+  const size_t own = loop.ownShare();
+  for (size_t i = 0; i < loop.shares.size(); ++i) {
+    Loop::Share& share = loop.shares[(own + i) % loop.shares.size()];
+    while (share.isLeft()) {
+      const int64_t task = share.next.fetch_add(1);
+      if (task < share.end) runTask(loop, task);
     }
-    if (loop.endedTasks.fetch_add(1, std::memory_order_acq_rel) + 1 < loop.tasks) continue;
-    // With the mutex held, the caller either sees the last task ended or is asleep already.
-    const std::lock_guard lock(loop.mutex);
-    loop.ended.notify_all();
   }
 }
 
-bool Executor::isOpen(const std::shared_ptr<Loop>& loop) { return loop->seats > 0 && loop->next < loop->tasks; }
+void Executor::runTask(Loop& loop, int64_t task) {
+  try {
+    loop.body(task);
+  } catch (...) {
+    const std::lock_guard lock(loop.mutex);
+    loop.thrown = std::current_exception();
+  }
+  if (loop.endedTasks.fetch_add(1, std::memory_order_acq_rel) + 1 < loop.tasks) return;
+  // With the mutex held, the caller either sees the last task ended or is asleep already.
+  const std::lock_guard lock(loop.mutex);
+  loop.ended.notify_all();
+}
+
+bool Executor::isOpen(const std::shared_ptr<Loop>& loop) { return loop->seats > 0 && loop->isLeft(); }
 
 bool Executor::hasOpenLoop() const { return std::any_of(loops_.begin(), loops_.end(), isOpen); }
 
@@ -214,6 +254,7 @@ void Executor::setThreads(unsigned threads) {
 }
 
 void Executor::serve(unsigned index) {
+  poolIndex = static_cast<int>(index);
   while (true) {
     std::shared_ptr<Call> call;
     std::shared_ptr<Loop> loop;

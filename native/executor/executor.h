@@ -58,9 +58,10 @@ class Executor {
 
   /**
    * Calls body(0) … body(tasks - 1), each once, on this thread and on those that are idle, and returns when all have
-   * ended. Any thread may call it, one of the executor's own included. What a body throws is thrown here, once.
-   * Threads that sleep are woken only where `sleepers` says so: on a virtual machine that takes the caller longer than
-   * many a loop does.
+   * ended. Threads begin where they began in the call's other loops, so that loops over the same data in the same order
+   * find it in their caches. Any thread may call it, one of the executor's own included. What a body throws is thrown
+   * here, once. Threads that sleep are woken only where `sleepers` says so: on a virtual machine that takes the caller
+   * longer than many a loop does.
    */
   void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body, Sleepers sleepers = Sleepers::wake);
 
@@ -80,6 +81,7 @@ class Executor {
   void publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers);
   void withdraw(const std::shared_ptr<Loop>& loop);
   static void help(Loop& loop);
+  static void runTask(Loop& loop, int64_t task);
   static bool isOpen(const std::shared_ptr<Loop>& loop);
   /** Both with the mutex held. */
   bool hasOpenLoop() const;

@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <barrier>
 #include <future>
+#include <map>
+#include <mutex>
 #include <new>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -205,6 +209,37 @@ TEST_CASE("parallelFor without waking anybody runs every task exactly once, besi
     });
   }
   for (std::thread& caller : callers) caller.join();
+}
+
+TEST_CASE("in every loop of a call a thread begins with the same share of the tasks") {
+  constexpr int64_t kTasks = 9;
+  for (const unsigned threads : {2u, 3u}) {
+    Executor executor(threads);
+    // Tasks that a thread begins with: nobody goes on to a second one before every thread has one.
+    std::vector<std::map<std::thread::id, int64_t>> begun(3);
+    std::promise<Status> done;
+    executor.submit(
+        [&](const Cancellation&) {
+          for (auto& first : begun) {
+            std::barrier all(threads);
+            std::mutex mutex;
+            executor.parallelFor(kTasks, [&](int64_t task) {
+              const bool isFirst = [&] {
+                const std::lock_guard lock(mutex);
+                return first.emplace(std::this_thread::get_id(), task).second;
+              }();
+              if (isFirst) all.arrive_and_wait();
+            });
+          }
+          return Status{};
+        },
+        into(done));
+    REQUIRE(done.get_future().get().isOk());
+    for (const auto& first : begun) CHECK(first == begun.front());
+    std::set<int64_t> tasks;
+    for (const auto& [thread, task] : begun.front()) tasks.insert(task);
+    CHECK(tasks == (threads == 2 ? std::set<int64_t>{0, 4} : std::set<int64_t>{0, 3, 6}));
+  }
 }
 
 TEST_CASE("what a task throws is thrown by parallelFor, after every task has ended") {

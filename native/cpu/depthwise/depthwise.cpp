@@ -29,8 +29,10 @@ bool takesStrips(const ConvProblem& problem) { return problem.s <= kMostStripCol
 
 namespace {
 
-/** Work of one thread below which a second one costs more than it brings; the time is sconv's. */
-constexpr double kLeastParallelMilliseconds = 0.04;
+/** Work of one thread below which a second one costs more than it brings, */
+constexpr double kLeastParallelMilliseconds = 0.005;
+/** and below which only threads that are awake help; the time is sconv's. */
+constexpr double kLeastWakingMilliseconds = 0.04;
 
 const DepthwiseKernel& chooseKernel(const ConvProblem& problem, const CpuInfo& cpu) {
   const DepthwiseKernel* best = depthwiseKernels().front();
@@ -57,14 +59,18 @@ class DepthwiseConvolution final : public PreparedConvolution {
 
   Status run(const ConvTensors& tensors, const RunContext& context) const override {
     const ConvProblem& x = problem_;
-    const bool parallel = x.multiplyAdds() >= kLeastParallelMilliseconds * kernel_.multiplyAddsPerMillisecond;
+    const double milliseconds = x.multiplyAdds() / kernel_.multiplyAddsPerMillisecond;
     const int64_t maps = x.n * x.k;
-    const int64_t tasks = parallel ? std::min<int64_t>(maps, 4 * context.threads()) : 1;
-    context.parallelFor(tasks, [&](int64_t task) {
-      const int64_t end = maps * (task + 1) / tasks;
-      int64_t map = maps * task / tasks;
-      while (map < end && !context.isCancelled()) map += convolveFrom(map, end, tensors);
-    });
+    const int64_t tasks =
+        milliseconds < kLeastParallelMilliseconds ? 1 : std::min<int64_t>(maps, 4 * context.threads());
+    context.parallelFor(
+        tasks,
+        [&](int64_t task) {
+          const int64_t end = maps * (task + 1) / tasks;
+          int64_t map = maps * task / tasks;
+          while (map < end && !context.isCancelled()) map += convolveFrom(map, end, tensors);
+        },
+        milliseconds < kLeastWakingMilliseconds ? Executor::Sleepers::leave : Executor::Sleepers::wake);
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 

@@ -70,6 +70,26 @@ constexpr double kLeastParallelMultiplyAdds = 1e6;
  * Zen 4 cores: after a pause the layers above take 83 to 161 instead of 23 to 95. Longer calls in a row wake it once.
  */
 constexpr double kLeastWakingMultiplyAdds = 4e6;
+/** A tile of fewer windows than this takes as long, because its filters have to be read all the same. */
+constexpr int64_t kLeastWindows = 8;
+
+double workOf(const ConvProblem& x) {
+  return x.multiplyAdds() * static_cast<double>(std::max(x.p * x.q, kLeastWindows)) / static_cast<double>(x.p * x.q);
+}
+
+/**
+ * Whether each thread should have filters of its own and read all inputs, rather than the other way round: where there
+ * are more bytes of filters, or more of outputs, which the next step's threads find in their own caches if that goes
+ * by channels, as depthwise convolutions do.
+ */
+bool putsFiltersFirst(const ConvProblem& x) {
+  // What two L2 caches of 1 MB hold beside the inputs.
+  constexpr int64_t kMostKeptOutputs = 400'000;
+  const int64_t inputs = x.groupInputs() * x.h * x.w;
+  const int64_t outputs = x.groupOutputs() * x.p * x.q;
+  return x.groupOutputs() * x.filterSize() > inputs || (outputs > inputs && outputs <= kMostKeptOutputs);
+}
+
 /**
  * Parts for each thread, so that one that starts late holds up little. Parts cost next to nothing: one Zen 4 core takes
  * as long for the 393 layers of bench/layers/sconv-393.json in 1 part as in 2, 4, 8 or 16 (657 ms, 0.7 % more at most).
@@ -86,14 +106,15 @@ class SlicedConvolution final : public PreparedConvolution {
         kernel_(kernel),
         panels_(problem, weights.weight, slicing.filters, kernel.lanes),
         bias_(problem.k),
-        columns_(columnsInside()) {
+        columns_(columnsInside()),
+        filtersFirst_(putsFiltersFirst(problem)),
+        work_(workOf(problem)) {
     copyBias(problem, weights, bias_.data());
   }
 
   Status run(const ConvTensors& tensors, const RunContext& context) const override {
-    const double work = problem_.multiplyAdds();
-    const bool alone = work < kLeastParallelMultiplyAdds;
-    const auto sleepers = work < kLeastWakingMultiplyAdds ? Executor::Sleepers::leave : Executor::Sleepers::wake;
+    const bool alone = work_ < kLeastParallelMultiplyAdds;
+    const auto sleepers = work_ < kLeastWakingMultiplyAdds ? Executor::Sleepers::leave : Executor::Sleepers::wake;
     const Partition parts = partition(alone ? 1 : context.threads());
     const int64_t tasksPerGroup = parts.inputs * parts.filters;
     const RunContext helpers{alone ? nullptr : context.executor, context.cancellation};
@@ -102,9 +123,11 @@ class SlicedConvolution final : public PreparedConvolution {
         [&](int64_t task) {
           const int64_t part = task % tasksPerGroup;
           const int64_t group = task / tasksPerGroup;
-          const Range inputs = slice(inputTiles(problem_, slicing_), part / parts.filters, parts.inputs);
-          const Range filters = slice(panels_.tiles(), part % parts.filters, parts.filters);
-          runPart(tensors, {group / problem_.groups, group % problem_.groups}, inputs, filters, context);
+          const int64_t input = filtersFirst_ ? part % parts.inputs : part / parts.filters;
+          const int64_t filter = filtersFirst_ ? part / parts.inputs : part % parts.filters;
+          runPart(tensors, {group / problem_.groups, group % problem_.groups},
+                  slice(inputTiles(problem_, slicing_), input, parts.inputs),
+                  slice(panels_.tiles(), filter, parts.filters), context);
         },
         sleepers);
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
@@ -386,6 +409,10 @@ class SlicedConvolution final : public PreparedConvolution {
   const FilterPanels panels_;
   AlignedBuffer bias_;
   const std::vector<uint16_t> columns_;
+  /** Whether adjacent tasks, of which a thread has half or fewer, are of adjacent filters, not of adjacent windows */
+  const bool filtersFirst_;
+  /** In multiply-adds */
+  const double work_;
 };
 
 Microkernel chooseKernel(const CpuInfo& cpu, const Switches& switches) {
