@@ -185,6 +185,54 @@ TEST_CASE("multiply is exact for every number of windows, panel width, step and 
   });
 }
 
+TEST_CASE("the pointwise microkernel is exact for every number of windows and filters, and writes nothing else") {
+  const Microkernel* kernel = pointwiseMicrokernel(cpuInfo().isaLevel);
+  if (kernel == nullptr) return;
+  std::mt19937 random(13);
+  const int64_t width = kernel->lanes, rowStride = kernel->windows + 3;
+  for (int64_t count = 1; count <= kernel->windows; ++count) {
+    for (int64_t filters = 1; filters <= width; ++filters) {
+      for (const int64_t channels : {1, 7}) {
+        // Exactly as long as it may be read and written: the sanitizers see one element more.
+        const int64_t channelStride = count + 5;
+        std::vector<float> input(index((channels - 1) * channelStride + count)), panel(index(channels * width));
+        std::vector<float> bias(index(filters)), residual(index((filters - 1) * rowStride + count));
+        for (auto* values : {&input, &panel, &bias, &residual}) test::fillWithIntegers(*values, random);
+        std::vector<float> output(residual.size(), 100.0f);
+        const Finish finish{bias.data(), residual.data(), makeActivation("relu", {}).value()};
+        std::vector<float> sums(index(kPackedWindows * kMostFilters), kNaN);
+        const bool add = random() % 2 == 0;
+        kernel->multiply(count, width,
+                         {.first = input.data(),
+                          .second = nullptr,
+                          .channels = 1,
+                          .rows = 1,
+                          .taps = channels,
+                          .channelStride = 0,
+                          .rowStride = 0,
+                          .tapStride = channelStride,
+                          .step = 1,
+                          .filterElements = channels,
+                          .padded = {}},
+                         panel.data(), sums.data());
+        kernel->store({filters, count, output.data(), rowStride, add, &finish}, sums.data());
+        for (int64_t i = 0; i < static_cast<int64_t>(output.size()); ++i) {
+          const int64_t f = i / rowStride, w = i % rowStride;
+          float expected = 100.0f;
+          if (w < count) {
+            expected = (add ? 100.0f : 0.0f) + bias[index(f)] + residual[index(i)];
+            for (int64_t c = 0; c < channels; ++c) {
+              expected += input[index(c * channelStride + w)] * panel[index(c * width + f)];
+            }
+            expected = std::max(0.0f, expected);
+          }
+          REQUIRE(output[index(i)] == expected);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("pack writes dst[c][r][s][window], zeros for padded elements") {
   std::mt19937 random(7);
   forEachKernel([&](const Microkernel& kernel) {

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "cpu/microkernels/avx512.h"
+#include "cpu/microkernels/lane_product.h"
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/vector_pack.h"
 #include "cpu/microkernels/vector_store.h"
@@ -85,7 +86,20 @@ struct Avx512 {
 // 110e6: 220 GFLOP/s in most pointwise layers of bench/layers/sconv-393.json on one Zen 5 core.
 extern const Microkernel kF32_14x32Avx512;
 const Microkernel kF32_14x32Avx512{
-    "f32_14x32_avx512",    Isa::avx512, 14, 32, 16, 110e6, vectors::pack<Avx512>, outer::multiply<Avx512, 14, 2>,
+    "f32_14x32_avx512",    Isa::avx512, 14, 32, 16, 1, 110e6, vectors::pack<Avx512>, outer::multiply<Avx512, 14, 2>,
     vectors::store<Avx512>};
+
+// The same rate, where it is chosen: see prefersWindowsInLanes of sconv.
+extern const Microkernel kF32_48x8Avx512;
+const Microkernel kF32_48x8Avx512{"f32_48x8_avx512",
+                                  Isa::avx512,
+                                  48,
+                                  8,
+                                  8,
+                                  16,
+                                  110e6,
+                                  nullptr,
+                                  lanes::multiply<Avx512, 8, 3>,
+                                  vectors::store<Avx512, vectors::WindowsInLanes<Avx512, 48>>};
 
 }  // namespace warpconv

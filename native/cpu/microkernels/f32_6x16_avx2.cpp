@@ -97,6 +97,7 @@ struct Avx2 {
 // portable pack and store had 84.
 extern const Microkernel kF32_6x16Avx2;
 const Microkernel kF32_6x16Avx2{
-    "f32_6x16_avx2", Isa::avx2, 6, 16, 8, 47e6, vectors::pack<Avx2>, outer::multiply<Avx2, 6, 2>, vectors::store<Avx2>};
+    "f32_6x16_avx2",     Isa::avx2, 6, 16, 8, 1, 47e6, vectors::pack<Avx2>, outer::multiply<Avx2, 6, 2>,
+    vectors::store<Avx2>};
 
 }  // namespace warpconv

@@ -60,6 +60,6 @@ struct Neon {
 // 6 x 16 would take 37, but leaves rows of 7 and 14 outputs to be packed window by window.
 extern const Microkernel kF32_8x12Neon;
 const Microkernel kF32_8x12Neon{
-    "f32_8x12_neon", Isa::neon, 8, 12, 4, 16.5e6, portable::pack, outer::multiply<Neon, 8, 3>, vectors::store<Neon>};
+    "f32_8x12_neon", Isa::neon, 8, 12, 4, 1, 16.5e6, portable::pack, outer::multiply<Neon, 8, 3>, vectors::store<Neon>};
 
 }  // namespace warpconv

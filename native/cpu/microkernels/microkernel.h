@@ -92,7 +92,7 @@ struct OutputTile {
 
 /** Floats from one packed element to the next: [element][window], whatever the number of windows in the tile. */
 inline constexpr int64_t kPackedWindows = 16;
-/** Filters of the widest tile; sizes the buffer of sums. */
+/** Filters of the widest tile, of kPackedWindows windows: no tile has more sums. */
 inline constexpr int64_t kMostFilters = 32;
 
 /**
@@ -107,10 +107,15 @@ struct Microkernel {
   int64_t windows;
   int64_t filters;
   int64_t lanes;
+  /** 1, or the lanes of a vector of windows: tiles in between take as long as the next multiple */
+  int64_t windowStep;
   /** What one core reaches in whole layers, beside the definition of each kernel; for predictions */
   double multiplyAddsPerMillisecond;
 
-  /** Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. */
+  /**
+   * Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. Null of the
+   * pointwise microkernel.
+   */
   void (*pack)(const WindowTile& tile, float* dst);
   /**
    * sums[w][kMostFilters] = the sum over the view's elements (c, r, s), in their order, of the element of window w
@@ -123,5 +128,11 @@ struct Microkernel {
 
 /** All that were built, narrowest instruction set first. */
 std::span<const Microkernel* const> microkernels();
+
+/**
+ * One for views of one row of elements without padding at step 1, or null where none was built: its windows lie in
+ * lanes, and its sums as its own `store` wants them.
+ */
+const Microkernel* pointwiseMicrokernel(Isa isa);
 
 }  // namespace warpconv

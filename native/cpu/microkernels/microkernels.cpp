@@ -6,6 +6,7 @@ extern const Microkernel kF32_4x8Portable;
 #if defined(WARPCONV_X86_KERNELS)
 extern const Microkernel kF32_6x16Avx2;
 extern const Microkernel kF32_14x32Avx512;
+extern const Microkernel kF32_48x8Avx512;
 #elif defined(WARPCONV_ARM64_KERNELS)
 extern const Microkernel kF32_8x12Neon;
 #endif
@@ -21,6 +22,13 @@ std::span<const Microkernel* const> microkernels() {
 #endif
   };
   return kAll;
+}
+
+const Microkernel* pointwiseMicrokernel([[maybe_unused]] Isa isa) {
+#if defined(WARPCONV_X86_KERNELS)
+  if (isa >= Isa::avx512) return &kF32_48x8Avx512;
+#endif
+  return nullptr;
 }
 
 }  // namespace warpconv

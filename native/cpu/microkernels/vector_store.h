@@ -93,53 +93,70 @@ struct RowStore {
   }
 };
 
-/** Up to kLanes windows: sums[window][kMostFilters]. */
-template <class Vector, class StoreRow>
-void storeBlock(int64_t windows, int64_t filters, const float* sums, const StoreRow& storeRow) {
-  constexpr int kLanes = Vector::kLanes;
-  for (int64_t first = 0; first < filters; first += kLanes) {
-    typename Vector::Register block[kLanes];
+/** Sums of an outer product: sums[window][kMostFilters]. */
+template <class Vector>
+struct FiltersInLanes {
+  static constexpr int64_t kBlock = Vector::kLanes * kMostFilters;
+
+  /** Up to kLanes windows */
+  template <class StoreRow>
+  static void storeBlock(int64_t windows, int64_t filters, const float* sums, const StoreRow& storeRow) {
+    constexpr int kLanes = Vector::kLanes;
+    for (int64_t first = 0; first < filters; first += kLanes) {
+      typename Vector::Register block[kLanes];
 #pragma GCC unroll 16
-    for (int w = 0; w < kLanes; ++w) {
-      block[w] = w < windows ? Vector::load(sums + w * kMostFilters + first) : Vector::zero();
-    }
-    Vector::transpose(block);
-    const int64_t count = filters - first < kLanes ? filters - first : kLanes;
-    if (count == kLanes) {
+      for (int w = 0; w < kLanes; ++w) {
+        block[w] = w < windows ? Vector::load(sums + w * kMostFilters + first) : Vector::zero();
+      }
+      Vector::transpose(block);
+      const int64_t count = filters - first < kLanes ? filters - first : kLanes;
+      if (count == kLanes) {
 #pragma GCC unroll 16
-      for (int f = 0; f < kLanes; ++f) storeRow(first + f, block[f]);
-    } else {
-      alignas(64) float rows[kLanes * kLanes];
+        for (int f = 0; f < kLanes; ++f) storeRow(first + f, block[f]);
+      } else {
+        alignas(64) float rows[kLanes * kLanes];
 #pragma GCC unroll 16
-      for (int f = 0; f < kLanes; ++f) Vector::store(rows + kLanes * f, block[f]);
-      for (int64_t f = 0; f < count; ++f) storeRow(first + f, Vector::load(rows + kLanes * f));
+        for (int f = 0; f < kLanes; ++f) Vector::store(rows + kLanes * f, block[f]);
+        for (int64_t f = 0; f < count; ++f) storeRow(first + f, Vector::load(rows + kLanes * f));
+      }
     }
   }
-}
+};
 
-template <class Vector, class Activate>
+/** Sums of a lane product: sums[filter][kWindows]. */
+template <class Vector, int kWindows>
+struct WindowsInLanes {
+  static constexpr int64_t kBlock = Vector::kLanes;
+
+  template <class StoreRow>
+  static void storeBlock(int64_t, int64_t filters, const float* sums, const StoreRow& storeRow) {
+    for (int64_t f = 0; f < filters; ++f) storeRow(f, Vector::load(sums + f * kWindows));
+  }
+};
+
+template <class Vector, class Sums, class Activate>
 void storeBlocks(const OutputTile& tile, const float* sums, const Activate& activate) {
   RowStore<Vector, Activate> storeRow{tile, tile.finish == nullptr ? Finish{} : *tile.finish, {}, activate};
   for (int64_t left = tile.windows; left > 0; left -= Vector::kLanes) {
     storeRow.windows = Vector::first(left);
-    storeBlock<Vector>(left, tile.filters, sums, storeRow);
+    Sums::storeBlock(left, tile.filters, sums, storeRow);
     storeRow.tile.output += Vector::kLanes;
     if (storeRow.finish.residual != nullptr) storeRow.finish.residual += Vector::kLanes;
-    sums += Vector::kLanes * kMostFilters;
+    sums += Sums::kBlock;
   }
 }
 
-template <class Vector>
+template <class Vector, class Sums = FiltersInLanes<Vector>>
 void store(const OutputTile& tile, const float* sums) {
   const Activation activation = tile.finish == nullptr ? Activation{} : tile.finish->activation;
   switch (activation.kind) {
     case ActivationKind::none:
     case ActivationKind::relu:
-    case ActivationKind::clip: return storeBlocks<Vector>(tile, sums, Clamp<Vector>(activation));
-    case ActivationKind::leakyRelu: return storeBlocks<Vector>(tile, sums, LeakyRelu<Vector>(activation));
-    case ActivationKind::sigmoid: return storeBlocks<Vector>(tile, sums, Sigmoid<Vector>());
-    case ActivationKind::silu: return storeBlocks<Vector>(tile, sums, Silu<Vector>());
-    case ActivationKind::hardSwish: return storeBlocks<Vector>(tile, sums, HardSwish<Vector>());
+    case ActivationKind::clip: return storeBlocks<Vector, Sums>(tile, sums, Clamp<Vector>(activation));
+    case ActivationKind::leakyRelu: return storeBlocks<Vector, Sums>(tile, sums, LeakyRelu<Vector>(activation));
+    case ActivationKind::sigmoid: return storeBlocks<Vector, Sums>(tile, sums, Sigmoid<Vector>());
+    case ActivationKind::silu: return storeBlocks<Vector, Sums>(tile, sums, Silu<Vector>());
+    case ActivationKind::hardSwish: return storeBlocks<Vector, Sums>(tile, sums, HardSwish<Vector>());
   }
 }
 

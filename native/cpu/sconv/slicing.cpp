@@ -85,7 +85,8 @@ void cutWindows(const ConvProblem& x, const TileShape& tile, const Switches& swi
     return;
   }
   cut.presentation = asked.value_or(isFlat(x) ? Presentation::asTheyLie : Presentation::packed);
-  cut.windows = ceilDivide(x.p * x.q, ceilDivide(x.p * x.q, tile.windows));
+  const int64_t evenly = ceilDivide(x.p * x.q, ceilDivide(x.p * x.q, tile.windows));
+  cut.windows = ceilDivide(evenly, tile.windowStep) * tile.windowStep;
   cut.tilesPerRow = 0;
 }
 

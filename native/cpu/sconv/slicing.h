@@ -13,6 +13,8 @@ namespace warpconv::sconv {
 struct TileShape {
   int64_t windows;
   int64_t filters;
+  /** Tiles that are no multiple of so many windows take as long as the next multiple */
+  int64_t windowStep = 1;
 };
 
 /** How the micro-kernel finds the elements of a tile's windows. */
