@@ -20,6 +20,8 @@ struct Taps {
 };
 
 Taps tapsInside(int64_t first, int64_t dilation, int64_t taps, int64_t extent) {
+  // Of most windows; without divisions.
+  if (first >= 0 && first + (taps - 1) * dilation < extent) return {0, taps};
   const int64_t begin = first >= 0 ? 0 : std::min(taps, ceilDivide(-first, dilation));
   const int64_t end = first >= extent ? 0 : std::min(taps, ceilDivide(extent - first, dilation));
   return {begin, std::max(begin, end)};

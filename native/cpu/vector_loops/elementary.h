@@ -28,8 +28,10 @@ inline float minimum(float a, float b) {
   const float smaller = a < b ? a : b;
   return a != a ? a : smaller;
 }
-inline float maximum(float a, float b) {
-  const float larger = a > b ? a : b;
+/** Of floats, or lane by lane of vectors */
+template <typename Values>
+Values maximum(Values a, Values b) {
+  const Values larger = a > b ? a : b;
   return a != a ? a : larger;
 }
 

@@ -122,8 +122,8 @@ constexpr VectorLoops makeVectorLoops(Isa isa) {
                     rescale,
                     normalize,
                     localResponse,
-                    windowLoopsOf([](float a, float b) { return maximum(a, b); }),
-                    windowLoopsOf([](float a, float b) { return a + b; }),
+                    windowLoopsOf<Vector::kLanes>([](auto a, auto b) { return maximum(a, b); }),
+                    windowLoopsOf<Vector::kLanes>([](auto a, auto b) { return a + b; }),
                     FewRowsProduct<Vector>::multiplyColumns,
                     FewRowsProduct<Vector>::multiplyRows};
   for (int i = 0; i < VectorLoops::kOperations; ++i) loops.functions[i] = functionOf(static_cast<Operation>(i));

@@ -4,27 +4,58 @@
 
 #include "cpu/vector_loops/vector_loops.h"
 
-/** WindowLoops over a function of two floats. Everything is local to the file that includes it, as elementary.h
+/** WindowLoops over a function of two elements. Everything is local to the file that includes it, as elementary.h
  * explains. */
 namespace warpconv {
 namespace {
 
-template <typename Combine>
-void combineRows(const float* const* rows, int64_t rowCount, int64_t count, float* __restrict to) {
-  const Combine combine;
-  const float* a = rows[0];
-  const float* b = rows[rowCount > 1 ? 1 : 0];
-  const float* c = rows[rowCount > 2 ? 2 : 0];
-  if (rowCount == 1) {
-    for (int64_t i = 0; i < count; ++i) to[i] = a[i];
-  } else if (rowCount == 2) {
-    for (int64_t i = 0; i < count; ++i) to[i] = combine(a[i], b[i]);
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = combine(combine(a[i], b[i]), c[i]);
+template <int kLanes>
+struct LanesOf {
+  typedef float Register __attribute__((vector_size(kLanes * sizeof(float))));
+};
+template <>
+struct LanesOf<1> {
+  using Register = float;
+};
+
+/**
+ * What does not fill a vector at the end is done by one that begins further up, or by narrower ones. kRows is the
+ * number of rows if it is 3 or less, or else 0.
+ */
+template <typename Combine, int kLanes, int kRows>
+void combineRowsOf(const float* const* rows, int64_t rowCount, int64_t count, float* __restrict to) {
+  using Register = typename LanesOf<kLanes>::Register;
+  if constexpr (kLanes > 1) {
+    if (count < kLanes) return combineRowsOf<Combine, kLanes / 2, kRows>(rows, rowCount, count, to);
   }
-  for (int64_t row = 3; row < rowCount; ++row) {
-    const float* next = rows[row];
-    for (int64_t i = 0; i < count; ++i) to[i] = combine(to[i], next[i]);
+  const Combine combine;
+  const auto loadAt = [](const float* from) {
+    Register value;
+    __builtin_memcpy(&value, from, sizeof(value));
+    return value;
+  };
+  const float* const first = rows[0];
+  const float* const second = rows[kRows > 1 ? 1 : 0];
+  const float* const third = rows[kRows > 2 ? 2 : 0];
+  const auto combineAt = [&](int64_t i) {
+    Register result = loadAt(first + i);
+    if constexpr (kRows > 1) result = combine(result, loadAt(second + i));
+    if constexpr (kRows > 2) result = combine(result, loadAt(third + i));
+    for (int64_t row = 1; kRows == 0 && row < rowCount; ++row) result = combine(result, loadAt(rows[row] + i));
+    __builtin_memcpy(to + i, &result, sizeof(result));
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) combineAt(i);
+  if (i < count) combineAt(count - kLanes);
+}
+
+template <typename Combine, int kLanes>
+void combineRows(const float* const* rows, int64_t rowCount, int64_t count, float* __restrict to) {
+  switch (rowCount) {
+    case 1: return combineRowsOf<Combine, kLanes, 1>(rows, rowCount, count, to);
+    case 2: return combineRowsOf<Combine, kLanes, 2>(rows, rowCount, count, to);
+    case 3: return combineRowsOf<Combine, kLanes, 3>(rows, rowCount, count, to);
+    default: return combineRowsOf<Combine, kLanes, 0>(rows, rowCount, count, to);
   }
 }
 
@@ -62,9 +93,10 @@ void combineWindows(const float* values, const WindowRow& window, int64_t count,
   }
 }
 
-template <typename Combine>
+/** Of two floats, and of two vectors of them */
+template <int kLanes, typename Combine>
 constexpr WindowLoops windowLoopsOf(Combine) {
-  return {combineRows<Combine>, combineWindows<Combine>};
+  return {combineRows<Combine, kLanes>, combineWindows<Combine>};
 }
 
 }  // namespace
