@@ -493,6 +493,37 @@ TEST_CASE("chains of instructions over broadcast operands are exact on integers"
   }
 }
 
+TEST_CASE("scales and shifts of channels are exact on integers, whether rows are long or short, also in place") {
+  Random random;
+  // Of operands x, scale and shift, which are values 0 to 2.
+  const std::vector<std::vector<ElementwiseStep::Instruction>> chains = {
+      {{Operation::multiply, 0, 1}, {Operation::add, 3, 2}, {Operation::relu, 4}},
+      {{Operation::multiply, 1, 0}, {Operation::subtract, 2, 3}, {Operation::subtract, 4, 2}},
+      {{Operation::subtract, 1, 0}, {Operation::multiply, 3, 2}, {Operation::add, 4, 3}},
+      {{Operation::multiply, 0, 1}, {Operation::add, 3, 2}, {Operation::add, 4, 3}},
+      {{Operation::relu, 0}, {Operation::multiply, 3, 1}, {Operation::add, 2, 4}, {Operation::maximum, 5, 0}},
+      {{Operation::add, 0, 1}, {Operation::minimum, 3, 2}},
+      {{Operation::multiply, 1, 2}, {Operation::add, 3, 0}},
+  };
+  for (const int64_t row : {7, 63, 64, 300, 2500}) {
+    for (const auto& code : chains) {
+      INFO("rows of " << row << ", chain " << &code - chains.data());
+      ElementwiseStep step;
+      step.extents = {2, 5, row};
+      step.operands.resize(3);
+      step.strides = {{5 * row, row, 1}, {0, 1, 0}, {5, 1, 0}};
+      step.code = code;
+      std::vector<std::vector<float>> operands = {random.integers(10 * row), random.integers(5), random.integers(10)};
+      const std::vector<double> expected = test::elementwiseInDouble(step, operands);
+      const auto isExact = [](size_t, float actual, double exact) { return double{actual} == exact; };
+      requireEach(runElementwise(step, operands), expected, isExact);
+      const float* const pointers[] = {operands[0].data(), operands[1].data(), operands[2].data()};
+      operators::elementwise(step, pointers, operands[0].data(), {});
+      requireEach(std::vector<std::vector<float>>{operands[0]}, expected, isExact);
+    }
+  }
+}
+
 TEST_CASE("an elementwise step may write over an operand of the output's layout") {
   Random random;
   ElementwiseStep step = oneInstruction({Operation::multiply, 0, 0, 0, 0, 0, 0}, 5000, 2);
