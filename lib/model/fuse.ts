@@ -96,20 +96,30 @@ class Fusion {
     this.#replace(into, done ? both : { step: absorbed.rest, nodes: consumer.nodes });
   }
 
-  /** A tensor that is copied whole into a larger one is written there in the first place. */
+  /**
+   * A tensor that is copied whole into a larger one is written there in the first place; and so is a joined one, part
+   * by part, as DenseNet's are, each of which begins with the one before.
+   */
   joinInPlace(): void {
     const filled = new Set<Storage>();
     for (const { step } of this.steps) if (step.kind === 'fill') filled.add(step.output.storage);
     const places = new Map<Storage, Operand>();
+    const rejoined = new Map<Storage, Rejoined>();
     for (const [index, { step }] of this.steps.entries()) {
       if (step.kind !== 'copy' || !isWholeRun(step)) continue;
       const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
       const isFree = part.storage.space === 'arena' && !this.#outputs.has(part.storage);
       // What is written all over the whole would come too late for a part that is written early.
-      if (!isFree || places.has(step.input.storage) || part.storage === whole.storage) continue;
-      if (filled.has(step.output.storage)) continue;
-      places.set(step.input.storage, step.output);
-      this.steps[index] = REMOVED;
+      if (!isFree || part.storage === whole.storage || filled.has(step.output.storage)) continue;
+      if (!places.has(step.input.storage)) {
+        places.set(step.input.storage, step.output);
+        this.steps[index] = REMOVED;
+        continue;
+      }
+      const copies = addPart(rejoined, part, whole, { index, bytes: step.input.storage.bytes });
+      if (copies.bytes < part.storage.bytes) continue;
+      places.set(part.storage, copies.place);
+      for (const copy of copies.indices) this.steps[copy] = REMOVED;
     }
     this.#sweep();
     this.steps = this.steps.map((planned) => ({
@@ -164,6 +174,30 @@ function placeIn(places: ReadonlyMap<Storage, Operand>, { storage, offset }: Ope
     place = { storage: next.storage, offset: place.offset + next.offset };
   }
   return place;
+}
+
+/** The copies that, so far, bring parts of one storage to the same distance in another. */
+interface Rejoined {
+  /** Where the storage begins in the other */
+  readonly place: Operand;
+  readonly indices: readonly number[];
+  readonly bytes: number;
+}
+
+/** Copies that go elsewhere than those before them begin anew: no two of a storage's parts overlap, or all is lost. */
+function addPart(
+  rejoined: Map<Storage, Rejoined>,
+  part: Operand,
+  whole: Operand,
+  copy: { readonly index: number; readonly bytes: number },
+): Rejoined {
+  const place = { storage: whole.storage, offset: whole.offset - part.offset };
+  const before = rejoined.get(part.storage);
+  const goesOn = before?.place.storage === place.storage && before.place.offset === place.offset;
+  const { indices, bytes } = goesOn ? before : { indices: [], bytes: 0 };
+  const after = { place, indices: [...indices, copy.index], bytes: bytes + copy.bytes };
+  rejoined.set(part.storage, after);
+  return after;
 }
 
 /** In place of a step that is gone, so that indices stay. It does nothing with nothing. */

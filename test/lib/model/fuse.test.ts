@@ -136,4 +136,43 @@ describe('joined tensors', () => {
   test('are copied, where their images alternate', () => {
     expect(join(IMAGE)).toEqual(['convolution+none', 'sin', 'copy', 'copy']);
   });
+
+  test('are part of what joins them again, one within the other, at any place of it', () => {
+    const nodes = [
+      node('Sin', ['x'], ['a']),
+      node('Cos', ['x'], ['b']),
+      node('Concat', ['a', 'b'], ['ab'], { axis: 1 }),
+      node('Exp', ['ab'], ['c']),
+      node('Concat', ['c', 'a', 'b'], ['cab'], { axis: 1 }),
+      node('Floor', ['cab'], ['d']),
+      node('Concat', ['c', 'a', 'b', 'd'], ['cabd'], { axis: 1 }),
+      node('Ceil', ['cabd'], ['y']),
+    ];
+    const { steps, program } = compiled(
+      { inputs: [image], nodes, outputs: [value('y')] },
+      { x: [1, 3, 8, 8] },
+    );
+    expect(outline({ steps } as Compiled)).toEqual(['sin', 'cos', 'exp', 'floor', 'ceil']);
+    // 3 channels each of a and b, 6 of c and 12 of d.
+    expect(program.arenaBytes).toBe(24 * 64 * 4);
+    const bytes = (channels: number) => channels * 64 * 4;
+    expect(program.steps.map(({ output }) => output.offset)).toEqual([bytes(6), bytes(9), 0, bytes(12), 0]);
+  });
+
+  test('are copied where only some of their parts are joined again, or in another order', () => {
+    const again = (parts: readonly string[]) => {
+      const nodes = [
+        node('Sin', ['x'], ['a']),
+        node('Cos', ['x'], ['b']),
+        node('Concat', ['a', 'b'], ['ab'], { axis: 1 }),
+        node('Exp', ['ab'], ['c']),
+        node('Concat', [...parts, 'c'], ['y'], { axis: 1 }),
+      ];
+      const model = { inputs: [image], nodes, outputs: [value('y')] };
+      return outline(compiled(model, { x: [1, 3, 8, 8] }));
+    };
+    expect(again(['a'])).toEqual(['sin', 'cos', 'exp', 'copy']);
+    expect(again(['b', 'a'])).toEqual(['sin', 'cos', 'exp', 'copy', 'copy']);
+    expect(again(['a', 'b'])).toEqual(['sin', 'cos', 'exp']);
+  });
 });
