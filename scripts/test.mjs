@@ -38,9 +38,9 @@ async function showAfterwards(title, [program, ...args], options = {}) {
   return result;
 }
 
-/** A check that passes or fails as a whole. */
+/** A check that passes or fails as a whole, beside others. */
 async function check(title, command) {
-  const { ok } = await show(title, command);
+  const { ok } = await showAfterwards(title, command);
   return ok ? PASSED : FAILED;
 }
 
@@ -193,11 +193,11 @@ function jestCounts(report) {
 }
 
 async function everything() {
-  const counts = [
-    await check('lint', [...bin('eslint/bin/eslint.js'), '.']),
-    await check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
-    await check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
-  ];
+  const counts = await Promise.all([
+    check('lint', [...bin('eslint/bin/eslint.js'), '.']),
+    check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
+    check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
+  ]);
   const native = [await sanitizedTests('address'), await sanitizedTests('thread'), await arm64Tests()];
   counts.push(...(await Promise.all(native.map((runTests) => runTests()))));
   counts.push(kernelCheck(), await jest([]));
