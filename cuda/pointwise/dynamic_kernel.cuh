@@ -169,6 +169,11 @@ __global__ void __launch_bounds__(DynamicTile::kDynamicThreads,
       next = spent;
     }
 
+    // Found anew: kept through the loop above, they and the addresses of an unrolled loop of stores are spilled by the
+    // largest tiles.
+    int thread = threadIdx.x;
+    asm volatile("" : "+r"(thread));
+    const int lane = thread % kWarpSize, warp = thread / kWarpSize;
     const int firstSum = reduceSegment<channels, elements * height>(sums);
 #pragma unroll
     for (int i = 0; i < kSumsLeft<channels, elements * height>; ++i) {
@@ -178,7 +183,7 @@ __global__ void __launch_bounds__(DynamicTile::kDynamicThreads,
       shared[filtersAcross ? across * pixels + along : along * pixels + across] = sums[i];
     }
     __syncthreads();
-    storeTile<filters, pixels, DynamicTile::kDynamicThreads>(
+    storeTile<filters, pixels, DynamicTile::kDynamicThreads, true>(
         x, group, offsets, 0, 1, [&](int row) { return firstFilter + row; },
         [&]<int kWidth>(int row, int column) {
           return *reinterpret_cast<const AdjacentSums<kWidth>*>(shared + row * pixels + column);

@@ -66,21 +66,28 @@ __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
  * Finishes and stores a tile of which `sumsOf<kWidth>(row, column)` gives the sums and `filterOf(row)`, increasing with
  * the row, the filter of the group. A rolled loop over a staged tile: activations inlined for each register would fill
  * the instruction cache. Masks what lies beyond the last filter and pixel. Of `shares` blocks that share the tile, the
- * block `share` stores every so manieth piece.
+ * block `share` stores every so manieth piece. `rolled` keeps the loop to few registers.
  */
-template <int rows, int pixels, int threads>
+template <int rows, int pixels, int threads, bool rolled = false>
 __device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
                           auto sumsOf) {
   const Epilogue epilogue{x.bias, x.residual, x.activation};
+  const auto storeAt = [&]<int kWidth>(int i) {
+    const int filter = filterOf(i / pixels);
+    const int offset = offsets[i % pixels];
+    if (filter >= x.groupOutputs || offset == kBeyond) return;
+    const int index = offset + filter * x.outputArea;
+    AdjacentSums<kWidth> sums = sumsOf.template operator()<kWidth>(i / pixels, i % pixels);
+    finish(epilogue, sums, group * x.groupOutputs + filter, index);
+    *reinterpret_cast<AdjacentSums<kWidth>*>(x.output + index) = sums;
+  };
   const auto storeBy = [&]<int kWidth>() {
-    for (int i = kWidth * (share * threads + threadIdx.x); i < rows * pixels; i += kWidth * shares * threads) {
-      const int filter = filterOf(i / pixels);
-      const int offset = offsets[i % pixels];
-      if (filter >= x.groupOutputs || offset == kBeyond) continue;
-      const int index = offset + filter * x.outputArea;
-      AdjacentSums<kWidth> sums = sumsOf.template operator()<kWidth>(i / pixels, i % pixels);
-      finish(epilogue, sums, group * x.groupOutputs + filter, index);
-      *reinterpret_cast<AdjacentSums<kWidth>*>(x.output + index) = sums;
+    const int first = kWidth * (share * threads + threadIdx.x), step = kWidth * shares * threads;
+    if constexpr (rolled) {
+#pragma unroll 1
+      for (int i = first; i < rows * pixels; i += step) storeAt.template operator()<kWidth>(i);
+    } else {
+      for (int i = first; i < rows * pixels; i += step) storeAt.template operator()<kWidth>(i);
     }
   };
   if (pixels % 4 == 0 && x.aligned) {
