@@ -106,7 +106,7 @@ describe('the report', () => {
 
   it('has the figures of the im2win paper', () => {
     const section = report.slice(report.indexOf('Figure 2'));
-    expect(row(section, 'conv12').slice(1)).toEqual(['60.4', '30.2', '3.8', '10.1', '75.5', '20.1']);
+    expect(row(section, 'conv12').slice(1)).toEqual(['60.4', '30.2', '–', '3.8', '10.1', '75.5', '20.1']);
     const memory = report.slice(report.indexOf('## Memory'));
     // What holds none says so, what was not measured does not
     expect(row(memory, 'conv12').slice(2)).toEqual(['0', '0', '150', '–', '0', '113']);
