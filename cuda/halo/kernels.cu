@@ -2,6 +2,7 @@
 #include "cuda/cluster.cuh"
 #include "cuda/halo/arguments.h"
 #include "cuda/launch.cuh"
+#include "cuda/partial_barrier.cuh"
 #include "cuda/phase_barrier.cuh"
 #include "cuda/tensor_core.cuh"
 #include "cuda/warpgroup.cuh"
@@ -158,23 +159,6 @@ struct SplitFilters {
   }
 };
 
-/** Barriers of the threads that have sums: the others have left. */
-template <HaloTile kTile>
-__device__ inline void synchroniseSums() {
-  asm volatile("barrier.cta.sync.aligned 1, %0;" ::"n"(kTile.threads()) : "memory");
-}
-template <HaloTile kTile>
-__device__ inline bool anyOfSums(bool holds) {
-  int any;
-  asm volatile(
-      "{ .reg .pred holds, any; setp.ne.b32 holds, %1, 0; barrier.cta.red.or.pred.aligned any, 1, %2, holds; "
-      "selp.b32 %0, 1, 0, any; }"
-      : "=r"(any)
-      : "r"(static_cast<int>(holds)), "n"(kTile.threads())
-      : "memory");
-  return any != 0;
-}
-
 /**
  * A warpgroup's sums: kWarpgroupM output channels by kTile.columns positions. Filters come from global memory to
  * registers kAhead products ahead. A product begins with zeros and is added to the sums by ordinary additions, as in
@@ -254,7 +238,7 @@ class HaloSums {
     forEachPair([&](int i, int half) {
       if (!owns(half)) *reinterpret_cast<float2*>(stagedAt(shared, i)) = {sums_[i], sums_[i + 1]};
     });
-    synchroniseSums<kTile>();
+    synchroniseFirst<kTile.threads()>();
     forEachPair([&](int i, int half) {
       if (!owns(half)) return;
       const float2 two = *reinterpret_cast<const float2*>(stagedAt(shared, i));
@@ -516,16 +500,16 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
   sums.addLast();
   letNextKernelBegin();
   if constexpr (kTile.parts > 1) {
-    synchroniseSums<kTile>();
+    synchroniseFirst<kTile.threads()>();
     sums.exchange(shared);
   }
-  const bool finite = !anyOfSums<kTile>(!sums.areFinite());
+  const bool finite = !synchroniseFirstAny<kTile.threads()>(!sums.areFinite());
   if (finite && x.cluster == 1 && isClamp(x.epilogue.activation)) return sums.finish(x, place, outputs);
   sums.write(shared);
-  synchroniseSums<kTile>();
+  synchroniseFirst<kTile.threads()>();
   if (!finite) {
     sumNonFiniteAgain<kTile>(x, place, shared);
-    synchroniseSums<kTile>();
+    synchroniseFirst<kTile.threads()>();
   }
   if (x.cluster > 1) synchroniseCluster(x.cluster);
   finishStaged<kTile>(x, place, shared, outputs);

@@ -2,6 +2,7 @@
 
 #include "cuda/cluster.cuh"
 #include "cuda/im2win/places.cuh"
+#include "cuda/partial_barrier.cuh"
 
 namespace warpconv::cuda::im2win {
 
@@ -9,7 +10,7 @@ namespace warpconv::cuda::im2win {
 template <GemmTile kTile>
 __device__ inline void synchroniseThreads() {
   if constexpr (kTile.byWarpgroups()) {
-    asm volatile("barrier.cta.sync.aligned 1, %0;" ::"n"(kTile.threads()) : "memory");
+    synchroniseFirst<kTile.threads()>();
   } else {
     __syncthreads();
   }
@@ -19,14 +20,7 @@ __device__ inline void synchroniseThreads() {
 template <GemmTile kTile>
 __device__ inline bool synchroniseAny(bool holds) {
   if constexpr (kTile.byWarpgroups()) {
-    int any;
-    asm volatile(
-        "{ .reg .pred holds, any; setp.ne.b32 holds, %1, 0; barrier.cta.red.or.pred.aligned any, 1, %2, holds; "
-        "selp.b32 %0, 1, 0, any; }"
-        : "=r"(any)
-        : "r"(static_cast<int>(holds)), "n"(kTile.threads())
-        : "memory");
-    return any != 0;
+    return synchroniseFirstAny<kTile.threads()>(holds);
   } else {
     return __syncthreads_or(holds);
   }
