@@ -114,13 +114,14 @@ class Rival:
         x = torch.from_numpy(images[order]).to(device).to(memory_format=LAYOUTS[layout])
         replay, output = capture(lambda: module(x))
         replay()
-        self.loaded[layout] = (replay, output)
+        # A graph reads the tensors where they lie, and does not keep them.
+        self.loaded[layout] = (replay, output, module, x)
         return dict(error=error_of(output.cpu().double().numpy(), expected[order]))
 
     def turn(self, layout, milliseconds):
         if layout not in self.loaded:
             raise RuntimeError("the process that had it was lost")
-        replay, output = self.loaded[layout]
+        replay, output, *_ = self.loaded[layout]
         return dict(replay=back_to_back(replay, milliseconds), toCpu=one_by_one(lambda: (replay(), output.cpu()), milliseconds))
 
     def _take_up(self, subject):

@@ -22,6 +22,7 @@ class Halo final : public GpuConvolution {
     launch_.blocks = static_cast<unsigned>(tilesM(problem, tile) * tilesN(grid, tile) * problem.groups * plan.cluster);
     launch_.threads = static_cast<unsigned>(tile.launchThreads());
     launch_.sharedBytes = static_cast<int>(sharedBytes(tile, grid, plan.stages));
+    mostSharedBytes_ = static_cast<int>(mostSharedBytes(request.traits));
     launch_.cluster = static_cast<unsigned>(plan.cluster);
     launch_.overlaps = shouldOverlap(request.traits.computeCapability, launch_.blocks, request.traits.multiprocessors);
   }
@@ -36,8 +37,9 @@ class Halo final : public GpuConvolution {
     filter_ = std::move(allocated.value());
     arguments_.filter = filter_.floats();
 
+    // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
     const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, launch_.sharedBytes);
+        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_);
     if (Status status = toStatus(allowed, "setting up a halo kernel"); !status.isOk()) return status;
 
     cudaStream_t stream = nullptr;
@@ -94,6 +96,7 @@ class Halo final : public GpuConvolution {
   DeviceMemory filter_;
   Kernel kernel_;
   Launch launch_{};
+  int mostSharedBytes_ = 0;
   Arguments arguments_{};
 };
 

@@ -46,7 +46,7 @@ constexpr int kMultiprocessorsInUse[kMostBlocks] = {132, 132, 108, 120, 100, 96,
 /** Stages that fit, or 0: more than the chunks are of no use. */
 int stagesOf(const GpuTraits& traits, const HaloTile& tile, const Grid& grid, int64_t chunks) {
   for (int stages = static_cast<int>(std::min<int64_t>(kMostStages, chunks)); stages > 0; --stages) {
-    if (sharedBytes(tile, grid, stages) + kStaticBytes <= traits.sharedBytesPerBlock) return stages;
+    if (sharedBytes(tile, grid, stages) <= mostSharedBytes(traits)) return stages;
   }
   return 0;
 }
@@ -132,6 +132,8 @@ int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages) {
   const int64_t pixels = patchPixels(tile, grid);
   return std::max<int64_t>(stages * stageBytes(pixels) + 4 * pixels, tile.outputBytes());
 }
+
+int64_t mostSharedBytes(const GpuTraits& traits) { return traits.sharedBytesPerBlock - kStaticBytes; }
 
 Plan planHalo(const GpuRequest& request, const Grid& grid) {
   const std::vector<Plan> plans = planTiles(request, grid);

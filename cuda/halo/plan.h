@@ -28,6 +28,9 @@ int64_t tilesN(const Grid& grid, const HaloTile& tile);
 /** Shared memory of a block: stages and the offsets of the patch's elements, or the sums, whichever is more. */
 int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages);
 
+/** The most that sharedBytes of any plan comes to */
+int64_t mostSharedBytes(const GpuTraits& traits);
+
 /** Only for what is not refused. */
 Plan planHalo(const GpuRequest& request, const Grid& grid);
 

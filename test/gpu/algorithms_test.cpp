@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <limits>
+#include <memory>
 
 #include "support/runs.h"
 
@@ -72,6 +73,32 @@ TEST_CASE("every algorithm and variant on the named layers, exactly") {
           checkExact(algorithm, variant, one, reference);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("plans made later leave those made before as they are, as a network's do") {
+  std::mt19937 random(3);
+  struct Planned {
+    cuda::GpuRequest request;
+    test::GpuCase tensors;
+    std::unique_ptr<cuda::GpuConvolution> prepared;
+  };
+  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+    std::vector<Planned> plans;
+    for (const auto& [name, problem] : test::namedProblems(1)) {
+      if (test::variantsFor(algorithm, problem).empty()) continue;
+      const cuda::GpuRequest request = test::requestFor(problem, "");
+      test::GpuCase tensors = test::makeCase(problem, test::Values::integers, true, false, random);
+      auto prepared = test::prepare(algorithm, request, tensors);
+      plans.push_back({request, std::move(tensors), std::move(prepared)});
+    }
+    CHECK(!plans.empty());
+    for (const auto& [request, tensors, prepared] : plans) {
+      const int64_t workspaceBytes = algorithm.estimate(request).workspaceBytes;
+      const test::GuardedOutput output = test::run(*prepared, workspaceBytes, tensors);
+      INFO(std::string(algorithm.name) << ", " << describe(tensors.problem));
+      CHECK(test::compareOnGpu(output.data(), test::referenceOnGpu(tensors), kTolerance).unequal == 0);
     }
   }
 }

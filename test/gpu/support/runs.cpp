@@ -81,8 +81,8 @@ cuda::GpuRequest requestFor(const ConvProblem& problem, std::string variant, con
   return {problem, activation, std::move(variant), device().traits()};
 }
 
-GuardedOutput run(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request, const GpuCase& one) {
-  const ConvProblem& x = request.problem;
+std::unique_ptr<cuda::GpuConvolution> prepare(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request,
+                                              const GpuCase& one) {
   const auto copy = [](const DeviceArray<float>& values) {
     Result<cuda::DeviceMemory> memory = device().allocate(static_cast<int64_t>(values.size() * sizeof(float)));
     REQUIRE(memory.isOk());
@@ -93,13 +93,21 @@ GuardedOutput run(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& r
   };
   auto prepared = algorithm.prepare(request, {copy(one.weight), copy(one.bias)}, device());
   if (!prepared.isOk()) FAIL(prepared.status().message());
-  const DeviceArray<char> workspace(static_cast<size_t>(algorithm.estimate(request).workspaceBytes));
-  GuardedOutput output(x.outputSize());
+  return std::move(prepared.value());
+}
+
+GuardedOutput run(const cuda::GpuConvolution& prepared, int64_t workspaceBytes, const GpuCase& one) {
+  const DeviceArray<char> workspace(static_cast<size_t>(workspaceBytes));
+  GuardedOutput output(one.problem.outputSize());
   const Status status =
-      prepared.value()->enqueue({one.input.data(), one.residual.data(), output.data()}, workspace.data(), nullptr);
+      prepared.enqueue({one.input.data(), one.residual.data(), output.data()}, workspace.data(), nullptr);
   if (!status.isOk()) FAIL(status.message());
   check(cudaStreamSynchronize(nullptr));
   return output;
+}
+
+GuardedOutput run(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request, const GpuCase& one) {
+  return run(*prepare(algorithm, request, one), algorithm.estimate(request).workspaceBytes, one);
 }
 
 GpuCase makeCase(const ConvProblem& x, Values values, bool withBias, bool withResidual, std::mt19937& random) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,7 +29,14 @@ class GuardedOutput {
 
 cuda::GpuRequest requestFor(const ConvProblem& problem, std::string variant, const Activation& activation = {});
 
-/** Prepares and runs once; fails the test when a status is not ok. */
+/** What can be run on a case's tensors; fails the test when it cannot be made. */
+std::unique_ptr<cuda::GpuConvolution> prepare(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request,
+                                              const GpuCase& one);
+
+/** Runs once what was prepared for the case; fails the test when a status is not ok. */
+GuardedOutput run(const cuda::GpuConvolution& prepared, int64_t workspaceBytes, const GpuCase& one);
+
+/** Prepares and runs once. */
 GuardedOutput run(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request, const GpuCase& one);
 
 enum class Values { integers, reals, positive, nonFinite };
