@@ -10,7 +10,6 @@
 namespace warpconv {
 namespace {
 
-/** The matrix is read once for every four rows. */
 template <class Vector>
 struct FewRowsProduct {
   using Register = typename Vector::Register;
@@ -23,52 +22,50 @@ struct FewRowsProduct {
     return load<Vector>(lanes);
   }
 
-  /** kRows x kColumns sums over k in vectors of partial sums; sums begin at `row` and `column`. */
-  template <int kRows, int kColumns>
-  static void multiplyTile(const FewRows& x, int64_t row, int64_t column) {
+  /**
+   * One column's sums for kRows rows from `row` on. Columns lie one after the other, and so the matrix is one stream: on
+   * a core of Zen 4 a matrix of 1000 x 1280 comes from memory at 31 GB/s, and at 19 where four columns are read at a
+   * time, which is four streams.
+   */
+  template <int kRows>
+  static void multiplyColumn(const FewRows& x, int64_t row, int64_t column) {
+    // Sums enough to hide the latency of additions, and few enough for 16 registers.
+    constexpr int kSums = kRows > 2 ? 2 : 4;
     const float* left = x.left + row * x.leftStride;
     const float* right = x.right + column * x.rightStride;
-    Register total[kRows][kColumns] = {};
-    const auto add = [&](auto loadAt) {
-      Register a[kRows];
-#pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) a[i] = loadAt(left + i * x.leftStride);
-#pragma GCC unroll 8
-      for (int j = 0; j < kColumns; ++j) {
-        const Register b = loadAt(right + j * x.rightStride);
-#pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i) total[i][j] += a[i] * b;
-      }
+    Register total[kRows][kSums] = {};
+    const auto add = [&](int sum, auto loadAt) {
+      const Register b = loadAt(right);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) total[i][sum] += loadAt(left + i * x.leftStride) * b;
     };
     int64_t k = 0;
-    for (; k + kLanes <= x.k; k += kLanes) {
-      add([k](const float* from) { return load<Vector>(from + k); });
-    }
-    if (k < x.k) {
-      add([k, &x](const float* from) { return loadFirst(from + k, x.k - k); });
-    }
-    for (int i = 0; i < kRows; ++i) {
-      for (int j = 0; j < kColumns; ++j) {
-        x.sums[(row + i) * x.sumsStride + column + j] = sumOfLanes<Vector>(total[i][j]);
+    for (; k + kSums * kLanes <= x.k; k += kSums * kLanes) {
+#pragma GCC unroll 4
+      for (int sum = 0; sum < kSums; ++sum) {
+        add(sum, [at = k + sum * kLanes](const float* from) { return load<Vector>(from + at); });
       }
     }
-  }
-
-  template <int kRows>
-  static void multiplyRowsOfTiles(const FewRows& x, int64_t row) {
-    // Streams enough for the memory, and sums few enough for the registers: AVX-512 has 32, and the others 16.
-    constexpr int kColumns = kRows > 2 && kLanes < 16 ? 2 : 4;
-    int64_t column = 0;
-    for (; column + kColumns <= x.columns; column += kColumns) multiplyTile<kRows, kColumns>(x, row, column);
-    for (; column < x.columns; ++column) multiplyTile<kRows, 1>(x, row, column);
+    for (; k + kLanes <= x.k; k += kLanes) {
+      add(0, [k](const float* from) { return load<Vector>(from + k); });
+    }
+    if (k < x.k) {
+      add(0, [k, &x](const float* from) { return loadFirst(from + k, x.k - k); });
+    }
+    for (int i = 0; i < kRows; ++i) {
+      for (int sum = 1; sum < kSums; ++sum) total[i][0] += total[i][sum];
+      x.sums[(row + i) * x.sumsStride + column] = sumOfLanes<Vector>(total[i][0]);
+    }
   }
 
   static void multiplyColumns(const FewRows& x) {
-    int64_t row = 0;
-    for (; row + 4 <= x.rows; row += 4) multiplyRowsOfTiles<4>(x, row);
-    if (x.rows - row == 3) return multiplyRowsOfTiles<3>(x, row);
-    if (x.rows - row == 2) return multiplyRowsOfTiles<2>(x, row);
-    if (x.rows - row == 1) return multiplyRowsOfTiles<1>(x, row);
+    for (int64_t column = 0; column < x.columns; ++column) {
+      int64_t row = 0;
+      for (; row + 4 <= x.rows; row += 4) multiplyColumn<4>(x, row, column);
+      if (x.rows - row == 3) multiplyColumn<3>(x, row, column);
+      if (x.rows - row == 2) multiplyColumn<2>(x, row, column);
+      if (x.rows - row == 1) multiplyColumn<1>(x, row, column);
+    }
   }
 
   /** sums of kRows rows from `row` on += kSteps rows of the right matrix from `k` on, times their elements. */
