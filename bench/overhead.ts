@@ -1,6 +1,7 @@
 /**
  * What a call costs besides its arithmetic: microseconds per call on the smallest of convolutions, one element by
- * one weight. Prints the median of several rounds for every way to call.
+ * one weight. Prints the median of several rounds for every way to call and, of calls that return when they are done, how
+ * much of it is spent in native code and how much before and after: reading arguments, allocating the output.
  *
  *     npx ts-node bench/overhead.ts [--device cuda]
  *
@@ -10,6 +11,7 @@
 import { parseArgs } from 'node:util';
 
 import { Conv2d, conv2d, conv2dSync, type Device } from '../lib';
+import { addon } from '../lib/load';
 import { describeMachine, randomTensor } from './machine';
 
 const ROUNDS = 11;
@@ -25,10 +27,44 @@ async function microsecondsPerCall(call: () => unknown): Promise<number> {
   return rounds.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)]!;
 }
 
+type Method = (...args: unknown[]) => unknown;
+type Class = new (...args: unknown[]) => object;
+
+/** Adds up the time that JavaScript spends in native code, in plans made from now on and for memory on a GPU. */
+class NativeClock {
+  milliseconds = 0;
+
+  constructor() {
+    const binary = addon() as unknown as Record<'Plan' | 'GpuBuffer', Class>;
+    const { Plan, GpuBuffer } = binary;
+    // The methods of native classes cannot be replaced, but what stands before their objects can.
+    const get = (plan: object, key: string) => {
+      const value: unknown = Reflect.get(plan, key, plan);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => this.#time(() => (value as Method).apply(plan, args));
+    };
+    const construct = (target: Class, args: unknown[]) => this.#time(() => new target(...args));
+    binary.Plan = new Proxy(Plan, {
+      construct: (target, args: unknown[]) => new Proxy(construct(target, args), { get }),
+    });
+    binary.GpuBuffer = new Proxy(GpuBuffer, { construct });
+  }
+
+  #time<T>(call: () => T): T {
+    const start = performance.now();
+    try {
+      return call();
+    } finally {
+      this.milliseconds += performance.now() - start;
+    }
+  }
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { device: { type: 'string', default: 'cpu' } } });
   const device = values.device as Device;
   console.log(`${describeMachine()}, ${device}`);
+  const clock = new NativeClock();
   const weight = randomTensor([1, 1, 1, 1]);
   const input = await randomTensor([1, 1, 1, 1]).to(device);
   const plan = await Conv2d.create(weight, { inputDims: input.dims, device });
@@ -42,7 +78,11 @@ async function main(): Promise<void> {
     'plan.run into an output': () => plan.run(input, { output }),
   };
   for (const [name, call] of Object.entries(ways)) {
-    console.log(`${name.padEnd(28)} ${(await microsecondsPerCall(call)).toFixed(1)} µs`);
+    const before = clock.milliseconds;
+    const whole = await microsecondsPerCall(call);
+    const native = (1000 * (clock.milliseconds - before)) / (ROUNDS * CALLS_PER_ROUND);
+    const outside = `, ${(whole - native).toFixed(1)} outside of native code`;
+    console.log(`${name.padEnd(28)} ${whole.toFixed(1)} µs${name.includes('Sync') ? outside : ''}`);
   }
   plan.dispose();
 }
