@@ -23,8 +23,8 @@ struct FewRowsProduct {
   }
 
   /**
-   * One column's sums for kRows rows from `row` on. Columns lie one after the other, and so the matrix is one stream: on
-   * a core of Zen 4 a matrix of 1000 x 1280 comes from memory at 31 GB/s, and at 19 where four columns are read at a
+   * One column's sums for kRows rows from `row` on. Columns lie one after the other, and so the matrix is one stream:
+   * on a core of Zen 4 a matrix of 1000 x 1280 comes from memory at 31 GB/s, and at 19 where four columns are read at a
    * time, which is four streams.
    */
   template <int kRows>

@@ -15,11 +15,18 @@ struct WindowRow {
   int64_t stride;
 };
 
+/** At least one row of a map, `stride` floats from one to the next. */
+struct WindowRows {
+  const float* first;
+  int64_t stride;
+  int64_t count;
+};
+
 /** The larger ones, or the sums. */
 struct WindowLoops {
-  /** to[i] = rows[0][i] and rows[1][i] and …, of at least one row */
-  void (*rows)(const float* const* rows, int64_t rowCount, int64_t count, float* to);
-  /** to[i] = values[i * stride] and values[i * stride + dilation] and … */
+  /** to[i] = element i of the first row and that of the second and … */
+  void (*rows)(const WindowRows& rows, int64_t count, float* to);
+  /** to[i] = values[i * stride] and values[i * stride + dilation] and …; may read one float beyond the last window */
   void (*windows)(const float* values, const WindowRow& window, int64_t count, float* to);
 };
 
