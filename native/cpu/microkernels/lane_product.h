@@ -26,6 +26,9 @@ void multiplyTile(int64_t count, const WindowView& view, const float* filters, f
 #pragma GCC unroll 4
     for (int v = 0; v + 1 < kVectors; ++v) window[v] = Vector::load(windows + v * Vector::kLanes);
     window[kVectors - 1] = Vector::load(last, windows + (kVectors - 1) * Vector::kLanes);
+    // Of the next tile: channels are too many streams for the processor to foresee.
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(windows + (kVectors + v) * Vector::kLanes);
 #pragma GCC unroll 8
     for (int f = 0; f < kFilters; ++f) {
       const typename Vector::Register weight = Vector::broadcast(filters + f);
