@@ -65,6 +65,8 @@ struct WindowView {
   int64_t firstElement = 0;
   /** and how many elements a channel has there: rows * taps, or more where whole rows lie in padding */
   int64_t filterElements;
+  /** How many floats further on lie the filters that come next, which are brought to the L2 cache meanwhile */
+  int64_t ahead = 0;
   PaddedWindows padded;
 };
 

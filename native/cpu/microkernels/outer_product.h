@@ -44,6 +44,8 @@ void multiplyTile(const WindowView& view, const float* filters, float* sums) {
         typename Vector::Register weight[kVectors];
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) weight[v] = Vector::load(filter + v * Vector::kLanes);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) __builtin_prefetch(filter + view.ahead + v * Vector::kLanes, 0, 2);
 #pragma GCC unroll 16
         for (int w = 0; w < kWindows; ++w) {
           if constexpr (kPadded) {
