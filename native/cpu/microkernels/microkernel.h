@@ -131,6 +131,9 @@ struct Microkernel {
 /** All that were built, narrowest instruction set first. */
 std::span<const Microkernel* const> microkernels();
 
+/** The last of them that `isa` allows. */
+const Microkernel& widestMicrokernel(Isa isa);
+
 /**
  * One for views of one row of elements without padding at step 1, or null where none was built: its windows lie in
  * lanes, and its sums as its own `store` wants them.

@@ -24,6 +24,14 @@ std::span<const Microkernel* const> microkernels() {
   return kAll;
 }
 
+const Microkernel& widestMicrokernel(Isa isa) {
+  const Microkernel* widest = microkernels().front();
+  for (const Microkernel* kernel : microkernels()) {
+    if (kernel->isa <= isa) widest = kernel;
+  }
+  return *widest;
+}
+
 const Microkernel* pointwiseMicrokernel([[maybe_unused]] Isa isa) {
 #if defined(WARPCONV_X86_KERNELS)
   if (isa >= Isa::avx512) return &kF32_48x8Avx512;

@@ -12,7 +12,7 @@ namespace warpconv::operators {
  * gelu on one Zen 4 core.
  */
 constexpr int64_t kGrainElements = 16'384;
-/** Below this, 30 to 240 microseconds, only threads that are awake help: see kLeastWakingMultiplyAdds of sconv. */
+/** Below this, 30 to 240 microseconds, only threads that are awake help: see kLeastWakingMultiplyAdds of Helpers. */
 constexpr int64_t kLeastWakingElements = 262'144;
 /** Parts for each thread, so that one that starts late holds up little. */
 constexpr int64_t kPartsPerThread = 8;

@@ -6,12 +6,15 @@
 #include <vector>
 
 #include "cpu/direct/direct.h"
+#include "cpu/helpers.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"
 #include "cpu/packing_timer.h"
+#include "cpu/range.h"
 #include "cpu/sconv/divide.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/slicing.h"
+#include "cpu/sconv/window_views.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
@@ -19,34 +22,12 @@ namespace {
 
 using namespace sconv;
 
-/** A half-open range of tiles. */
-struct Range {
-  int64_t begin;
-  int64_t end;
-
-  int64_t size() const { return end - begin; }
-};
-
-/** Part `index` of `parts` nearly equal ones of 0 to `count`. */
-Range slice(int64_t count, int64_t index, int64_t parts) {
-  return {count * index / parts, count * (index + 1) / parts};
-}
-
 /** Calls `body` with consecutive ranges of at most `count` tiles. */
 template <typename Body>
 void forEachSet(Range tiles, int64_t count, Body body) {
   for (int64_t begin = tiles.begin; begin < tiles.end; begin += count) {
     body(Range{begin, std::min(tiles.end, begin + count)});
   }
-}
-
-/** The filter rows that the windows of output row `p` have inside the input. Divides only where some are not. */
-Range filterRowsInside(const ConvProblem& x, int64_t p) {
-  const int64_t h = p * x.stride.h - x.padding.top;
-  const auto rowsBefore = [&](int64_t end) {
-    return h + (x.r - 1) * x.dilation.h < end ? x.r : (h < end ? ceilDivide(end - h, x.dilation.h) : 0);
-  };
-  return {h >= 0 ? 0 : rowsBefore(0), rowsBefore(x.h)};
 }
 
 /** Scratch floats that a set of `tiles` adjacent input tiles needs. */
@@ -60,19 +41,10 @@ int64_t tilesAtOnce(const ConvProblem& x, const Slicing& cut) {
   return cut.schedule == Schedule::inputStationary ? 1 : cut.k2;
 }
 
-/**
- * Below this a second thread costs more than it brings, even one that is awake. Two threads of Zen 4 over one on layers
- * of bench/layers/sconv-393.json with 1e6 to 4e6 multiply-adds, 20 to 90 microseconds: 1.71 times as fast.
- */
-constexpr double kLeastParallelMultiplyAdds = 1e6;
-/**
- * Below this only threads that are awake help. Waking one costs the caller 60 microseconds on a virtual machine of two
- * Zen 4 cores: after a pause the layers above take 83 to 161 instead of 23 to 95. Longer calls in a row wake it once.
- */
-constexpr double kLeastWakingMultiplyAdds = 4e6;
 /** A tile of fewer windows than this takes as long, because its filters have to be read all the same. */
 constexpr int64_t kLeastWindows = 8;
 
+/** In multiply-adds */
 double workOf(const ConvProblem& x) {
   return x.multiplyAdds() * static_cast<double>(std::max(x.p * x.q, kLeastWindows)) / static_cast<double>(x.p * x.q);
 }
@@ -89,12 +61,6 @@ bool putsFiltersFirst(const ConvProblem& x) {
   const int64_t outputs = x.groupOutputs() * x.p * x.q;
   return x.groupOutputs() * x.filterSize() > inputs || (outputs > inputs && outputs <= kMostKeptOutputs);
 }
-
-/**
- * Parts for each thread, so that one that starts late holds up little. Parts cost next to nothing: one Zen 4 core takes
- * as long for the 393 layers of bench/layers/sconv-393.json in 1 part as in 2, 4, 8 or 16 (657 ms, 0.7 % more at most).
- */
-constexpr int64_t kPartsPerThread = 8;
 
 /**
  * Where there are more outputs than this, or outputs to which residuals are added, a tile's are on their way into the
@@ -117,28 +83,22 @@ class SlicedConvolution final : public PreparedConvolution {
         bias_(problem.k),
         columns_(columnsInside()),
         filtersFirst_(putsFiltersFirst(problem)),
-        work_(workOf(problem)) {
+        helpers_(workOf(problem)) {
     copyBias(problem, weights, bias_.data());
   }
 
   Status run(const ConvTensors& tensors, const RunContext& context) const override {
-    const bool alone = work_ < kLeastParallelMultiplyAdds;
-    const auto sleepers = work_ < kLeastWakingMultiplyAdds ? Executor::Sleepers::leave : Executor::Sleepers::wake;
-    const Partition parts = partition(alone ? 1 : context.threads());
+    const Partition parts = partition(helpers_.threads(context));
     const int64_t tasksPerGroup = parts.inputs * parts.filters;
-    const RunContext helpers{alone ? nullptr : context.executor, context.cancellation};
-    helpers.parallelFor(
-        problem_.n * problem_.groups * tasksPerGroup,
-        [&](int64_t task) {
-          const int64_t part = task % tasksPerGroup;
-          const int64_t group = task / tasksPerGroup;
-          const int64_t input = filtersFirst_ ? part % parts.inputs : part / parts.filters;
-          const int64_t filter = filtersFirst_ ? part / parts.inputs : part % parts.filters;
-          runPart(tensors, {group / problem_.groups, group % problem_.groups},
-                  slice(inputTiles(problem_, slicing_), input, parts.inputs),
-                  slice(panels_.tiles(), filter, parts.filters), context);
-        },
-        sleepers);
+    helpers_.parallelFor(context, problem_.n * problem_.groups * tasksPerGroup, [&](int64_t task) {
+      const int64_t part = task % tasksPerGroup;
+      const int64_t group = task / tasksPerGroup;
+      const int64_t input = filtersFirst_ ? part % parts.inputs : part / parts.filters;
+      const int64_t filter = filtersFirst_ ? part / parts.inputs : part % parts.filters;
+      runPart(tensors, {group / problem_.groups, group % problem_.groups},
+              slice(inputTiles(problem_, slicing_), input, parts.inputs), slice(panels_.tiles(), filter, parts.filters),
+              context);
+    });
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
@@ -194,7 +154,7 @@ class SlicedConvolution final : public PreparedConvolution {
   Partition partition(unsigned threads) const {
     if (threads == 1) return {1, 1};
     const int64_t groups = problem_.n * problem_.groups;
-    const int64_t parts = ceilDivide(kPartsPerThread * static_cast<int64_t>(threads), groups);
+    const int64_t parts = ceilDivide(Helpers::kPartsPerThread * static_cast<int64_t>(threads), groups);
     const int64_t inputs = inputTiles(problem_, slicing_);
     const int64_t filters = panels_.tiles();
     const int64_t most = std::min(parts, std::max(inputs, filters));
@@ -279,23 +239,18 @@ class SlicedConvolution final : public PreparedConvolution {
     return {{p * x.q + q, p * x.q + q + count}, p, rows, q, column};
   }
 
-  /** The input column of the first element of the windows of output column `q` */
-  int64_t inputColumn(int64_t q) const { return q * problem_.stride.w - problem_.padding.left; }
+  /** Of a tile by rows */
+  WindowRows rowsOf(const InputTile& tile) const {
+    return {tile.p, tile.rows, tile.q, tile.rows > 1 ? problem_.q : tile.windows.size()};
+  }
 
   /** PaddedWindows::columns of each tile of an output row; nothing where tiles are no rows */
   std::vector<uint16_t> columnsInside() const {
     const ConvProblem& x = problem_;
     std::vector<uint16_t> columns;
     for (int64_t tile = 0; tile < slicing_.tilesPerRow; ++tile) {
-      const Range windows = tileAt(tile).windows;
-      for (int64_t s = 0; s < x.s; ++s) {
-        uint32_t inside = 0;
-        for (int64_t window = windows.begin; window < windows.end; ++window) {
-          const int64_t column = inputColumn(window % x.q) + s * x.dilation.w;
-          if (column >= 0 && column < x.w) inside |= 1u << (window - windows.begin);
-        }
-        columns.push_back(static_cast<uint16_t>(inside));
-      }
+      const WindowRows windows = rowsOf(tileAt(tile));
+      for (int64_t s = 0; s < x.s; ++s) columns.push_back(sconv::columnsInside(x, windows, s));
     }
     return columns;
   }
@@ -332,21 +287,6 @@ class SlicedConvolution final : public PreparedConvolution {
                  part.workspace + slot * packedTileFloats());
   }
 
-  /** Windows whose elements lie one after the other, as one channel of one row. */
-  static WindowView flatView(const float* data, int64_t elements, int64_t stride, int64_t count) {
-    return {.first = data,
-            .second = data + count / 2,
-            .channels = 1,
-            .rows = 1,
-            .taps = elements,
-            .channelStride = 0,
-            .rowStride = 0,
-            .tapStride = stride,
-            .step = 1,
-            .filterElements = elements,
-            .padded = {}};
-  }
-
   /** `slot` is the tile's place in its block. */
   WindowView viewOf(const Part& part, const ChannelSet& set, const InputTile& tile, int64_t slot) const {
     const ConvProblem& x = problem_;
@@ -356,35 +296,7 @@ class SlicedConvolution final : public PreparedConvolution {
     }
     const float* maps = mapsOf(part, set);
     if (tile.rows == 0) return flatView(maps + tile.windows.begin, set.count, x.h * x.w, tile.windows.size());
-    return rowView(maps, set.count, tile);
-  }
-
-  /** Windows of one output row, or of two. */
-  WindowView rowView(const float* maps, int64_t channels, const InputTile& tile) const {
-    const ConvProblem& x = problem_;
-    // The rows of a window further down begin and end no later in the filter.
-    const Range first = filterRowsInside(x, tile.p);
-    const Range second = tile.rows > 1 ? filterRowsInside(x, tile.p + 1) : first;
-    const Range rows{second.begin, first.end};
-    const int64_t h = tile.p * x.stride.h - x.padding.top + rows.begin * x.dilation.h;
-    const int64_t w = inputColumn(tile.q);
-    const int64_t columns = tile.rows > 1 ? x.q : tile.windows.size();
-    const bool padded = w < 0 || inputColumn(tile.q + columns - 1) + (x.s - 1) * x.dilation.w >= x.w ||
-                        first.begin > rows.begin || second.end < rows.end;
-    const float* data = maps + h * x.w + w;
-    return {.first = data,
-            .second = data + (tile.rows > 1 ? x.stride.h * x.w : columns / 2 * x.stride.w),
-            .channels = channels,
-            .rows = rows.size(),
-            .taps = x.s,
-            .channelStride = x.h * x.w,
-            .rowStride = x.dilation.h * x.w,
-            .tapStride = x.dilation.w,
-            .step = x.stride.w,
-            .firstElement = rows.begin * x.s,
-            .filterElements = x.r * x.s,
-            .padded = {padded ? columns_.data() + tile.column * x.s : nullptr, first.begin - rows.begin,
-                       second.end - rows.begin}};
+    return viewInPlace(x, maps, set.count, rowsOf(tile), columns_.data() + tile.column * x.s);
   }
 
   /** `count` outputs of each of `rows` maps: all cache lines but the first, which the tile before shares. */
@@ -434,8 +346,7 @@ class SlicedConvolution final : public PreparedConvolution {
   const std::vector<uint16_t> columns_;
   /** Whether adjacent tasks, of which a thread has half or fewer, are of adjacent filters, not of adjacent windows */
   const bool filtersFirst_;
-  /** In multiply-adds */
-  const double work_;
+  const Helpers helpers_;
 };
 
 /**
@@ -458,10 +369,7 @@ bool prefersWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const
 }
 
 Microkernel chooseKernel(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
-  const Microkernel* best = microkernels().front();
-  for (const Microkernel* kernel : microkernels()) {
-    if (kernel->isa <= cpu.isaLevel) best = kernel;
-  }
+  const Microkernel* best = &widestMicrokernel(cpu.isaLevel);
   const Microkernel* pointwise = pointwiseMicrokernel(best->isa);
   if (pointwise != nullptr && isFlat(problem) && switches.presentation != Presentation::packed &&
       prefersWindowsInLanes(problem, *best, *pointwise)) {
