@@ -393,15 +393,36 @@ std::optional<std::string> refusal(const ConvProblem& problem, const Switches& s
   return switches.presentation ? presentationRefusal(problem, *switches.presentation) : std::nullopt;
 }
 
+/** Elements along one axis that the windows have inside the input, all windows together. */
+int64_t elementsInside(int64_t windows, int64_t taps, int64_t stride, int64_t dilation, int64_t padding,
+                       int64_t extent) {
+  const auto windowsBefore = [&](int64_t position) {
+    return std::min(windows, ceilDivide(std::max<int64_t>(position, 0), stride));
+  };
+  int64_t elements = 0;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const int64_t first = tap * dilation - padding;
+    elements += windowsBefore(extent - first) - windowsBefore(-first);
+  }
+  return elements;
+}
+
+/** Of all windows, without those in padding unless they are packed. */
+double elementsMultiplied(const ConvProblem& x, bool packs) {
+  if (packs) return static_cast<double>(x.n * x.p * x.q * x.groups) * static_cast<double>(x.filterSize());
+  const int64_t rows = elementsInside(x.p, x.r, x.stride.h, x.dilation.h, x.padding.top, x.h);
+  const int64_t columns = elementsInside(x.q, x.s, x.stride.w, x.dilation.w, x.padding.left, x.w);
+  return static_cast<double>(x.n * x.c) * static_cast<double>(rows) * static_cast<double>(columns);
+}
+
 Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
   // One Zen 5 core packs 3 x 3 windows at 6e6 elements a millisecond and 7 x 7 ones at stride 2 at 4e6.
   constexpr double kPackedElementsPerMillisecond = 5e6;
   const Microkernel kernel = chooseKernel(problem, cpu, switches);
   const Slicing slicing = slicingOf(problem, cpu, switches);
-  const double elements = static_cast<double>(problem.n * problem.p * problem.q * problem.groups) *
-                          static_cast<double>(problem.filterSize());
   const auto filters = static_cast<double>(ceilDivide(problem.groupOutputs(), kernel.lanes) * kernel.lanes);
   const bool packs = slicing.presentation == Presentation::packed;
+  const double elements = elementsMultiplied(problem, packs);
   const double packing = packs ? elements / kPackedElementsPerMillisecond : 0;
   const bool weightStationary = slicing.schedule == Schedule::weightStationary;
   return {.milliseconds = elements * filters / kernel.multiplyAddsPerMillisecond + packing,
