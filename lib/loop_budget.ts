@@ -14,8 +14,11 @@ const BUDGET = 1;
 /** Bytes that come from memory and go there in a millisecond, where no cache holds them. */
 const MOVED_BYTES = 1e7;
 
-/** Bytes of weights packed in a millisecond: 7e6 of 3x3 filters, 2.2e6 of 1x1 ones on one Zen 4 core. */
-const PACKED_BYTES = 2e6;
+/**
+ * Bytes of weights packed in a millisecond: 7e6 of 3x3 filters, 1.3e6 of those that winograd transforms, 2.2e6 of 1x1 ones on
+ * one Zen 4 core.
+ */
+const PACKED_BYTES = 1.3e6;
 
 /**
  * Milliseconds that a run may be expected to take: its arithmetic, which is what the planner predicts, and bringing its

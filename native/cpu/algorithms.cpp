@@ -5,6 +5,7 @@
 #include "cpu/direct/direct.h"
 #include "cpu/im2col/im2col.h"
 #include "cpu/sconv/sconv.h"
+#include "cpu/winograd/winograd.h"
 
 namespace warpconv {
 
@@ -23,7 +24,7 @@ void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst
 }
 
 std::span<const CpuAlgorithm> cpuAlgorithms() {
-  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kIm2col, kDirect};
+  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kWinograd, kIm2col, kDirect};
   return kAlgorithms;
 }
 

@@ -319,7 +319,7 @@ const OPTIONS: Row[] = [
     INVALID,
     'options.activation.leakyRelu',
   ],
-  ['an unknown algorithm', { options: { algorithm: 'winograd' } }, INVALID, `options.algorithm 'winograd'`],
+  ['an unknown algorithm', { options: { algorithm: 'fft' } }, INVALID, `options.algorithm 'fft'`],
   [
     'an algorithm of other devices',
     { options: { algorithm: 'im2win' } },

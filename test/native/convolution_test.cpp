@@ -20,6 +20,7 @@
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"
+#include "cpu/winograd/winograd.h"
 #include "memory/aligned_buffer.h"
 #include "support/reference.h"
 
@@ -86,6 +87,16 @@ void fill(test::Tensors& tensors, std::mt19937& random, void (*with)(std::vector
   for (auto* values : {&tensors.input, &tensors.weight, &tensors.bias, &tensors.residual}) with(*values, random);
 }
 
+/** Equal, NaN for NaN. */
+void requireSame(const std::vector<float>& outputs, const test::Reference& expected) {
+  REQUIRE(outputs.size() == expected.output.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool same =
+        std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
+    REQUIRE(same);
+  }
+}
+
 /** Floats that begin or end where the readable memory does, so that touching a neighbour ends the program. */
 class GuardedFloats {
  public:
@@ -113,16 +124,17 @@ class GuardedFloats {
   float* data_ = nullptr;
 };
 
-/** Depthwise with every instruction set, on integers between guards, against the reference clamped by `activation`. */
-void checkBetweenGuards(const ConvRequest& request, const ConvProblem& problem, const Activation& activation,
+/** Every instruction set, on integers between guards, against the reference clamped by `activation`. */
+void checkBetweenGuards(const CpuAlgorithm& algorithm, const ConvRequest& request, const Activation& activation,
                         std::mt19937& random) {
+  const ConvProblem problem = makeConvProblem(request).value();
   test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
   fill(tensors, random, test::fillWithIntegers);
   const test::Reference exact = referenceOf(request, problem, tensors);
   const bool isClip = activation.kind == ActivationKind::clip;
   for (const CpuInfo& cpu : cpusToTest()) {
     const auto prepared =
-        kDepthwise.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu, {});
+        algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu, {});
     for (const bool atEnd : {false, true}) {
       INFO(describe(problem) << ", ISA level " << static_cast<int>(cpu.isaLevel) << ", at end " << atEnd);
       const GuardedFloats input(tensors.input, atEnd);
@@ -212,10 +224,33 @@ TEST_CASE("depthwise around the width of every vector: integers exactly, and not
         request.stride = {strideH, strideW};
         request.dilation = {dilation, dilation};
         request.padding = {upTo(2), upTo(2), upTo(2), upTo(2)};
-        const Result<ConvProblem> made = makeConvProblem(request);
-        if (!made.isOk()) continue;  // a filter larger than the padded input
-        checkBetweenGuards(request, made.value(), random() % 2 == 0 ? none : clip, random);
+        if (!makeConvProblem(request).isOk()) continue;  // a filter larger than the padded input
+        checkBetweenGuards(kDepthwise, request, random() % 2 == 0 ? none : clip, random);
       }
+    }
+  }
+}
+
+TEST_CASE("winograd around the tiles of every vector: integers exactly, and nothing beside the tensors is touched") {
+  const unsigned seed = fuzzSeed();
+  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
+  std::mt19937 random(seed);
+  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); };
+  const std::vector<double> bounds{-20.0, 30.0};
+  const Activation clip = makeActivation("clip", bounds).value();
+  constexpr int64_t kFilters[] = {1, 4, 7, 8, 13, 16, 17, 32, 33};
+  for (int64_t width = 1; width <= 40; ++width) {
+    for (int round = 0; round < 4; ++round) {
+      ConvRequest request;
+      const int64_t filters = kFilters[random() % std::size(kFilters)];
+      const int64_t groups = 1 + upTo(3) / 3;
+      const int64_t channels = 8 + upTo(2);
+      request.inputDims = {1 + upTo(1), channels * groups, 1 + upTo(8), width};
+      request.weightDims = {filters * groups, channels, 3, 3};
+      request.groups = groups;
+      request.padding = {upTo(4), upTo(4), upTo(4), upTo(4)};
+      if (!makeConvProblem(request).isOk()) continue;  // a filter larger than the padded input
+      checkBetweenGuards(kWinograd, request, random() % 2 == 0 ? Activation{} : clip, random);
     }
   }
 }
@@ -378,11 +413,7 @@ TEST_CASE("an infinite or NaN weight does not reach outputs through padded eleme
       const test::Reference expected = referenceOf(request, problem, tensors);
       forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
         const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
-        for (size_t i = 0; i < outputs.size(); ++i) {
-          const bool same =
-              std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
-          REQUIRE(same);
-        }
+        requireSame(outputs, expected);
       });
     }
   }
@@ -390,8 +421,8 @@ TEST_CASE("an infinite or NaN weight does not reach outputs through padded eleme
 
 TEST_CASE("NaN and infinity in the input reach exactly the windows that contain them") {
   ConvRequest request;
-  request.inputDims = {1, 3, 7, 19};
-  request.weightDims = {9, 3, 3, 3};
+  request.inputDims = {1, 8, 7, 19};
+  request.weightDims = {9, 8, 3, 3};
   request.padding = {1, 2, 1, 0};
   const ConvProblem problem = makeConvProblem(request).value();
   std::mt19937 random(5);
@@ -402,13 +433,99 @@ TEST_CASE("NaN and infinity in the input reach exactly the windows that contain 
     const test::Reference expected = referenceOf(request, problem, tensors);
     forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
       const std::vector<float> outputs = convolve(algorithm, cpu, problem, tensors);
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        const bool same =
-            std::isnan(expected.output[i]) ? std::isnan(outputs[i]) : double{outputs[i]} == expected.output[i];
-        REQUIRE(same);
-      }
+      requireSame(outputs, expected);
     });
   }
+}
+
+/** 8 channels of 7 x 9, whose last tiles of winograd are cut off, padded by 1: small enough to try every element. */
+ConvRequest oddMaps() {
+  ConvRequest request;
+  request.inputDims = {1, 8, 7, 9};
+  request.weightDims = {5, 8, 3, 3};
+  request.padding = {1, 1, 1, 1};
+  return request;
+}
+
+TEST_CASE("winograd: NaN and infinity anywhere in a tile, and pairs of them, reach the windows that contain them") {
+  const ConvRequest request = oddMaps();
+  const ConvProblem problem = makeConvProblem(request).value();
+  std::mt19937 random(19);
+  test::Tensors tensors = tensorsFor(problem, true, true);
+  fill(tensors, random, test::fillWithIntegers);
+  const std::vector<float> ordinary = tensors.input;
+  for (const auto& [one, other] : {std::pair{kInfinity, -kInfinity}, {kInfinity, kInfinity}, {kNaN, 1.0f}}) {
+    for (size_t element = 0; element < 7 * 9; ++element) {
+      INFO("element " << element << " is " << one);
+      tensors.input = ordinary;
+      tensors.input[element] = one;
+      tensors.input[random() % tensors.input.size()] = other;
+      const test::Reference expected = referenceOf(request, problem, tensors);
+      for (const CpuInfo& cpu : cpusToTest()) {
+        requireSame(convolve(kWinograd, cpu, problem, tensors), expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("winograd: sums that overflow on the way, or filters that do, but no output") {
+  const ConvRequest request = oddMaps();
+  const ConvProblem problem = makeConvProblem(request).value();
+  // Transforms add up to four inputs, and a quarter of nine weights.
+  for (const auto& [input, weight] : {std::pair{3e38f, 1e-3f}, {1e-3f, 3e38f}}) {
+    test::Tensors tensors = tensorsFor(problem, false, false);
+    std::fill(tensors.input.begin(), tensors.input.end(), input);
+    std::fill(tensors.weight.begin(), tensors.weight.end(), weight);
+    const test::Reference expected = referenceOf(request, problem, tensors);
+    for (const CpuInfo& cpu : cpusToTest()) {
+      const std::vector<float> outputs = convolve(kWinograd, cpu, problem, tensors);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        REQUIRE(std::abs(double{outputs[i]} - expected.output[i]) <= 4e-6 * expected.bound[i]);
+      }
+    }
+  }
+}
+
+TEST_CASE("winograd of the fewest channels it takes, on positive data: at most twice the error of a plain sum") {
+  ConvRequest request;
+  request.inputDims = {1, 8, 14, 14};
+  request.weightDims = {16, 8, 3, 3};
+  const ConvProblem problem = makeConvProblem(request).value();
+  std::mt19937 random(23);
+  test::Tensors tensors = tensorsFor(problem, false, false);
+  fill(tensors, random, test::fillWithReals);
+  for (auto* values : {&tensors.input, &tensors.weight}) {
+    for (float& value : *values) value = std::abs(value);
+  }
+  const test::Reference expected = referenceOf(request, problem, tensors);
+  const auto largestError = [&](const std::vector<float>& outputs) {
+    double largest = 0;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      REQUIRE(std::isfinite(outputs[i]));
+      largest = std::max(largest, std::abs(double{outputs[i]} - expected.output[i]));
+    }
+    return largest;
+  };
+  std::vector<float> plain(expected.output.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const size_t k = i / 144, p = i / 12 % 12, q = i % 12;
+    for (size_t e = 0; e < 72; ++e) {
+      plain[i] += tensors.input[(e / 9 * 14 + p + e / 3 % 3) * 14 + q + e % 3] * tensors.weight[k * 72 + e];
+    }
+  }
+  for (const CpuInfo& cpu : cpusToTest()) {
+    CHECK(largestError(convolve(kWinograd, cpu, problem, tensors)) <= 2 * largestError(plain));
+  }
+}
+
+TEST_CASE("winograd says what it takes") {
+  ConvRequest request = oddMaps();
+  CHECK_FALSE(kWinograd.refusal(makeConvProblem(request).value(), {}).has_value());
+  request.stride.w = 2;
+  CHECK(kWinograd.refusal(makeConvProblem(request).value(), {})->find("3x3 filters at stride 1") != std::string::npos);
+  request.stride.w = 1;
+  request.inputDims[1] = request.weightDims[1] = 7;
+  CHECK(kWinograd.refusal(makeConvProblem(request).value(), {})->find("has 7") != std::string::npos);
 }
 
 TEST_CASE("a cancelled run stops and says so") {
@@ -437,11 +554,12 @@ TEST_CASE("any number of threads, and runs that overlap, give bitwise the same o
     request.groups = groups;
     return makeConvProblem(request).value();
   };
-  // More windows than filters, more filters than windows, groups, depthwise of wide maps and of pairs of narrow ones.
+  // More windows than filters, more filters than windows, groups, more tiles of winograd than its threads share,
+  // depthwise of wide maps and of pairs of narrow ones.
   for (const ConvProblem& problem :
        {problemOf({2, 32, 40, 40}, {48, 32, 3, 3}, 1), problemOf({1, 64, 7, 7}, {300, 64, 3, 3}, 1),
-        problemOf({1, 32, 30, 30}, {96, 8, 3, 3}, 4), problemOf({1, 64, 50, 50}, {64, 1, 3, 3}, 64),
-        problemOf({3, 1255, 7, 7}, {1255, 1, 3, 3}, 1255)}) {
+        problemOf({1, 32, 30, 30}, {96, 8, 3, 3}, 4), problemOf({2, 64, 32, 32}, {4, 64, 3, 3}, 1),
+        problemOf({1, 64, 50, 50}, {64, 1, 3, 3}, 64), problemOf({3, 1255, 7, 7}, {1255, 1, 3, 3}, 1255)}) {
     test::Tensors tensors = tensorsFor(problem, true, false);
     fill(tensors, random, test::fillWithReals);
     const auto check = [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu, const sconv::Switches& switches) {

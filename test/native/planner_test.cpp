@@ -61,6 +61,25 @@ TEST_CASE("auto takes the accepting candidate with the lowest predicted time") {
   CHECK(made.value().choice().algorithm == "sconv");
 }
 
+TEST_CASE("auto takes winograd where its transforms pay") {
+  const auto choiceOf = [](std::array<int64_t, 4> input, std::array<int64_t, 4> weight, int64_t stride = 1) {
+    ConvRequest request;
+    request.inputDims = input;
+    request.weightDims = weight;
+    request.stride = {stride, stride};
+    request.padding = {1, 1, 1, 1};
+    return decide(makeConvProblem(request).value(), {}).value().choice().algorithm;
+  };
+  CHECK(choiceOf({1, 64, 224, 224}, {64, 64, 3, 3}) == "winograd");
+  CHECK(choiceOf({1, 64, 56, 56}, {64, 64, 3, 3}) == "winograd");
+  CHECK(choiceOf({1, 512, 7, 7}, {512, 512, 3, 3}) == "winograd");
+  // Few channels, few outputs for many weights, half of each tile cut off, another stride.
+  CHECK(choiceOf({1, 3, 224, 224}, {64, 3, 3, 3}) == "sconv");
+  CHECK(choiceOf({1, 512, 2, 2}, {512, 512, 3, 3}) == "sconv");
+  CHECK(choiceOf({1, 256, 1, 56}, {256, 256, 3, 3}) == "sconv");
+  CHECK(choiceOf({1, 64, 56, 56}, {64, 64, 3, 3}, 2) == "sconv");
+}
+
 TEST_CASE("auto leaves im2col to those who ask for it") {
   std::mt19937 random(17);
   for (int i = 0; i < 500; ++i) {
@@ -87,6 +106,14 @@ TEST_CASE("a workspace limit refuses with a sentence, and auto takes the next") 
     if (candidate.algorithm != "sconv") continue;
     CHECK(candidate.refusal.find("options.workspaceLimit is 0") != std::string::npos);
   }
+  ConvRequest suitsWinograd;
+  suitsWinograd.inputDims = {1, 64, 56, 56};
+  suitsWinograd.weightDims = {64, 64, 3, 3};
+  const auto chosen = [&](int64_t limit) {
+    return decide(makeConvProblem(suitsWinograd).value(), {.workspaceLimit = limit}).value().choice().algorithm;
+  };
+  CHECK(chosen(1 << 22) == "winograd");
+  CHECK(chosen(1 << 16) == "sconv");
   const Result<Decision> pinned = plan("sconv", 0);
   REQUIRE_FALSE(pinned.isOk());
   CHECK(pinned.status().code() == StatusCode::unsupported);
@@ -160,7 +187,7 @@ TEST_CASE("a window that is spread far over padding asks for no more workspace t
 TEST_CASE("names of other devices and names that do not exist are told apart") {
   CHECK(plan("im2win").status().code() == StatusCode::unsupported);
   CHECK(plan("shuffle").status().code() == StatusCode::unsupported);
-  CHECK(plan("winograd").status().code() == StatusCode::invalidArgument);
+  CHECK(plan("fft").status().code() == StatusCode::invalidArgument);
   CHECK(plan("").status().code() == StatusCode::invalidArgument);
 }
 
