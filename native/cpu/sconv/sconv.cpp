@@ -10,6 +10,7 @@
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"
 #include "cpu/packing_timer.h"
+#include "cpu/prefetch.h"
 #include "cpu/range.h"
 #include "cpu/sconv/divide.h"
 #include "cpu/sconv/filter_panels.h"
@@ -299,15 +300,6 @@ class SlicedConvolution final : public PreparedConvolution {
     return viewInPlace(x, maps, set.count, rowsOf(tile), columns_.data() + tile.column * x.s);
   }
 
-  /** `count` outputs of each of `rows` maps: all cache lines but the first, which the tile before shares. */
-  void prefetchRows(const float* first, int64_t count, int64_t rows) const {
-    constexpr int64_t kLine = 16;
-    for (int64_t f = 0; f < rows; ++f, first += problem_.p * problem_.q) {
-      for (int64_t i = kLine; i < count; i += kLine) __builtin_prefetch(first + i, 1);
-      __builtin_prefetch(first + count - 1, 1);
-    }
-  }
-
   void multiply(const Part& part, const InputBlock& block, int64_t input, int64_t filter) const {
     const ConvProblem& x = problem_;
     const ChannelSet& set = block.set;
@@ -318,8 +310,8 @@ class SlicedConvolution final : public PreparedConvolution {
     const int64_t offset = (n * x.k + k) * x.p * x.q + range.begin;
     const float* residual = part.tensors->residual;
     if (x.outputSize() > (residual == nullptr ? kMostCachedOutputs : kMostCachedResiduals)) {
-      prefetchRows(part.tensors->output + offset, range.size(), panels_.filtersOf(filter));
-      if (residual != nullptr) prefetchRows(residual + offset, range.size(), panels_.filtersOf(filter));
+      prefetchRows(part.tensors->output + offset, range.size(), panels_.filtersOf(filter), x.p * x.q);
+      if (residual != nullptr) prefetchRows(residual + offset, range.size(), panels_.filtersOf(filter), x.p * x.q);
     }
     alignas(64) float sums[kPackedWindows * kMostFilters];
     WindowView view = viewOf(part, set, tile, input - block.tiles.begin);

@@ -6,6 +6,7 @@
 #include "cpu/helpers.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/packing_timer.h"
+#include "cpu/prefetch.h"
 #include "cpu/range.h"
 #include "cpu/sconv/divide.h"
 #include "cpu/sconv/filter_panels.h"
@@ -158,13 +159,17 @@ class WinogradConvolution final : public PreparedConvolution {
     const TileGroup tiles = tiling_.group(group);
     alignas(64) float sums[kComponents * kPackedWindows * kMostFilters];
     alignas(64) float outputs[2 * kOutputRow];
+    const Block block{&part, &tiles, panel};
+    prefetchOutputs(block);
     for (int64_t i = 0; i < kComponents; ++i) {
       const float* component = transformed + i * componentFloats(problem_);
-      kernel_.multiply(tiles.tiles, filters_.given().widthOf(panel),
-                       sconv::flatView(component, problem_.groupInputs(), kPackedWindows, tiles.tiles),
-                       filters_.transformed(part.group, panel, i), sums + i * tiles.tiles * kMostFilters);
+      const float* filters = filters_.transformed(part.group, panel, i);
+      WindowView view = sconv::flatView(component, problem_.groupInputs(), kPackedWindows, tiles.tiles);
+      // The next component's: 512 to 512 channels of 7 x 7 take 1.35 ms instead of 1.57 on a core of Zen 4.
+      view.ahead = filters_.transformed(part.group, panel, i + 1) - filters;
+      kernel_.multiply(tiles.tiles, filters_.given().widthOf(panel), view, filters,
+                       sums + i * tiles.tiles * kMostFilters);
     }
-    const Block block{&part, &tiles, panel};
     if (!transforms_.outputs(sums, tiles.tiles, filters_.given().widthOf(panel), outputs)) repair(block, outputs);
     store(block, outputs);
   }
@@ -176,26 +181,48 @@ class WinogradConvolution final : public PreparedConvolution {
     return {p, std::min<int64_t>(2, problem_.p - p), q, std::min(2 * run.count, problem_.q - q)};
   }
 
-  void store(const Block& block, const float* outputs) const {
+  /** Calls body(offset in the output of the first filter's first element, columns, row and first lane) for each row. */
+  template <typename Body>
+  void forEachRow(const Block& block, const Body& body) const {
     const ConvProblem& x = problem_;
-    const Part& part = *block.part;
-    const int64_t k = part.group * x.groupOutputs() + block.panel * kernel_.filters;
+    const int64_t map = block.part->n * x.k + firstFilter(block);
     for (int64_t i = 0; i < block.tiles->runCount; ++i) {
       const TileRun& run = block.tiles->runs[i];
       const sconv::WindowRows rows = outputsOf(run);
       for (int64_t r = 0; r < rows.rows; ++r) {
-        const int64_t offset = ((part.n * x.k + k) * x.p + rows.p + r) * x.q + rows.q;
-        const float* residual = part.tensors->residual;
-        const Finish finish{bias_.data() + k, residual == nullptr ? nullptr : residual + offset, activation_};
-        kernel_.store({.filters = filters_.given().filtersOf(block.panel),
-                       .windows = rows.columns,
-                       .output = part.tensors->output + offset,
-                       .rowStride = x.p * x.q,
-                       .add = false,
-                       .finish = &finish},
-                      outputs + r * kOutputRow + 2 * run.lane * kMostFilters);
+        body((map * x.p + rows.p + r) * x.q + rows.q, rows.columns, r, 2 * run.lane);
       }
     }
+  }
+
+  int64_t firstFilter(const Block& block) const {
+    return block.part->group * problem_.groupOutputs() + block.panel * kernel_.filters;
+  }
+
+  /** Their rows would wait for memory one after the other. */
+  void prefetchOutputs(const Block& block) const {
+    const ConvTensors& tensors = *block.part->tensors;
+    const int64_t filters = filters_.given().filtersOf(block.panel);
+    const int64_t map = problem_.p * problem_.q;
+    forEachRow(block, [&](int64_t offset, int64_t columns, int64_t, int64_t) {
+      prefetchRows(tensors.output + offset, columns, filters, map);
+      if (tensors.residual != nullptr) prefetchRows(tensors.residual + offset, columns, filters, map);
+    });
+  }
+
+  void store(const Block& block, const float* outputs) const {
+    const ConvTensors& tensors = *block.part->tensors;
+    forEachRow(block, [&](int64_t offset, int64_t columns, int64_t row, int64_t lane) {
+      const Finish finish{bias_.data() + firstFilter(block),
+                          tensors.residual == nullptr ? nullptr : tensors.residual + offset, activation_};
+      kernel_.store({.filters = filters_.given().filtersOf(block.panel),
+                     .windows = columns,
+                     .output = tensors.output + offset,
+                     .rowStride = problem_.p * problem_.q,
+                     .add = false,
+                     .finish = &finish},
+                    outputs + row * kOutputRow + lane * kMostFilters);
+    });
   }
 
   /** Computes the tiles again that have an output that is not finite. */
