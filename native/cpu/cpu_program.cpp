@@ -165,12 +165,14 @@ class CpuProgram final : public PreparedProgram {
   }
 
   Status addKind(const ConvolutionStep& step) {
-    const PlanProblem asked{step.problem, step.activation, step.request};
+    const bool isPreparedOnce = isConstant(step.weight) && isConstant(step.bias);
+    PlanProblem asked{step.problem, step.activation, step.request};
+    asked.request.runsOnce = !isPreparedOnce;
     std::vector<Candidate> candidates = backend_.candidates(asked);
     const Result<size_t> chosen = choose(candidates, asked.request, backend_.device());
     if (!chosen.isOk()) return chosen.status();
     Candidate& choice = candidates[chosen.value()];
-    if (isConstant(step.weight) && isConstant(step.bias)) {
+    if (isPreparedOnce) {
       const Memory constants({}, constants_, nullptr);
       auto prepared = backend_.prepare(choice.algorithm, asked, constants.read(step.weight), constants.read(step.bias));
       if (!prepared.isOk()) return prepared.status();
