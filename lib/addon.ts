@@ -53,8 +53,6 @@ export interface ConvolutionSpec {
   readonly variant: string;
   /** Bytes; `Infinity` when there is no limit */
   readonly workspaceLimit: number;
-  /** Its weights are prepared for a single run. */
-  readonly runsOnce?: boolean;
   readonly sconv: NativeSconvSwitches;
 }
 

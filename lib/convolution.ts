@@ -119,7 +119,7 @@ function placeRequest(request: Request): PlacedRequest {
 }
 
 function planRequest({ input, weight, method, place, precision, deterministic }: PlacedRequest): PlanRequest {
-  const spec = { inputDims: input.dims, weightDims: weight.dims, device: indexOf(place), runsOnce: true, ...method };
+  const spec = { inputDims: input.dims, weightDims: weight.dims, device: indexOf(place), ...method };
   return { spec, place, precision, deterministic };
 }
 

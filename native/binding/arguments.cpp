@@ -104,7 +104,6 @@ PlanRequest toRequest(const Napi::Object& spec) {
   const Napi::Value limit = spec.Get("workspaceLimit");
   const bool unlimited = limit.IsNumber() && limit.As<Napi::Number>().DoubleValue() == INFINITY;
   if (!unlimited) request.workspaceLimit = toInteger(limit, "options.workspaceLimit");
-  request.runsOnce = spec.Get("runsOnce").ToBoolean();
   request.switches = toSwitches(spec.Get("sconv"));
   return request;
 }

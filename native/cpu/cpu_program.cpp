@@ -165,14 +165,12 @@ class CpuProgram final : public PreparedProgram {
   }
 
   Status addKind(const ConvolutionStep& step) {
-    const bool isPreparedOnce = isConstant(step.weight) && isConstant(step.bias);
-    PlanProblem asked{step.problem, step.activation, step.request};
-    asked.request.runsOnce = !isPreparedOnce;
+    const PlanProblem asked{step.problem, step.activation, step.request};
     std::vector<Candidate> candidates = backend_.candidates(asked);
     const Result<size_t> chosen = choose(candidates, asked.request, backend_.device());
     if (!chosen.isOk()) return chosen.status();
     Candidate& choice = candidates[chosen.value()];
-    if (isPreparedOnce) {
+    if (isConstant(step.weight) && isConstant(step.bias)) {
       const Memory constants({}, constants_, nullptr);
       auto prepared = backend_.prepare(choice.algorithm, asked, constants.read(step.weight), constants.read(step.bias));
       if (!prepared.isOk()) return prepared.status();

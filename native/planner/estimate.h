@@ -25,7 +25,6 @@ struct ConsideredKernel {
 
 /** What an algorithm says of a problem before anything is prepared. */
 struct Estimate {
-  /** Of one run */
   double milliseconds = 0;
   /** Scratch memory of one running call, in bytes */
   int64_t workspaceBytes = 0;
@@ -35,8 +34,6 @@ struct Estimate {
    * asked for: it takes longer than the choice.
    */
   std::function<std::vector<ConsideredKernel>()> considered = {};
-  /** What preparing the weights takes longer than putting them in another order, which all algorithms do */
-  double preparationMilliseconds = 0;
 };
 
 }  // namespace warpconv

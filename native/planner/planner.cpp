@@ -29,13 +29,10 @@ Result<size_t> choosePinned(const std::vector<Candidate>& candidates, const std:
   return unknownAlgorithm(candidates, name, device);
 }
 
-Result<size_t> chooseFastest(const std::vector<Candidate>& candidates, bool runsOnce) {
-  const auto millisecondsOf = [&](const Estimate& x) {
-    return x.milliseconds + (runsOnce ? x.preparationMilliseconds : 0);
-  };
-  const auto preferred = [&](const Candidate& a, const Candidate& b) {
+Result<size_t> chooseFastest(const std::vector<Candidate>& candidates) {
+  const auto preferred = [](const Candidate& a, const Candidate& b) {
     if (a.accepts() != b.accepts()) return a.accepts();
-    return millisecondsOf(a.estimate) < millisecondsOf(b.estimate);
+    return a.estimate.milliseconds < b.estimate.milliseconds;
   };
   const auto best = std::min_element(candidates.begin(), candidates.end(), preferred);
   if (best->accepts()) return static_cast<size_t>(best - candidates.begin());
@@ -50,7 +47,7 @@ Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanReques
                            "'; set it to 'sconv', or leave options.sconv out");
   }
   const bool isOpen = request.algorithm == "auto" || request.algorithm == "tune";
-  return isOpen ? chooseFastest(candidates, request.runsOnce) : choosePinned(candidates, request.algorithm, device);
+  return isOpen ? chooseFastest(candidates) : choosePinned(candidates, request.algorithm, device);
 }
 
 Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,

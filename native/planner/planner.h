@@ -20,8 +20,6 @@ struct PlanRequest {
   std::string variant = {};
   /** Bytes of scratch memory a running call may take; no limit when absent */
   std::optional<int64_t> workspaceLimit = std::nullopt;
-  /** The weights are prepared for a single run, which is worth less of it. */
-  bool runsOnce = false;
   /** For experiments with `sconv`, which must then be pinned */
   sconv::Switches switches = {};
 };
@@ -36,8 +34,8 @@ struct Candidate {
 };
 
 /**
- * Which of a device's candidates: the accepting one with the lowest predicted time, preparation included where there is
- * one run, and the earlier one on a tie; or the pinned one. Fails with `unsupported` when the pinned algorithm refuses or is not among them but exists for other
+ * Which of a device's candidates: the accepting one with the lowest predicted time, the earlier one on a tie, or the
+ * pinned one. Fails with `unsupported` when the pinned algorithm refuses or is not among them but exists for other
  * devices, and with `invalidArgument` when there is none of that name, or when there are switches of `sconv` for
  * another. `device` is for the sentences.
  */

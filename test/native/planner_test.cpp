@@ -61,19 +61,6 @@ TEST_CASE("auto takes the accepting candidate with the lowest predicted time") {
   CHECK(made.value().choice().algorithm == "sconv");
 }
 
-TEST_CASE("auto counts preparation where the weights are prepared for one run") {
-  const auto choiceOf = [](int64_t channels, int64_t extent, bool runsOnce) {
-    ConvRequest request;
-    request.inputDims = {1, channels, extent, extent};
-    request.weightDims = {channels, channels, 3, 3};
-    request.padding = {1, 1, 1, 1};
-    return decide(makeConvProblem(request).value(), {.runsOnce = runsOnce}).value().choice().algorithm;
-  };
-  CHECK(choiceOf(512, 7, false) == "winograd");
-  CHECK(choiceOf(512, 7, true) == "sconv");
-  CHECK(choiceOf(64, 112, true) == "winograd");
-}
-
 TEST_CASE("auto takes winograd where its transforms pay") {
   const auto choiceOf = [](std::array<int64_t, 4> input, std::array<int64_t, 4> weight, int64_t stride = 1) {
     ConvRequest request;

@@ -297,16 +297,13 @@ std::optional<std::string> refusal(const ConvProblem& x, const sconv::Switches&)
 Estimate estimate(const ConvProblem& x, const CpuInfo& cpu, const sconv::Switches&) {
   const Microkernel& kernel = widestMicrokernel(cpu.isaLevel);
   const Tiling tiling = cutTiles(x, kernel.windows, cpu.caches);
-  // One Zen 4 core transforms filters of 512 channels at 1.3e6 bytes a millisecond, and sconv packs them at 7e6.
-  constexpr double kPreparedBytesPerMillisecond = 1.6e6;
   return {.milliseconds = workOf(x, kernel, tiling) / kernel.multiplyAddsPerMillisecond,
           // One thread's: a set of its own, or its share of what all transform together.
           .workspaceBytes = floatBytes(std::min(tiling.groups, kMostSharedSets * tiling.groupsAtOnce) * groupFloats(x)),
           .tiles = {{"N_win", ceilDivide(tiling.tiles, tiling.groups)},
                     {"N_f", kernel.filters},
                     {"groups", tiling.groups},
-                    {"groupsAtOnce", tiling.groupsAtOnce}},
-          .preparationMilliseconds = static_cast<double>(floatBytes(x.weightSize())) / kPreparedBytesPerMillisecond};
+                    {"groupsAtOnce", tiling.groupsAtOnce}}};
 }
 
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
