@@ -5,9 +5,10 @@
  * Writes bench/results/<machine>-<date>-serve.json and .md.
  *
  *     npm --prefix bench/rivals ci
- *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] [--seconds 10] [--minutes 0]
+ *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] [--seconds 10]
+ *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] --minutes 30
  *
- * `--minutes` adds a load of so long, with the memory on the way.
+ * With `--minutes` there is one load of so long instead, with the memory on the way: <machine>-<date>-serve-long.json and .md.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import type { EventEmitter } from 'node:events';
@@ -21,7 +22,13 @@ import { InferenceSession } from 'warpconv';
 
 import { ROOT } from './command';
 import { circumstances, nameOf, writeJson, writeText } from './results';
-import { renderServeReport, type Load, type ServeResult } from './serve_report';
+import {
+  renderLongServeReport,
+  renderServeReport,
+  type Load,
+  type LongServeResult,
+  type ServeResult,
+} from './serve_report';
 import { quantile } from './statistics';
 
 const OURS = 'warpconv/serve';
@@ -217,14 +224,14 @@ async function measureLong(
   server: LoadedServer,
   request: Request,
   minutes: number,
-): Promise<ServeResult['long']> {
+): Promise<Pick<LongServeResult, 'connections' | 'samples' | 'load'>> {
   const clients = new Clients(server, request, LONG);
   const samples = [];
   for (let sample = 1; sample <= SAMPLES; sample++) {
     await setTimeout((60_000 * minutes) / SAMPLES);
     samples.push({ minutes: (minutes * sample) / SAMPLES, ...(await server.figures()) });
   }
-  return { connections: LONG, samples, ...(await clients.stop()) };
+  return { connections: LONG, samples, load: await clients.stop() };
 }
 
 /** Full, and then as if nothing had been. */
@@ -280,13 +287,30 @@ function failures({ servers, overload, termination }: ServeResult): string[] {
   return checks.filter(([failed]) => failed).map(([, what]) => what);
 }
 
+async function mainForMinutes(settings: Settings): Promise<void> {
+  const { device, minutes } = settings;
+  const request = (await requestsFor(settings))[OURS]!;
+  const server = await LoadedServer.start(OURS, settings);
+  const measured = await measureLong(server, request, minutes);
+  await server.kill();
+  const about = circumstances(minutes < 30);
+  const result: LongServeResult = { ...about, model: path.basename(settings.model), device, ...measured };
+  const name = `${nameOf(result)}-serve-long`;
+  writeJson(name, result);
+  writeText(`${name}.md`, renderLongServeReport(result));
+  console.log(renderLongServeReport(result));
+  const { statuses, connectionErrors } = measured.load;
+  if (connectionErrors === 0 && Object.keys(statuses).join() === '200') return;
+  console.error('FAILED: not every request was answered by 200, with room in the queue');
+  process.exitCode = 1;
+}
+
 async function main(settings: Settings): Promise<void> {
   const progress = (text: string) => process.stderr.write(`serve: ${text}\n`);
   const requests = await requestsFor(settings);
   const answers: Float32Array[] = [];
   const servers: ServeResult['servers'][number][] = [];
   let overload: ServeResult['overload'] | undefined;
-  let long: ServeResult['long'];
   for (const who of [OURS, RIVAL]) {
     const request = requests[who]!;
     const server = await LoadedServer.start(who, settings);
@@ -296,10 +320,6 @@ async function main(settings: Settings): Promise<void> {
     if (who === OURS) {
       progress('overload');
       overload = await measureOverload(server, request, settings.seconds);
-      if (settings.minutes > 0) {
-        progress(`${settings.minutes} minutes`);
-        long = await measureLong(server, request, settings.minutes);
-      }
     }
     await server.kill();
   }
@@ -318,7 +338,6 @@ async function main(settings: Settings): Promise<void> {
     servers,
     overload: overload!,
     termination,
-    long,
   };
   const name = `${nameOf(result)}-serve`;
   writeJson(name, result);
@@ -345,7 +364,8 @@ function readSettings(): Settings {
   return { model: path.resolve(model), device, seconds: Number(seconds), minutes: Number(minutes) };
 }
 
-void main(readSettings()).catch((error: unknown) => {
+const settings = readSettings();
+void (settings.minutes > 0 ? mainForMinutes : main)(settings).catch((error: unknown) => {
   console.error(error);
   process.exitCode = 1;
 });

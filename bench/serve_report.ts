@@ -44,12 +44,15 @@ export interface ServeResult extends Circumstances {
     readonly received: number;
     readonly statuses: Load['statuses'];
   };
-  readonly long:
-    | (Omit<Load, 'delayP99' | 'rss' | 'rssBefore'> & {
-        readonly connections: number;
-        readonly samples: readonly Sample[];
-      })
-    | undefined;
+}
+
+/** One load that goes on for minutes, with the server's memory on the way. */
+export interface LongServeResult extends Circumstances {
+  readonly model: string;
+  readonly device: string;
+  readonly load: Omit<Load, 'delayP99' | 'rss' | 'rssBefore'>;
+  readonly connections: number;
+  readonly samples: readonly Sample[];
 }
 
 const megabytes = (bytes: number) => (bytes / 1e6).toFixed(0);
@@ -73,7 +76,7 @@ function loadCells({ perSecond, p50, p99, delayP99, rssBefore, rss }: Load): str
 const LOAD_HEADS = ['answers / s', 'p50 ms', 'p99 ms', 'event loop p99 ms', 'memory MB'];
 
 export function renderServeReport(result: ServeResult): string {
-  const { cpu, date, node, model, device, seconds, servers, overload, termination, long } = result;
+  const { cpu, date, node, model, device, seconds, servers, overload, termination } = result;
   const lines = [
     `# Serving on ${cpu.name}, ${date}`,
     '',
@@ -102,19 +105,25 @@ export function renderServeReport(result: ServeResult): string {
     `${termination.exitCode}. It had answered ${answered} requests by 200, and ${received} of those answers arrived; all answers: ` +
       `${describeStatuses(termination.statuses)}.`,
   );
-  if (long !== undefined) {
-    const minutes = long.samples.at(-1)!.minutes;
-    lines.push(
-      ...['', `## ${minutes} minutes`, ''],
-      `${long.connections} connections, ${rate.format(long.perSecond)} answers per second, p50 ${long.p50.toFixed(2)} ms, ` +
-        `p99 ${long.p99.toFixed(2)} ms: ${describeStatuses(long.statuses)}.`,
-      ...table(
-        ['minutes', 'event loop p99 ms', 'memory MB'],
-        long.samples.map((sample) =>
-          row(sample.minutes.toFixed(2), sample.delayP99.toFixed(2), megabytes(sample.rss)),
-        ),
+  return `${lines.join('\n')}\n`;
+}
+
+export function renderLongServeReport(result: LongServeResult): string {
+  const { cpu, date, node, model, device, load, connections, samples } = result;
+  const { minutes } = samples.at(-1)!;
+  const lines = [
+    `# Serving for ${minutes} minutes on ${cpu.name}, ${date}`,
+    '',
+    `${model} on ${device}, one image a request in binary, Node.js ${node}, ${cpu.cores} processors, which server and clients`,
+    `share with whatever else runs: ${connections} connections, ${rate.format(load.perSecond)} answers per second, p50 ` +
+      `${load.p50.toFixed(2)} ms, p99 ${load.p99.toFixed(2)} ms; ${describeStatuses(load.statuses)}, and ${load.connectionErrors} errors of`,
+    `connections. By \`npx ts-node bench/serve_load.ts --minutes ${minutes}\`.`,
+    ...table(
+      ['minutes', 'event loop p99 ms', 'memory MB'],
+      samples.map((sample) =>
+        row(sample.minutes.toFixed(2), sample.delayP99.toFixed(2), megabytes(sample.rss)),
       ),
-    );
-  }
+    ),
+  ];
   return `${lines.join('\n')}\n`;
 }
