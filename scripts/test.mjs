@@ -198,14 +198,13 @@ async function everything() {
     check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
     check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
   ]);
-  // Each of them runs, on one thread mostly, while the next is built: the slowest first.
+  // Each of them runs, on one thread mostly, while the next is built and then beside Jest: the slowest first.
   const running = [];
   for (const build of [() => sanitizedTests('thread'), () => sanitizedTests('address'), arm64Tests]) {
     const runTests = await build();
     running.push(runTests());
   }
-  counts.push(...(await Promise.all(running)));
-  counts.push(kernelCheck(), await jest([]));
+  counts.push(kernelCheck(), await jest([]), ...(await Promise.all(running)));
   return counts;
 }
 
