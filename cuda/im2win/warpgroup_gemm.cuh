@@ -102,9 +102,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
     sums.template addTile<kTurn>(filtersAt(stage), stages + stage * kStageBytes, [&] {
       if (!isLast) loadFirst.template operator()<(kTurn + 1) % kRound>();
     });
-    // All lanes have read their filters before one says so for the warp.
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(free + 8 * stage);
+    arriveAsWarp(free + 8 * stage);
   };
   loadFirst.template operator()<0>();
 #pragma unroll 1
