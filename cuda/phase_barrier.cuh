@@ -16,18 +16,6 @@ __device__ inline void arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/**
- * Once for a warp, when all its lanes have come here. That all are meant is hidden from the assembler, which leaves out
- * the synchronisation of lanes that it knows to be together, and with it what tells racecheck that they are.
- */
-__device__ inline void arriveAsWarp(uint32_t barrier) {
-  unsigned upTo, after;
-  asm("mov.u32 %0, %%lanemask_le;" : "=r"(upTo));
-  asm("mov.u32 %0, %%lanemask_gt;" : "=r"(after));
-  __syncwarp(upTo | after);
-  if (threadIdx.x % 32 == 0) arrive(barrier);
-}
-
 /** Once all asynchronous copies that this thread has begun so far are there. */
 __device__ inline void arriveWithCopies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");

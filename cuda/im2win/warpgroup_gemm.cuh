@@ -102,7 +102,9 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
     sums.template addTile<kTurn>(filtersAt(stage), stages + stage * kStageBytes, [&] {
       if (!isLast) loadFirst.template operator()<(kTurn + 1) % kRound>();
     });
-    arriveAsWarp(free + 8 * stage);
+    // All lanes have read their filters before one says so for the warp.
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(free + 8 * stage);
   };
   loadFirst.template operator()<0>();
 #pragma unroll 1
