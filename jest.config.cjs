@@ -9,6 +9,6 @@ module.exports = {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { tsconfig: '<rootDir>/tsconfig.json' }] },
   testTimeout: 120_000,
-  // Half of the time goes into suites that wait for processes, of which Jest would leave one core out.
+  // By default one core is left out, and the longest suites wait for processes that they start.
   maxWorkers: '100%',
 };
