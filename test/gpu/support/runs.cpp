@@ -126,6 +126,15 @@ ConvProblem randomProblem(std::mt19937& random, double mostMultiplyAdds) {
   }
 }
 
+ConvProblem longReduction(int64_t window) {
+  const int64_t channels = 2304 / (window * window);
+  ConvRequest request;
+  request.inputDims = {1, channels, 12, 12};
+  request.weightDims = {64, channels, window, window};
+  request.paddingMode = PaddingMode::same;
+  return makeConvProblem(request).value();
+}
+
 unsigned fuzzSeed() {
   const char* given = std::getenv("WARPCONV_FUZZ_SEED");
   const unsigned seed =

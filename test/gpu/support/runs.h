@@ -47,6 +47,9 @@ GpuCase makeCase(const ConvProblem& problem, Values values, bool withBias, bool 
 /** A random legal problem of at most `mostMultiplyAdds`, biased towards the edges of warps and tiles. */
 ConvProblem randomProblem(std::mt19937& random, double mostMultiplyAdds);
 
+/** With windows of `window` x `window`, and a reduction so long that kernels fill each of their buffers many times. */
+ConvProblem longReduction(int64_t window);
+
 /** The seed of WARPCONV_FUZZ_SEED, or a random one; printed, so that a failure can be had again. */
 unsigned fuzzSeed();
 
