@@ -50,18 +50,28 @@ void withType(Type type, const Body& body) {
   }
 }
 
+template <typename To, typename From>
+void castRange(const void* input, void* output, int64_t begin, int64_t end) {
+  const auto* source = static_cast<const From*>(input);
+  auto* target = static_cast<To*>(output);
+  for (int64_t i = begin; i < end; ++i) target[i] = castOne<To>(source[i]);
+}
+
+using CastRange = void (*)(const void* input, void* output, int64_t begin, int64_t end);
+
+CastRange castRangeFor(const CastStep& step) {
+  CastRange chosen = nullptr;
+  withType(step.from, [&](auto from) {
+    withType(step.to, [&](auto to) { chosen = castRange<decltype(to), decltype(from)>; });
+  });
+  return chosen;
+}
+
 }  // namespace
 
 void cast(const CastStep& step, const void* input, void* output, const RunContext& context) {
-  withType(step.from, [&](auto from) {
-    withType(step.to, [&](auto to) {
-      const auto* source = static_cast<const decltype(from)*>(input);
-      auto* target = static_cast<decltype(to)*>(output);
-      forEachRange(context, step.count, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) target[i] = castOne<decltype(to)>(source[i]);
-      });
-    });
-  });
+  const CastRange range = castRangeFor(step);
+  forEachRange(context, step.count, 1, [&](int64_t begin, int64_t end) { range(input, output, begin, end); });
 }
 
 }  // namespace warpconv::operators

@@ -2,27 +2,29 @@
 
 #include <doctest/doctest.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
-#include <regex>
 
 namespace warpconv::test {
 
 std::vector<NamedProblem> namedProblems(int64_t batch) {
   std::ifstream file("bench/layers/gpu-bench.json");
   REQUIRE_MESSAGE(file.is_open(), "start the tests in the repository's root, where bench/layers/gpu-bench.json is");
-  const std::regex row(R"re(\["(\w+)", (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\])re");
   std::vector<NamedProblem> problems;
   for (std::string line; std::getline(file, line);) {
-    std::smatch match;
-    if (!std::regex_search(line, match, row)) continue;
-    const auto number = [&](size_t i) { return std::stoll(match[i]); };
+    char name[64];
+    int64_t c, h, w, k, r, s, stride, padding, groups;
+    const char* const row = " [\"%63[^\"]\", %" SCNd64 ", %" SCNd64 ", %" SCNd64 ", %" SCNd64 ", %" SCNd64 ", %" SCNd64
+                            ", %" SCNd64 ", %" SCNd64 ", %" SCNd64;
+    if (std::sscanf(line.c_str(), row, name, &c, &h, &w, &k, &r, &s, &stride, &padding, &groups) != 10) continue;
     ConvRequest request;
-    request.inputDims = {batch, number(2), number(3), number(4)};
-    request.weightDims = {number(5), number(2) / number(10), number(6), number(7)};
-    request.stride = {number(8), number(8)};
-    request.padding = {number(9), number(9), number(9), number(9)};
-    request.groups = number(10);
-    problems.push_back({match[1], makeConvProblem(request).value()});
+    request.inputDims = {batch, c, h, w};
+    request.weightDims = {k, c / groups, r, s};
+    request.stride = {stride, stride};
+    request.padding = {padding, padding, padding, padding};
+    request.groups = groups;
+    problems.push_back({name, makeConvProblem(request).value()});
   }
   REQUIRE(problems.size() > 30);
   return problems;
