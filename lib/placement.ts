@@ -79,6 +79,8 @@ export function openPlaceSync(place: Place): void {
 
 /** Why no convolution runs on the GPU of that name; `undefined` where it does. */
 export function whyNoGpu(device: Exclude<Device, 'cpu'>): string | undefined {
+  // What the probe found is made anew for each call, and this is asked in all of them.
+  if (addon().hasGpu(indexOf(device))) return undefined;
   const probe = addon().gpuProbe();
   if (probe.missing !== null) return probe.reason;
   const gpu = probe.gpus.find(({ index }) => index === indexOf(device));

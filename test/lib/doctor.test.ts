@@ -18,6 +18,7 @@ const fake = (value: number): Partial<Addon> => ({
     dispose() {}
   } as unknown as Addon['Plan'],
   cpu: () => ({ name: 'C', isa: 'avx2', features: ['fma'], cores: 3, caches: { l1d: 32768, l2: 0, l3: 0 } }),
+  hasGpu: () => false,
   gpuProbe: () => ({ missing: 'driver', reason: 'no driver here', driver: '', gpus: [] }),
 });
 

@@ -176,6 +176,7 @@ it('makes an ordinary tensor where nothing can be pinned', () => {
 
 it('refuses to pin without a GPU, without memory, and what is no tensor', () => {
   mockMissing = 'driver';
+  mockOpened.clear();
   expect(() => allocPinned('float32', [2])).toThrow(
     expect.objectContaining({
       code: 'ERR_WARPCONV_NO_DEVICE',

@@ -1,7 +1,11 @@
 import type { NativeGpuProbe } from '../../lib/addon';
 import { locate, locateForWork } from '../../lib/placement';
 
-const mockAddon = { gpuProbe: jest.fn<NativeGpuProbe, []>(), firstFallback: jest.fn<boolean, []>() };
+const mockAddon = {
+  gpuProbe: jest.fn<NativeGpuProbe, []>(),
+  firstFallback: jest.fn<boolean, []>(),
+  hasGpu: jest.fn<boolean, [number]>(),
+};
 jest.mock('../../lib/load', () => ({ addon: () => mockAddon }));
 
 const NOTHING: NativeGpuProbe = { missing: 'device', reason: 'no GPU is here', driver: '13.0', gpus: [] };
@@ -18,7 +22,8 @@ const OLD: NativeGpuProbe = { ...TWO, gpus: [{ ...GPU, index: 0, computeCapabili
 let warnings: jest.SpyInstance;
 beforeEach(() => {
   warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
-  mockAddon.gpuProbe.mockReturnValue(NOTHING);
+  mockAddon.gpuProbe.mockReset().mockReturnValue(NOTHING);
+  mockAddon.hasGpu.mockReset().mockReturnValue(false);
   mockAddon.firstFallback.mockReset().mockReturnValueOnce(true).mockReturnValue(false);
 });
 afterEach(() => warnings.mockRestore());
@@ -48,6 +53,13 @@ it('places work on the GPU that is asked for, where the input lives, or on the f
   expect(locate('cpu', 'cuda:1')).toBe('cpu');
   expect(locateForWork('auto')).toBe('cuda:0');
   expect(warnings).not.toHaveBeenCalled();
+});
+
+it('looks for no GPU that has been opened', () => {
+  mockAddon.hasGpu.mockImplementation((index) => index === 1);
+  expect(locate('cuda:1')).toBe('cuda:1');
+  expect(mockAddon.gpuProbe).not.toHaveBeenCalled();
+  expect(() => locate('cuda')).toThrow('no GPU is here');
 });
 
 it.each<[NativeGpuProbe, 'cuda' | 'cuda:1' | 'cuda:2', string]>([

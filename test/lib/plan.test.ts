@@ -31,6 +31,7 @@ jest.mock('../../lib/load', () => ({
     Plan: MockPlan,
     firstFallback: () => false,
     gpusProbed: () => true,
+    hasGpu: () => false,
     gpuProbe: () => ({ missing: 'driver', reason: 'no driver here', driver: '', gpus: [] }),
   }),
 }));

@@ -8,6 +8,7 @@ import type { TypedArray } from '../../lib/typed_array';
 jest.mock('../../lib/load', () => ({
   addon: () =>
     ({
+      hasGpu: () => false,
       gpuProbe: () => ({ missing: 'driver', reason: 'no driver here', driver: '', gpus: [] }),
       gpusProbed: () => true,
     }) as Partial<Addon>,

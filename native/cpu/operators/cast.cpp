@@ -61,9 +61,8 @@ using CastRange = void (*)(const void* input, void* output, int64_t begin, int64
 
 CastRange castRangeFor(const CastStep& step) {
   CastRange chosen = nullptr;
-  withType(step.from, [&](auto from) {
-    withType(step.to, [&](auto to) { chosen = castRange<decltype(to), decltype(from)>; });
-  });
+  withType(step.from,
+           [&](auto from) { withType(step.to, [&](auto to) { chosen = castRange<decltype(to), decltype(from)>; }); });
   return chosen;
 }
 
