@@ -85,8 +85,9 @@ const EXACT_ACTIVATIONS: readonly Activation[] = [
 export function fuzzProblem(random: Random): FuzzProblem {
   // Drawn once: drawn again with the rest, they would come out few, large ones being refused most.
   const channels = anyChannels(random);
+  const isPlain = random.chance(0.15);
   for (;;) {
-    const problem = anyProblem(random, channels);
+    const problem = isPlain ? plainly(anyProblem(random, channels)) : anyProblem(random, channels);
     const [, , p, q] = outputDims(problem);
     if (p >= 1 && q >= 1 && multiplyAdds(problem) <= MOST_MULTIPLY_ADDS) return problem;
   }
@@ -111,6 +112,11 @@ function anyProblem(random: Random, channels: Channels): FuzzProblem {
     bias: random.chance(0.5),
     residual: random.chance(0.25),
   };
+}
+
+/** With the windows that networks have most, which some algorithms are for. */
+function plainly({ weightDims: [k, c], ...problem }: FuzzProblem): FuzzProblem {
+  return { ...problem, weightDims: [k, c, 3, 3], stride: [1, 1], dilation: [1, 1] };
 }
 
 function anyExtent(random: Random): number {
