@@ -118,7 +118,7 @@ inline constexpr NamedTile kTiles[] = {
     {"implicit-tf32x3-32x32x8", {32, 32, 64, 4, 8, 3, true, 2, Arithmetic::tf32x3, 8}},
     {"implicit-wgmma-128x128", {128, 128, 32, 2, 32, 4, true, 1, Arithmetic::warpgroups, 1, 2}},
     {"implicit-wgmma-64x256", {64, 256, 32, 2, 32, 2, true, 1, Arithmetic::warpgroups, 1, 2}},
-    {"implicit-wgmma-128x64", {128, 64, 32, 2, 16, 5, true, 1, Arithmetic::warpgroups, 1, 1, 2}},
+    {"implicit-wgmma-128x64", {128, 64, 32, 2, 16, 6, true, 1, Arithmetic::warpgroups, 1, 1, 2}},
     {"implicit-wgmma-64x64", {64, 64, 32, 2, 16, 4, true, 2, Arithmetic::warpgroups, 1, 1, 2}},
 };
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);

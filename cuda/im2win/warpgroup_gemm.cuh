@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
     im2winWarpgroupGemm(const __grid_constant__ GemmArguments x) {
   constexpr GemmTile kTile = kTiles[kIndex].tile;
   constexpr int kStages = kTile.stages, kTurns = kTile.loaderTurns;
-  static_assert(kTurns <= kStages);
+  // A stage is filled by the same loaders each time: nobody else's elements are written over.
+  static_assert(kStages % kTurns == 0);
   constexpr int kWindowBytes = 2 * kTile.blockK * kTile.blockN * 4;
   constexpr int kStageBytes = kWindowBytes + kTile.blockK * kTile.pitchM() * 4;
   extern __shared__ float4 memory[];
