@@ -1,6 +1,7 @@
 /**
- * Whole networks by InferenceSession. On the CPU at batch 1: ours against onnxruntime-node, and against ours with every
- * convolution by im2col. On a GPU: against PyTorch (bench/gpu_networks.ts). Results are checked against PyTorch's in double
+ * Whole networks by InferenceSession. On the CPU at batch 1: ours against onnxruntime-node, whose run() blocks the
+ * JavaScript thread as our runSync() does, and against ours with every convolution by im2col; and our run(), which goes
+ * to other threads and back. On a GPU: against PyTorch (bench/gpu_networks.ts). Results are checked against PyTorch's in double
  * precision before they are timed. Writes bench/results/<machine>-<date>-networks.json and .md.
  *
  *     python3 scripts/export_networks.py networks
@@ -46,7 +47,10 @@ interface NetworksResult extends Circumstances {
 
 const DIMS = [1, ...IMAGE_DIMS];
 const OURS = 'warpconv';
-const RIVALS = ['onnxruntime-node', 'warpconv, im2col'];
+const ASYNCHRONOUS = 'warpconv, run()';
+const IM2COL = 'warpconv, im2col';
+const RUNTIME = 'onnxruntime-node';
+const CONTENDERS = [OURS, ASYNCHRONOUS, RUNTIME, IM2COL];
 
 interface Runtime {
   readonly Tensor: new (type: string, data: Float32Array, dims: readonly number[]) => object;
@@ -61,9 +65,9 @@ interface Runtime {
 async function contender(name: string, file: string, threads: number): Promise<Contender> {
   const input = batchOf(file, 1);
   let output = new Float32Array();
-  const keep = (results: { output?: { data: unknown } }) =>
-    (output = results.output!.data as Float32Array<ArrayBuffer>);
-  if (name === 'onnxruntime-node') {
+  const keep = ({ output: result }: { readonly output?: { readonly data: unknown } }) =>
+    (output = result!.data as Float32Array<ArrayBuffer>);
+  if (name === RUNTIME) {
     // eslint-disable-next-line @typescript-eslint/no-require-imports -- a package of its own, which users never install
     const runtime = require(path.join(__dirname, 'rivals/node_modules/onnxruntime-node')) as Runtime;
     const options = { intraOpNumThreads: threads, interOpNumThreads: 1 };
@@ -73,11 +77,17 @@ async function contender(name: string, file: string, threads: number): Promise<C
     return { name, run, output: () => output, release: () => session.release() };
   }
   setThreads(threads);
-  const algorithm = name === OURS ? 'auto' : 'im2col';
+  const algorithm = name === IM2COL ? 'im2col' : 'auto';
   const session = await InferenceSession.create(file, { device: 'cpu', algorithm });
   const feeds = { input: new Tensor('float32', input, DIMS) };
+  const runSync = () => keep(session.runSync(feeds));
   const run = async () => keep(await session.run(feeds));
-  return { name, run, output: () => output, release: () => session.release() };
+  return {
+    name,
+    run: name === ASYNCHRONOUS ? run : runSync,
+    output: () => output,
+    release: () => session.release(),
+  };
 }
 
 async function verify({ name, run, output }: Contender, file: string): Promise<void> {
@@ -110,37 +120,47 @@ function measure(request: Request): Promise<Times> {
 
 /** One thread: interleaved in one process. Several: one after the other, since rivals' threads spin on after a call. */
 async function measureAll(request: Omit<Request, 'contenders'>): Promise<Times> {
-  const names = [OURS, ...RIVALS];
-  const groups = request.threads === 1 ? [names] : names.map((name) => [name]);
+  const groups = request.threads === 1 ? [CONTENDERS] : CONTENDERS.map((name) => [name]);
   let times: Times = {};
   for (const contenders of groups) times = { ...times, ...(await measure({ ...request, contenders })) };
   return times;
 }
+
+/** How many times as fast the second is as the first. */
+type Comparison = readonly [title: string, slower: string, faster: string];
+const COMPARISONS: readonly Comparison[] = [
+  ['over onnxruntime-node', RUNTIME, OURS],
+  ['run() over it', RUNTIME, ASYNCHRONOUS],
+  ['over im2col', IM2COL, OURS],
+];
 
 function render(result: NetworksResult): string {
   const lines = [
     `# Whole networks on ${result.cpu.name}, ${result.date}`,
     '',
     `Batch 1, float32, ${result.cpu.isa}, Node.js ${result.node}: milliseconds of one run, the median of nine turns. Above 1 ×`,
-    'warpconv is faster. By `npx ts-node bench/networks.ts`.',
+    "warpconv is faster. `warpconv` is runSync(), which computes on the JavaScript thread, as onnxruntime-node's run() does and",
+    'so does `im2col`; our run() hands the network to another thread and waits for it. By `npx ts-node bench/networks.ts`.',
   ];
+  const titles = [...CONTENDERS, ...COMPARISONS.map(([title]) => title)];
   for (const threads of new Set(result.networks.map((row) => row.threads))) {
     const rows = result.networks.filter((row) => row.threads === threads);
     lines.push('', `## ${threads} thread${threads === 1 ? '' : 's'}`, '');
-    lines.push(`| network | warpconv | ${RIVALS.flatMap((name) => [name, '×']).join(' | ')} |`);
-    lines.push(`| --- | --- | ${RIVALS.flatMap(() => ['---', '---']).join(' | ')} |`);
+    lines.push(`| network | ${titles.join(' | ')} |`, `| --- |${' --- |'.repeat(titles.length)}`);
     for (const { network, ms } of rows) {
-      const cells = RIVALS.flatMap((name) => [ms[name]!.toFixed(1), (ms[name]! / ms[OURS]!).toFixed(2)]);
-      lines.push(`| ${network} | ${ms[OURS]!.toFixed(1)} | ${cells.join(' | ')} |`);
+      const times = CONTENDERS.map((name) => ms[name]!.toFixed(1));
+      lines.push(`| ${network} | ${[...times, ...COMPARISONS.map((one) => ratio(ms, one))].join(' | ')} |`);
     }
-    const means = RIVALS.flatMap((name) => ['', mean(rows, name).toFixed(2)]);
-    lines.push(`| geometric mean | | ${means.join(' | ')} |`);
+    const means = COMPARISONS.map(([, slower, faster]) =>
+      geometricMean(rows.map(({ ms }) => ms[slower]! / ms[faster]!)).toFixed(2),
+    );
+    lines.push(`| geometric mean | ${[...CONTENDERS.map(() => ''), ...means].join(' | ')} |`);
   }
   return `${lines.join('\n')}\n`;
 }
 
-function mean(rows: readonly NetworkResult[], rival: string): number {
-  return geometricMean(rows.map(({ ms }) => ms[rival]! / ms[OURS]!));
+function ratio(ms: Times, [, slower, faster]: Comparison): string {
+  return (ms[slower]! / ms[faster]!).toFixed(2);
 }
 
 async function benchCpuNetworks(

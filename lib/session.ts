@@ -55,6 +55,13 @@ interface Prepared {
   lastRun: number;
 }
 
+/** What is kept for one set of input dims. */
+interface Cached {
+  readonly prepared: Promise<Prepared>;
+  /** The same, once it is there */
+  now?: Prepared;
+}
+
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
 const MOST_DECIDING = 1024;
 
@@ -75,7 +82,7 @@ export class InferenceSession {
   readonly #graph: Graph;
   readonly #place: Place;
   readonly #options: SessionRequest;
-  readonly #programs: LRUCache<string, Promise<Prepared>>;
+  readonly #programs: LRUCache<string, Cached>;
   readonly #running = new Set<Promise<unknown>>();
   /** The inputs whose elements were found to decide shapes */
   readonly #deciding = new Set<string>();
@@ -94,7 +101,7 @@ export class InferenceSession {
     this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
     this.#programs = new LRUCache({
       max: options.cachedShapes,
-      dispose: (prepared) => void prepared.then(({ native }) => native.dispose()).catch(() => {}),
+      dispose: ({ prepared }) => void prepared.then(({ native }) => native.dispose()).catch(() => {}),
     });
   }
 
@@ -154,6 +161,34 @@ export class InferenceSession {
     } finally {
       this.#running.delete(call);
     }
+  }
+
+  /**
+   * As {@link InferenceSession.run}, on the calling thread: for scripts and workers. It compiles nothing: the network must
+   * have been compiled for these dims, by `create` where the model fixes them all, or by an earlier `run`. A signal that
+   * is already aborted throws; later it cannot be noticed.
+   *
+   * @throws {@link WarpconvError} with the codes of {@link InferenceSession.run}; `ERR_WARPCONV_UNSUPPORTED` for dims that
+   * the network was not compiled for
+   */
+  runSync(feeds: Readonly<Record<string, TensorLike>>, options?: RunOptions): Record<string, Tensor>;
+  /** As above, for some of the outputs; see {@link InferenceSession.run}. */
+  runSync(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: readonly string[] | Readonly<Record<string, Tensor | null>>,
+    options?: RunOptions,
+  ): Record<string, Tensor>;
+  runSync(...args: [feeds: unknown, ...rest: unknown[]]): Record<string, Tensor> {
+    const request = readRunArguments(args, this.outputNames);
+    const inputs = this.#readFeeds(request);
+    this.#requireLive();
+    if (request.signal?.aborted) throw abortedBy(request.signal);
+    requireConsistent(this.#graph.inputs, inputs);
+    const prepared = this.#programs.get(keyOf(this.#bind(inputs)))?.now;
+    if (prepared === undefined) throw notCompiled(inputs);
+    const outputs = outputsOf(prepared.compiled, request.fetches);
+    callNative(() => prepared.native.runSync(elementsOf(inputs), dataOf(outputs)));
+    return byName(prepared.compiled, outputs, request.fetches);
   }
 
   /** What was compiled for inputs of these dims: each step, what it computes, how and where. */
@@ -226,11 +261,9 @@ export class InferenceSession {
     const prepared = await this.#prepareFor(inputs);
     // Compiling takes a while, and on a GPU what is launched is not stopped.
     if (signal?.aborted) throw abortedBy(signal);
-    const { compiled } = prepared;
-    const outputs = outputsOf(compiled, fetches);
+    const outputs = outputsOf(prepared.compiled, fetches);
     await this.#execute(prepared, inputs, outputs, signal);
-    const wanted = compiled.outputs.map(({ name }, i) => [name, outputs[i]!] as const);
-    return Object.fromEntries(wanted.filter(([name]) => fetches === undefined || fetches.has(name)));
+    return byName(prepared.compiled, outputs, fetches);
   }
 
   async #execute(
@@ -306,11 +339,14 @@ export class InferenceSession {
   #prepared(bindings: Bindings): Promise<Prepared> {
     const key = keyOf(bindings);
     const known = this.#programs.get(key);
-    if (known !== undefined) return known;
-    const prepared = this.#prepare(bindings);
-    this.#programs.set(key, prepared);
-    prepared.catch(() => this.#programs.delete(key));
-    return prepared;
+    if (known !== undefined) return known.prepared;
+    const cached: Cached = { prepared: this.#prepare(bindings) };
+    this.#programs.set(key, cached);
+    cached.prepared.then(
+      (prepared) => (cached.now = prepared),
+      () => this.#programs.delete(key),
+    );
+    return cached.prepared;
   }
 
   async #prepare(bindings: Bindings): Promise<Prepared> {
@@ -495,8 +531,26 @@ function describeElements(data: TypedArray): string {
   return Array.from(data as ArrayLike<number | bigint>, String).join();
 }
 
+function notCompiled(inputs: readonly Feed[]): WarpconvError {
+  const dims = inputs.map(({ name, dims }) => `'${name}' ${describe(dims)}`).join(', ');
+  return new WarpconvError(
+    'ERR_WARPCONV_UNSUPPORTED',
+    `runSync() compiles nothing, and the network has not been compiled for ${dims}; await run() with such inputs once`,
+  );
+}
+
 function outputsOf({ outputs }: Compiled, fetches: RunArguments['fetches']): Tensor[] {
   return outputs.map((port) => outputFor(port, fetches?.get(port.name)));
+}
+
+/** Those that were asked for. */
+function byName(
+  compiled: Compiled,
+  outputs: readonly Tensor[],
+  fetches: RunArguments['fetches'],
+): Record<string, Tensor> {
+  const all = compiled.outputs.map(({ name }, i) => [name, outputs[i]!] as const);
+  return Object.fromEntries(all.filter(([name]) => fetches === undefined || fetches.has(name)));
 }
 
 function medianOf(values: readonly number[]): number {

@@ -230,6 +230,51 @@ describe('runs', () => {
   });
 });
 
+describe('runs on the calling thread', () => {
+  test('give what others give, all outputs or those wanted, into memory of the caller', async () => {
+    const session = await create(twoOutputs);
+    const expected = await session.run(feeds);
+    expect(session.runSync(feeds)).toEqual(expected);
+    expect(session.runSync(feeds, ['most'])).toEqual({ most: expected.most });
+    const most = new Tensor('float32', new Float32Array(1), [1]);
+    expect(session.runSync(feeds, { most }).most!.data).toBe(most.data);
+    expect(most.data).toEqual(expected.most!.data);
+  });
+
+  test('need no run before where the model fixes all dims', async () => {
+    const model = onnxModel({
+      inputs: [value('x', [2, 2])],
+      nodes: [node('Relu', ['x'], ['y'])],
+      outputs: [value('y')],
+    });
+    const x = new Tensor('float32', [-1, 2, -3, 4], [2, 2]);
+    const session = await create(model);
+    expect(session.runSync({ x }).y!.data).toEqual(Float32Array.of(0, 2, 0, 4));
+  });
+
+  test('are refused for dims that are new, with a signal that has aborted, and after the release', async () => {
+    const session = await create(twoOutputs);
+    const both = { x: rows(1, 2, 3, 4, 5, 6), y: rows(1, 2, 3, 4, 5, 6) };
+    await session.run(feeds);
+    expect(() => session.runSync(both)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_WARPCONV_UNSUPPORTED',
+        message:
+          "runSync() compiles nothing, and the network has not been compiled for 'x' [2, 3], 'y' [2, 3]; " +
+          'await run() with such inputs once',
+      }),
+    );
+    await session.run(both);
+    expect(session.runSync(both).most!.dims).toEqual([2]);
+    expect(() => session.runSync(both, { signal: AbortSignal.abort() })).toThrow(
+      expect.objectContaining({ code: 'ERR_WARPCONV_ABORTED' }),
+    );
+    expect(() => session.runSync({ x: feeds.x })).toThrow('feeds.y is missing');
+    await session.release();
+    expect(() => session.runSync(both)).toThrow(expect.objectContaining({ code: 'ERR_WARPCONV_DISPOSED' }));
+  });
+});
+
 describe('a model', () => {
   test('with operators that nothing computes is refused with all of them', async () => {
     const model = onnxModel({
