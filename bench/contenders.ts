@@ -43,27 +43,50 @@ export async function verify(contenders: readonly Contender[], layer: Layer): Pr
   }
 }
 
+/** Someone who can be told to take a turn, and says what a run took. */
+export interface Player {
+  readonly name: string;
+  readonly turn: () => Promise<number>;
+}
+
 /**
- * Milliseconds per run: the median over rounds in which every contender has its turn, in a rotating order. A turn begins
- * with a run that is not timed, so that nobody pays for the caches that the one before left behind.
+ * Milliseconds per run: the median over rounds in which every player has its turn, in a rotating order, so that what
+ * else the machine does meets all of them.
  */
-export async function timeInTurns(
-  contenders: readonly Contender[],
-  { rounds, turn }: Pace,
+export async function playInTurns(
+  players: readonly Player[],
+  rounds: number,
 ): Promise<Record<string, number>> {
-  const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
+  const samples = new Map(players.map(({ name }) => [name, [] as number[]]));
   for (let round = 0; round < rounds; round++) {
-    for (let i = 0; i < contenders.length; i++) {
-      const { name, run } = contenders[(i + round) % contenders.length]!;
-      await run();
-      const begin = performance.now();
-      let runs = 0;
-      do {
-        await run();
-        runs++;
-      } while (performance.now() - begin < turn);
-      samples.get(name)!.push((performance.now() - begin) / runs);
+    for (let i = 0; i < players.length; i++) {
+      const { name, turn } = players[(i + round) % players.length]!;
+      samples.get(name)!.push(await turn());
     }
   }
   return Object.fromEntries([...samples].map(([name, values]) => [name, median(values)]));
+}
+
+/**
+ * Milliseconds per run, over as many as take `turn` milliseconds. Begins with a run that is not timed, so that nobody pays
+ * for the caches that the one before left behind.
+ */
+export async function takeTurn(run: Contender['run'], turn: number): Promise<number> {
+  await run();
+  const begin = performance.now();
+  let runs = 0;
+  do {
+    await run();
+    runs++;
+  } while (performance.now() - begin < turn);
+  return (performance.now() - begin) / runs;
+}
+
+/** All in this process. */
+export function timeInTurns(
+  contenders: readonly Contender[],
+  { rounds, turn }: Pace,
+): Promise<Record<string, number>> {
+  const players = contenders.map(({ name, run }) => ({ name, turn: () => takeTurn(run, turn) }));
+  return playInTurns(players, rounds);
 }

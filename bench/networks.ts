@@ -11,24 +11,24 @@
  *
  * `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
  */
-import { fork } from 'node:child_process';
 import path from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import { InferenceSession, setThreads, Tensor, type Device } from 'warpconv';
+import type { Device } from 'warpconv';
 
-import { ROOT } from './command';
-import { timeInTurns, type Contender } from './contenders';
+import { playInTurns } from './contenders';
+import { ASYNCHRONOUS, IM2COL, OURS, RUNTIME, type Turn } from './cpu_network_turns';
 import { readBatch } from './gpu_machine';
 import { benchGpuNetworks, checkNetworks } from './gpu_networks';
-import { batchOf, errorOf, IMAGE_DIMS, modelOf, networksIn, TOLERANCE } from './network_files';
+import { LineProcess } from './line_process';
+import { modelOf, networksIn } from './network_files';
 import { circumstances, FOLDER, nameOf, writeJson, writeText, type Circumstances } from './results';
 import { geometricMean } from './statistics';
 
 interface Request {
   readonly file: string;
   readonly threads: number;
-  readonly contenders: readonly string[];
   readonly quick: boolean;
 }
 
@@ -45,87 +45,33 @@ interface NetworksResult extends Circumstances {
   readonly networks: readonly NetworkResult[];
 }
 
-const DIMS = [1, ...IMAGE_DIMS];
-const OURS = 'warpconv';
-const ASYNCHRONOUS = 'warpconv, run()';
-const IM2COL = 'warpconv, im2col';
-const RUNTIME = 'onnxruntime-node';
 const CONTENDERS = [OURS, ASYNCHRONOUS, RUNTIME, IM2COL];
 
-interface Runtime {
-  readonly Tensor: new (type: string, data: Float32Array, dims: readonly number[]) => object;
-  readonly InferenceSession: {
-    create(
-      file: string,
-      options: object,
-    ): Promise<{ run(feeds: object): Promise<{ output: { data: unknown } }>; release(): Promise<void> }>;
-  };
-}
+/** Between turns: threads of a rival look for more work for a while after a call. */
+const REST_MILLISECONDS = 20;
 
-async function contender(name: string, file: string, threads: number): Promise<Contender> {
-  const input = batchOf(file, 1);
-  let output = new Float32Array();
-  const keep = ({ output: result }: { readonly output?: { readonly data: unknown } }) =>
-    (output = result!.data as Float32Array<ArrayBuffer>);
-  if (name === RUNTIME) {
-    // eslint-disable-next-line @typescript-eslint/no-require-imports -- a package of its own, which users never install
-    const runtime = require(path.join(__dirname, 'rivals/node_modules/onnxruntime-node')) as Runtime;
-    const options = { intraOpNumThreads: threads, interOpNumThreads: 1 };
-    const session = await runtime.InferenceSession.create(file, options);
-    const feeds = { input: new runtime.Tensor('float32', input, DIMS) };
-    const run = async () => keep(await session.run(feeds));
-    return { name, run, output: () => output, release: () => session.release() };
+/** Each contender in a process of its own, and all of them in turns. */
+async function measureAll({ file, threads, quick }: Request): Promise<Times> {
+  const pace = quick ? { rounds: 3, turn: 50 } : { rounds: 9, turn: 300 };
+  const processes = CONTENDERS.map((name) => ({ name, process: contenderProcess() }));
+  try {
+    for (const { name, process } of processes) await process.ask({ do: 'load', name, file, threads });
+    const players = processes.map(({ name, process }) => ({
+      name,
+      turn: async () => {
+        await setTimeout(REST_MILLISECONDS);
+        return (await process.ask<Turn>({ do: 'turn', milliseconds: pace.turn })).milliseconds;
+      },
+    }));
+    return await playInTurns(players, pace.rounds);
+  } finally {
+    for (const { process } of processes) process.close();
   }
-  setThreads(threads);
-  const algorithm = name === IM2COL ? 'im2col' : 'auto';
-  const session = await InferenceSession.create(file, { device: 'cpu', algorithm });
-  const feeds = { input: new Tensor('float32', input, DIMS) };
-  // Compiles for one image; runSync() does not.
-  await session.run(feeds);
-  const runSync = () => keep(session.runSync(feeds));
-  const run = async () => keep(await session.run(feeds));
-  return {
-    name,
-    run: name === ASYNCHRONOUS ? run : runSync,
-    output: () => output,
-    release: () => session.release(),
-  };
 }
 
-async function verify({ name, run, output }: Contender, file: string): Promise<void> {
-  await run();
-  const error = errorOf(file, 1, output());
-  if (error <= TOLERANCE) return;
-  throw new Error(`${name} is off by ${error} of the largest output on ${path.basename(file)}`);
-}
-
-/** In a process of its own, whose threads nobody else's disturb. */
-async function measureHere({ file, threads, contenders, quick }: Request): Promise<Times> {
-  const all = await Promise.all(contenders.map((name) => contender(name, file, threads)));
-  for (const one of all) await verify(one, file);
-  const times = await timeInTurns(all, quick ? { rounds: 3, turn: 50 } : { rounds: 9, turn: 300 });
-  for (const { release } of all) await release();
-  return times;
-}
-
-function measure(request: Request): Promise<Times> {
-  const child = fork(__filename, [], { cwd: ROOT, execArgv: ['-r', 'ts-node/register'] });
-  return new Promise((resolve, reject) => {
-    child.once('message', (times: Times) => {
-      child.disconnect();
-      resolve(times);
-    });
-    child.once('exit', (code) => reject(new Error(`the measuring process ended with ${code}`)));
-    child.send(request);
-  });
-}
-
-/** One thread: interleaved in one process. Several: one after the other, since rivals' threads spin on after a call. */
-async function measureAll(request: Omit<Request, 'contenders'>): Promise<Times> {
-  const groups = request.threads === 1 ? [CONTENDERS] : CONTENDERS.map((name) => [name]);
-  let times: Times = {};
-  for (const contenders of groups) times = { ...times, ...(await measure({ ...request, contenders })) };
-  return times;
+function contenderProcess(): LineProcess {
+  const script = path.join(__dirname, 'cpu_network_turns.ts');
+  return new LineProcess([process.execPath, '-r', 'ts-node/register', script]);
 }
 
 /** How many times as fast the second is as the first. */
@@ -212,13 +158,7 @@ async function main(): Promise<void> {
   });
 }
 
-if (process.send === undefined) {
-  void main().catch((error: unknown) => {
-    console.error(error);
-    process.exitCode = 1;
-  });
-} else {
-  process.once('message', (request: Request) => {
-    void measureHere(request).then((times) => process.send!(times));
-  });
-}
+void main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});
