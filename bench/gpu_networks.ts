@@ -25,7 +25,7 @@ import type { Quartiles } from './gpu_result';
 import { formatJson } from './json';
 import { LineProcess } from './line_process';
 import { modelOf } from './network_files';
-import type { Loaded, Profile, Turn, TurnRequest } from './network_turns';
+import type { Loaded, Profile, Turn, TurnRequest } from './gpu_network_turns';
 import { readJson, slugOf, writeText } from './results';
 import { quantile } from './statistics';
 
@@ -58,7 +58,7 @@ const QUICK: Pace = { rounds: 3, milliseconds: 50 };
 const RIVAL_TOLERANCE = 1e-3;
 
 const ours = () =>
-  new LineProcess([process.execPath, '-r', 'ts-node/register', path.join(__dirname, 'network_turns.ts')]);
+  new LineProcess([process.execPath, '-r', 'ts-node/register', path.join(__dirname, 'gpu_network_turns.ts')]);
 const torch = () => new LineProcess(['python3', path.join(__dirname, 'rivals/torch_networks.py')]);
 
 /** One of those that take turns on a network. */

@@ -18,7 +18,7 @@ import { parseArgs } from 'node:util';
 import type { Device } from 'warpconv';
 
 import { playInTurns } from './contenders';
-import { ASYNCHRONOUS, IM2COL, OURS, RUNTIME, type Turn } from './cpu_network_turns';
+import { ASYNCHRONOUS, IM2COL, OURS, RUNTIME, type Turn, type TurnRequest } from './cpu_network_turns';
 import { readBatch } from './gpu_machine';
 import { benchGpuNetworks, checkNetworks } from './gpu_networks';
 import { LineProcess } from './line_process';
@@ -55,12 +55,14 @@ async function measureAll({ file, threads, quick }: Request): Promise<Times> {
   const pace = quick ? { rounds: 3, turn: 50 } : { rounds: 9, turn: 300 };
   const processes = CONTENDERS.map((name) => ({ name, process: contenderProcess() }));
   try {
-    for (const { name, process } of processes) await process.ask({ do: 'load', name, file, threads });
+    for (const { name, process } of processes)
+      await process.ask({ do: 'load', name, file, threads } satisfies TurnRequest);
     const players = processes.map(({ name, process }) => ({
       name,
       turn: async () => {
         await setTimeout(REST_MILLISECONDS);
-        return (await process.ask<Turn>({ do: 'turn', milliseconds: pace.turn })).milliseconds;
+        return (await process.ask<Turn>({ do: 'turn', milliseconds: pace.turn } satisfies TurnRequest))
+          .milliseconds;
       },
     }));
     return await playInTurns(players, pace.rounds);
