@@ -66,7 +66,7 @@ Status callToStatus(const std::function<Status()>& work) {
  */
 struct Executor::Loop {
   Loop(int64_t taskCount, unsigned helpers, const std::function<void(int64_t)>& taskBody)
-      : tasks(taskCount), body(taskBody), seats(helpers), caller(poolIndex), shares(helpers + 1) {
+      : tasks(taskCount), body(taskBody), caller(poolIndex), shares(helpers + 1) {
     const auto count = static_cast<int64_t>(shares.size());
     for (int64_t i = 0; i < count; ++i) {
       shares[static_cast<size_t>(i)].next = tasks * i / count;
@@ -84,8 +84,6 @@ struct Executor::Loop {
   const int64_t tasks;
   /** Alive until parallelFor returns, which is after the last task has ended */
   const std::function<void(int64_t)>& body;
-  /** How many more threads may join; guarded by the executor's mutex */
-  unsigned seats;
   /** poolIndex of the thread that has begun the loop */
   const int caller;
   std::vector<Share> shares;
@@ -99,11 +97,15 @@ struct Executor::Loop {
   bool hasEnded() const { return endedTasks.load(std::memory_order_acquire) == tasks; }
   bool isLeft() const { return std::any_of(shares.begin(), shares.end(), std::mem_fn(&Share::isLeft)); }
 
+  /** Whether a caller from outside the pool takes the place of the pool's last thread. */
+  bool replacesLastThread() const { return caller < 0; }
+
+  bool isOpenTo(unsigned thread) const { return (!replacesLastThread() || thread + 1 < shares.size()) && isLeft(); }
+
   /** The share that this thread begins with: the first of the caller, the others in the pool's order. */
   size_t ownShare() const {
     const auto count = static_cast<int>(shares.size());
-    if (poolIndex == caller || count == 1) return 0;
-    const int ahead = caller < 0 ? 1 + poolIndex % (count - 1) : (poolIndex - caller) % count;
+    const int ahead = (poolIndex - caller) % count;
     return static_cast<size_t>(ahead < 0 ? ahead + count : ahead);
   }
 };
@@ -128,7 +130,7 @@ Executor::~Executor() {
     closing_ = true;
     abandoned.swap(queue_);
   }
-  changed_.notify_all();
+  wakeAll();
   for (const auto& call : abandoned) call->done_(abortedBeforeStart());
   for (std::thread& thread : threads_) thread.join();
 }
@@ -143,7 +145,8 @@ std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
     if (served) queue_.push_back(call);
   }
   if (served) {
-    announce(Sleepers::wake);
+    announcements_.fetch_add(1);
+    wakeAll();
   } else {
     call->done_({StatusCode::internal, "the system starts no thread for this process; raise its limit (ulimit -u)"});
   }
@@ -189,12 +192,18 @@ void Executor::publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers) {
     startThreads();
     loops_.push_back(loop);
   }
-  announce(sleepers);
+  announcements_.fetch_add(1);
+  if (sleepers == Sleepers::leave) return;
+  if (loop->replacesLastThread()) {
+    allButLast_.notify_all();
+  } else {
+    wakeAll();
+  }
 }
 
-void Executor::announce(Sleepers sleepers) {
-  announcements_.fetch_add(1);
-  if (sleepers == Sleepers::wake) changed_.notify_all();
+void Executor::wakeAll() {
+  allButLast_.notify_all();
+  last_.notify_all();
 }
 
 void Executor::watch() const {
@@ -231,15 +240,10 @@ void Executor::runTask(Loop& loop, int64_t task) {
   loop.ended.notify_all();
 }
 
-bool Executor::isOpen(const std::shared_ptr<Loop>& loop) { return loop->seats > 0 && loop->isLeft(); }
-
-bool Executor::hasOpenLoop() const { return std::any_of(loops_.begin(), loops_.end(), isOpen); }
-
-std::shared_ptr<Executor::Loop> Executor::joinLoop() {
-  const auto place = std::find_if(loops_.begin(), loops_.end(), isOpen);
-  if (place == loops_.end()) return nullptr;
-  --(*place)->seats;
-  return *place;
+std::shared_ptr<Executor::Loop> Executor::openLoop(unsigned thread) const {
+  const auto place =
+      std::find_if(loops_.begin(), loops_.end(), [=](const auto& loop) { return loop->isOpenTo(thread); });
+  return place == loops_.end() ? nullptr : *place;
 }
 
 unsigned Executor::threads() const { return wantedThreads_; }
@@ -250,7 +254,7 @@ void Executor::setThreads(unsigned threads) {
     wantedThreads_ = std::max(1u, threads);
     // Threads beyond the number stay, asleep; missing ones start with the next call.
   }
-  changed_.notify_all();
+  wakeAll();
 }
 
 void Executor::serve(unsigned index) {
@@ -260,12 +264,13 @@ void Executor::serve(unsigned index) {
     std::shared_ptr<Loop> loop;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || (index < wantedThreads_ && (!queue_.empty() || hasOpenLoop())); });
-      if (!queue_.empty() && index < wantedThreads_) {
-        call = std::move(queue_.front());
-        queue_.pop_front();
-      } else if (!closing_) {
-        loop = joinLoop();
+      while (!closing_ && call == nullptr && loop == nullptr) {
+        if (index < wantedThreads_ && !queue_.empty()) {
+          call = std::move(queue_.front());
+          queue_.pop_front();
+        } else if (index >= wantedThreads_ || (loop = openLoop(index)) == nullptr) {
+          (index + 1 < wantedThreads_ ? allButLast_ : last_).wait(lock);
+        }
       }
       if (call == nullptr && loop == nullptr) return;
     }

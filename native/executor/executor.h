@@ -74,23 +74,21 @@ class Executor {
 
   void startThreads();
   void serve(unsigned index);
-  /** Says that there is something to do: to watchers, and to sleepers if they are to wake. */
-  void announce(Sleepers sleepers);
+  void wakeAll();
   /** Waits awake for an announcement, but not for long: waking up a sleeping thread takes longer than many a call. */
   void watch() const;
   void publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers);
   void withdraw(const std::shared_ptr<Loop>& loop);
   static void help(Loop& loop);
   static void runTask(Loop& loop, int64_t task);
-  static bool isOpen(const std::shared_ptr<Loop>& loop);
-  /** Both with the mutex held. */
-  bool hasOpenLoop() const;
-  std::shared_ptr<Loop> joinLoop();
+  /** A loop with tasks left that this thread of the pool may join, or null. With the mutex held. */
+  std::shared_ptr<Loop> openLoop(unsigned thread) const;
 
   std::atomic<unsigned> wantedThreads_;
   std::atomic<unsigned> announcements_{0};
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  /** On the second sleeps the pool's last thread, whose place a caller from outside takes: its loops do not wake it. */
+  std::condition_variable allButLast_, last_;
   std::deque<std::shared_ptr<Call>> queue_;
   std::deque<std::shared_ptr<Loop>> loops_;
   bool closing_ = false;

@@ -242,6 +242,39 @@ TEST_CASE("in every loop of a call a thread begins with the same share of the ta
   }
 }
 
+TEST_CASE("as many threads as the executor has share a loop, the caller among them") {
+  Executor executor(3);
+  const auto meetAndTell = [&executor](std::set<std::thread::id>& met) {
+    std::barrier meeting(3);
+    std::mutex mutex;
+    executor.parallelFor(3, [&](int64_t) {
+      meeting.arrive_and_wait();
+      const std::lock_guard lock(mutex);
+      met.insert(std::this_thread::get_id());
+    });
+  };
+
+  SUBCASE("a caller from outside replaces the last thread, which joins none of its loops") {
+    std::set<std::thread::id> met;
+    for (int i = 0; i < 200; ++i) meetAndTell(met);
+    CHECK(met.size() == 3);
+    CHECK(met.count(std::this_thread::get_id()) == 1);
+  }
+  SUBCASE("a caller of the pool's own has all the others") {
+    std::promise<Status> done;
+    std::set<std::thread::id> met;
+    executor.submit(
+        [&](const Cancellation&) {
+          meetAndTell(met);
+          return Status{};
+        },
+        into(done));
+    CHECK(done.get_future().get().isOk());
+    CHECK(met.size() == 3);
+    CHECK(met.count(std::this_thread::get_id()) == 0);
+  }
+}
+
 TEST_CASE("what a task throws is thrown by parallelFor, after every task has ended") {
   Executor executor(2);
   std::atomic<int> ended{0};
