@@ -7,6 +7,8 @@
 
 #include "cpu/cpu_backend.h"
 #include "cpu/operators/operators.h"
+#include "cpu/prefetch.h"
+#include "devices/cpu_info.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
@@ -139,7 +141,11 @@ Action toAction(const ConvolutionStep& x, std::shared_ptr<const Prepared> prepar
 class CpuProgram final : public PreparedProgram {
  public:
   CpuProgram(ProgramSpec spec, const CpuBackend& backend, Executor& executor)
-      : backend_(backend), executor_(executor), constants_(std::move(spec.constants)), arenas_(spec.arenaBytes) {}
+      : backend_(backend),
+        executor_(executor),
+        constants_(std::move(spec.constants)),
+        inputBytes_(std::move(spec.inputBytes)),
+        arenas_(spec.arenaBytes) {}
 
   Status add(const Step& step) {
     return std::visit([&](const auto& kind) { return addKind(kind); }, step);
@@ -200,6 +206,7 @@ class CpuProgram final : public PreparedProgram {
     const Memory memory(tensors, constants_, arena.data());
     const RunContext context{&executor_, cancellation, backend_.isa()};
     auto start = std::chrono::steady_clock::now();
+    readInputs(tensors);
     for (const Action& action : actions_) {
       if (context.isCancelled()) return stoppedWhileRunning();
       const Status status = action(memory, context);
@@ -212,9 +219,21 @@ class CpuProgram final : public PreparedProgram {
     return {};
   }
 
+  /**
+   * A network's input has left the caches since somebody wrote it, and the windows of its first convolution would wait
+   * for one line after the other. On a core of Zen 4, 3 to 32 channels of 224 x 224 at stride 2 with the input in
+   * memory: 0.34 ms instead of 0.48; it is 0.32 with the input in the cache.
+   */
+  void readInputs(const Tensors& tensors) const {
+    for (size_t i = 0; i < inputBytes_.size(); ++i) {
+      if (inputBytes_[i] <= cpuInfo().caches.l2) readThrough(tensors.inputs[i], inputBytes_[i]);
+    }
+  }
+
   CpuBackend backend_;
   Executor& executor_;
   const std::vector<const void*> constants_;
+  const std::vector<int64_t> inputBytes_;
   mutable Arenas arenas_;
   std::vector<Action> actions_;
   std::vector<Candidate> choices_;
