@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <vector>
@@ -27,6 +28,26 @@ void forEachKernel(Body body) {
     INFO(kernel->name);
     body(*kernel);
   }
+}
+
+struct FinishCase {
+  Activation activation;
+  float (*expected)(float);
+};
+
+/** Exact on integers, but for the last, of which one is as good as all that are finished outside the kernel. */
+const FinishCase kFinishCases[] = {
+    {{ActivationKind::none}, [](float x) { return x; }},
+    {{ActivationKind::relu}, [](float x) { return std::max(x, 0.0f); }},
+    {{ActivationKind::clip, -3.0f, 5.0f}, [](float x) { return std::min(std::max(x, -3.0f), 5.0f); }},
+    {{ActivationKind::leakyRelu, 0.5f}, [](float x) { return x < 0 ? x / 2 : x; }},
+    {{ActivationKind::hardSwish}, [](float x) { return x * (std::min(std::max(x + 3, 0.0f), 6.0f) / 6); }},
+};
+
+/** Any of them, or null: what is not finished yet. */
+const FinishCase* anyFinish(std::mt19937& random) {
+  const size_t choice = random() % (std::size(kFinishCases) + 1);
+  return choice == std::size(kFinishCases) ? nullptr : &kFinishCases[choice];
 }
 
 /** A view without its data, the offset of its second half where that is another row, and what is padding. */
@@ -192,17 +213,19 @@ TEST_CASE("the pointwise microkernel is exact for every number of windows and fi
   const int64_t width = kernel->lanes, rowStride = kernel->windows + 3;
   for (int64_t count = 1; count <= kernel->windows; ++count) {
     for (int64_t filters = 1; filters <= width; ++filters) {
-      for (const int64_t channels : {1, 7}) {
+      for (int round = 0; round < 6; ++round) {
+        const auto channels = static_cast<int64_t>(1 + random() % 8);
         // Exactly as long as it may be read and written: the sanitizers see one element more.
         const int64_t channelStride = count + 5;
         std::vector<float> input(index((channels - 1) * channelStride + count)), panel(index(channels * width));
         std::vector<float> bias(index(filters)), residual(index((filters - 1) * rowStride + count));
         for (auto* values : {&input, &panel, &bias, &residual}) test::fillWithIntegers(*values, random);
         std::vector<float> output(residual.size(), 100.0f);
-        const Finish finish{bias.data(), residual.data(), makeActivation("relu", {}).value()};
-        std::vector<float> sums(index(kPackedWindows * kMostFilters), kNaN);
-        const bool add = random() % 2 == 0;
-        kernel->multiply(count, width,
+        const FinishCase* last = anyFinish(random);
+        const bool add = random() % 2 == 0, withResidual = random() % 2 == 0;
+        const Finish finish{bias.data(), withResidual ? residual.data() : nullptr,
+                            last == nullptr ? Activation{} : last->activation};
+        kernel->convolve({filters, count, output.data(), rowStride, add, last == nullptr ? nullptr : &finish}, width,
                          {.first = input.data(),
                           .second = nullptr,
                           .channels = 1,
@@ -214,17 +237,18 @@ TEST_CASE("the pointwise microkernel is exact for every number of windows and fi
                           .step = 1,
                           .filterElements = channels,
                           .padded = {}},
-                         panel.data(), sums.data());
-        kernel->store({filters, count, output.data(), rowStride, add, &finish}, sums.data());
+                         panel.data());
         for (int64_t i = 0; i < static_cast<int64_t>(output.size()); ++i) {
           const int64_t f = i / rowStride, w = i % rowStride;
           float expected = 100.0f;
           if (w < count) {
-            expected = (add ? 100.0f : 0.0f) + bias[index(f)] + residual[index(i)];
+            expected = add ? 100.0f : 0.0f;
             for (int64_t c = 0; c < channels; ++c) {
               expected += input[index(c * channelStride + w)] * panel[index(c * width + f)];
             }
-            expected = std::max(0.0f, expected);
+            if (last != nullptr) {
+              expected = last->expected(expected + bias[index(f)] + (withResidual ? residual[index(i)] : 0.0f));
+            }
           }
           REQUIRE(output[index(i)] == expected);
         }
@@ -270,20 +294,8 @@ TEST_CASE("pack writes dst[c][r][s][window], zeros for padded elements") {
 }
 
 TEST_CASE("store turns the sums, adds, finishes, and writes nothing else") {
-  struct Case {
-    Activation activation;
-    float (*expected)(float);
-  };
-  // Exact on integers, but for the last, of which one is as good as all that are finished outside the kernel.
-  const Case cases[] = {
-      {{ActivationKind::none}, [](float x) { return x; }},
-      {{ActivationKind::relu}, [](float x) { return std::max(x, 0.0f); }},
-      {{ActivationKind::clip, -3.0f, 5.0f}, [](float x) { return std::min(std::max(x, -3.0f), 5.0f); }},
-      {{ActivationKind::leakyRelu, 0.5f}, [](float x) { return x < 0 ? x / 2 : x; }},
-      {{ActivationKind::hardSwish}, [](float x) { return x * (std::min(std::max(x + 3, 0.0f), 6.0f) / 6); }},
-  };
   std::mt19937 random(3);
-  const auto check = [&](const Microkernel& kernel, int64_t windows, int64_t filters, const Case* last) {
+  const auto check = [&](const Microkernel& kernel, int64_t windows, int64_t filters, const FinishCase* last) {
     const bool add = random() % 2 == 0, withResidual = random() % 2 == 0;
     const int64_t rowStride = windows + 3;
     std::vector<float> used(index(filters * windows)), bias(index(filters));
@@ -320,7 +332,7 @@ TEST_CASE("store turns the sums, adds, finishes, and writes nothing else") {
     for (int64_t windows = 1; windows <= kernel.windows; ++windows) {
       for (int64_t filters = 1; filters <= kernel.filters; ++filters) {
         check(kernel, windows, filters, nullptr);
-        for (const Case& last : cases) check(kernel, windows, filters, &last);
+        for (const FinishCase& last : kFinishCases) check(kernel, windows, filters, &last);
       }
     }
   });

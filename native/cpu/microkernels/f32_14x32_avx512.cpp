@@ -18,10 +18,12 @@ struct Avx512 {
   using Mask = __mmask16;
   using Columns = __m512i;
   using First = Mask;
+  struct All {};
 
   static Register zero() { return _mm512_setzero_ps(); }
   static Register load(const float* from) { return _mm512_loadu_ps(from); }
   static Register load(Mask lanes, const float* from) { return _mm512_maskz_loadu_ps(lanes, from); }
+  static Register load(All, const float* from) { return load(from); }
   static Register broadcast(const float* from) { return _mm512_set1_ps(*from); }
   static Register add(Register a, Register b) { return _mm512_add_ps(a, b); }
   static Register multiplyAdd(Register a, Register b, Register c) { return _mm512_fmadd_ps(a, b, c); }
@@ -29,12 +31,14 @@ struct Avx512 {
     return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, zero(), _CMP_LT_OQ), x, factor);
   }
   // The second operand is what these return of two zeros or beside a NaN.
-  static Register clamp(Register x, Register low, Register high) { return _mm512_min_ps(high, _mm512_max_ps(low, x)); }
+  static Register atLeast(Register x, Register low) { return _mm512_max_ps(low, x); }
+  static Register atMost(Register x, Register high) { return _mm512_min_ps(high, x); }
   static Register sigmoid(Register x) { return warpconv::sigmoid(x); }
   static Register silu(Register x) { return warpconv::silu(x); }
   static Register hardSwish(Register x) { return warpconv::hardSwish(x); }
   static void store(float* to, Register value) { _mm512_storeu_ps(to, value); }
   static void store(float* to, First lanes, Register value) { _mm512_mask_storeu_ps(to, lanes, value); }
+  static void store(float* to, All, Register value) { store(to, value); }
   static void storeWindows(float* to, First lanes, Register value) { store(to, lanes, value); }
 
   static First first(int64_t count) { return firstLanes(count); }
@@ -85,21 +89,21 @@ struct Avx512 {
 
 // 110e6: 220 GFLOP/s in most pointwise layers of bench/layers/sconv-393.json on one Zen 5 core.
 extern const Microkernel kF32_14x32Avx512;
-const Microkernel kF32_14x32Avx512{
-    "f32_14x32_avx512",    Isa::avx512, 14, 32, 16, 1, 110e6, vectors::pack<Avx512>, outer::multiply<Avx512, 14, 2>,
-    vectors::store<Avx512>};
+const Microkernel kF32_14x32Avx512{"f32_14x32_avx512",
+                                   Isa::avx512,
+                                   14,
+                                   32,
+                                   16,
+                                   1,
+                                   110e6,
+                                   vectors::pack<Avx512>,
+                                   outer::multiply<Avx512, 14, 2>,
+                                   vectors::store<Avx512>,
+                                   outer::convolve<Avx512, 14, 2, vectors::store<Avx512>>};
 
 // The same rate, where it is chosen: see prefersWindowsInLanes of sconv.
 extern const Microkernel kF32_48x8Avx512;
-const Microkernel kF32_48x8Avx512{"f32_48x8_avx512",
-                                  Isa::avx512,
-                                  48,
-                                  8,
-                                  8,
-                                  16,
-                                  110e6,
-                                  nullptr,
-                                  lanes::multiply<Avx512, 8, 3>,
-                                  vectors::store<Avx512, vectors::WindowsInLanes<Avx512, 48>>};
+const Microkernel kF32_48x8Avx512{
+    "f32_48x8_avx512", Isa::avx512, 48, 8, 8, 16, 110e6, nullptr, nullptr, nullptr, lanes::convolve<Avx512, 8, 3>};
 
 }  // namespace warpconv

@@ -83,8 +83,16 @@ void store(const OutputTile& tile, const float* sums) {
 
 // 16.5e6: 33 GFLOP/s in five ResNet-50 layers on one Zen 5 core.
 extern const Microkernel kF32_4x8Portable;
-const Microkernel kF32_4x8Portable{
-    "f32_4x8_portable", Isa::portable, 4, 8, 4, 1, 16.5e6, portable::pack, outer::multiply<portable::Vector4, 4, 2>,
-    portable::store};
+const Microkernel kF32_4x8Portable{"f32_4x8_portable",
+                                   Isa::portable,
+                                   4,
+                                   8,
+                                   4,
+                                   1,
+                                   16.5e6,
+                                   portable::pack,
+                                   outer::multiply<portable::Vector4, 4, 2>,
+                                   portable::store,
+                                   outer::convolve<portable::Vector4, 4, 2, portable::store>};
 
 }  // namespace warpconv

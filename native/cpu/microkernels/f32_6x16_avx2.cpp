@@ -30,7 +30,8 @@ struct Avx2 {
     return _mm256_blendv_ps(x, _mm256_mul_ps(x, factor), _mm256_cmp_ps(x, zero(), _CMP_LT_OQ));
   }
   // The second operand is what these return of two zeros or beside a NaN.
-  static Register clamp(Register x, Register low, Register high) { return _mm256_min_ps(high, _mm256_max_ps(low, x)); }
+  static Register atLeast(Register x, Register low) { return _mm256_max_ps(low, x); }
+  static Register atMost(Register x, Register high) { return _mm256_min_ps(high, x); }
   static void store(float* to, Register value) { _mm256_storeu_ps(to, value); }
   static Register load(First lanes, const float* from) { return load(lanes.mask, from); }
   /** In pieces: a masked store takes AMD's cores longer than the rest of a row. */
@@ -96,8 +97,16 @@ struct Avx2 {
 // 47e6: 94 GFLOP/s over the 393 layers of bench/layers/sconv-393.json on one Zen 4 core, whose peak is 115. The
 // portable pack and store had 84.
 extern const Microkernel kF32_6x16Avx2;
-const Microkernel kF32_6x16Avx2{
-    "f32_6x16_avx2",     Isa::avx2, 6, 16, 8, 1, 47e6, vectors::pack<Avx2>, outer::multiply<Avx2, 6, 2>,
-    vectors::store<Avx2>};
+const Microkernel kF32_6x16Avx2{"f32_6x16_avx2",
+                                Isa::avx2,
+                                6,
+                                16,
+                                8,
+                                1,
+                                47e6,
+                                vectors::pack<Avx2>,
+                                outer::multiply<Avx2, 6, 2>,
+                                vectors::store<Avx2>,
+                                outer::convolve<Avx2, 6, 2, vectors::store<Avx2>>};
 
 }  // namespace warpconv

@@ -30,7 +30,8 @@ struct Neon {
     return vbslq_f32(vcltzq_f32(x), vmulq_f32(x, factor), x);
   }
   /** Both instructions return NaN where an operand is one. */
-  static Register clamp(Register x, Register low, Register high) { return vminq_f32(high, vmaxq_f32(low, x)); }
+  static Register atLeast(Register x, Register low) { return vmaxq_f32(low, x); }
+  static Register atMost(Register x, Register high) { return vminq_f32(high, x); }
   static void store(float* to, Register value) { vst1q_f32(to, value); }
   static void store(float* to, First lanes, Register value) {
     if (lanes == kLanes) return store(to, value);
@@ -59,7 +60,16 @@ struct Neon {
 // portable tile are 17 or 18 instructions for 8 multiply-adds and those of this tile 39 for 24 (GCC 12). A tile of
 // 6 x 16 would take 37, but leaves rows of 7 and 14 outputs to be packed window by window.
 extern const Microkernel kF32_8x12Neon;
-const Microkernel kF32_8x12Neon{
-    "f32_8x12_neon", Isa::neon, 8, 12, 4, 1, 16.5e6, portable::pack, outer::multiply<Neon, 8, 3>, vectors::store<Neon>};
+const Microkernel kF32_8x12Neon{"f32_8x12_neon",
+                                Isa::neon,
+                                8,
+                                12,
+                                4,
+                                1,
+                                16.5e6,
+                                portable::pack,
+                                outer::multiply<Neon, 8, 3>,
+                                vectors::store<Neon>,
+                                outer::convolve<Neon, 8, 3, vectors::store<Neon>>};
 
 }  // namespace warpconv

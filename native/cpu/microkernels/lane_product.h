@@ -3,23 +3,43 @@
 #include <cstdint>
 
 #include "cpu/microkernels/microkernel.h"
+#include "cpu/microkernels/vector_store.h"
 
 /**
- * Microkernel::multiply of a pointwise microkernel, written once over a vector type and instantiated like the outer
- * product: windows lie in vector lanes and filters are broadcast, so that sums need not be turned on their way out.
+ * Microkernel::convolve of a pointwise microkernel, written once over a vector type and instantiated like the outer
+ * product: windows lie in vector lanes and filters are broadcast, so that sums need not be turned on their way out. The
+ * type has All, which says that every lane of a vector is loaded or stored.
  */
 namespace warpconv::lanes {
 
-/** Up to kVectors vectors of windows, of which the last may be filled in part. */
+/** Sums for kFilters filters and kVectors vectors of windows. */
 template <class Vector, int kFilters, int kVectors>
-void multiplyTile(int64_t count, const WindowView& view, const float* filters, float* sums, int64_t sumsStride) {
-  typename Vector::Register total[kFilters][kVectors];
+using Totals = typename Vector::Register[kFilters][kVectors];
+
+/** Stores totals[f][v] for the tile's filters; of the last vector, `last`. */
+template <class Vector, int kFilters, int kVectors, class Last, class StoreRow>
+void storeTotals(const Totals<Vector, kFilters, kVectors>& totals, int64_t filters, Last last,
+                 const StoreRow& storeRow) {
+#pragma GCC unroll 8
+  for (int f = 0; f < kFilters; ++f) {
+    if (f == filters) return;
+#pragma GCC unroll 4
+    for (int v = 0; v + 1 < kVectors; ++v) storeRow(f, v * Vector::kLanes, typename Vector::All{}, totals[f][v]);
+    storeRow(f, (kVectors - 1) * Vector::kLanes, last, totals[f][kVectors - 1]);
+  }
+}
+
+/** Up to kVectors vectors of windows, of which the last may be filled in part. */
+template <class Vector, int kFilters, int kVectors, class StoreRow>
+void convolveTile(const OutputTile& tile, const WindowView& view, const float* filters, const StoreRow& storeRow) {
+  Totals<Vector, kFilters, kVectors> total;
 #pragma GCC unroll 8
   for (int f = 0; f < kFilters; ++f) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) total[f][v] = Vector::zero();
   }
-  const typename Vector::First last = Vector::first(count - (kVectors - 1) * Vector::kLanes);
+  const int64_t inLast = tile.windows - (kVectors - 1) * Vector::kLanes;
+  const typename Vector::First last = Vector::first(inLast);
   const float* windows = view.first;
   for (int64_t e = 0; e < view.taps; ++e) {
     typename Vector::Register window[kVectors];
@@ -38,22 +58,31 @@ void multiplyTile(int64_t count, const WindowView& view, const float* filters, f
     windows += view.tapStride;
     filters += kFilters;
   }
-#pragma GCC unroll 8
-  for (int f = 0; f < kFilters; ++f) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) Vector::store(sums + f * sumsStride + v * Vector::kLanes, total[f][v]);
+  if (inLast == Vector::kLanes) {
+    storeTotals<Vector, kFilters, kVectors>(total, tile.filters, typename Vector::All{}, storeRow);
+  } else {
+    storeTotals<Vector, kFilters, kVectors>(total, tile.filters, last, storeRow);
   }
 }
 
-/** Finds the instantiation for `count` windows by counting down from the most; sums[f][kMost * kLanes]. */
-template <class Vector, int kFilters, int kVectors, int kMost = kVectors>
-void multiply(int64_t count, int64_t width, const WindowView& view, const float* filters, float* sums) {
+/** Finds the instantiation for the tile's windows by counting down from the most. */
+template <class Vector, int kFilters, int kVectors, class StoreRow>
+void convolveVectors(const OutputTile& tile, const WindowView& view, const float* filters, const StoreRow& storeRow) {
   if constexpr (kVectors > 1) {
-    if (count <= (kVectors - 1) * Vector::kLanes) {
-      return multiply<Vector, kFilters, kVectors - 1, kMost>(count, width, view, filters, sums);
+    if (tile.windows <= (kVectors - 1) * Vector::kLanes) {
+      return convolveVectors<Vector, kFilters, kVectors - 1>(tile, view, filters, storeRow);
     }
   }
-  multiplyTile<Vector, kFilters, kVectors>(count, view, filters, sums, kMost * Vector::kLanes);
+  convolveTile<Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+}
+
+/** For panels of kFilters filters. */
+template <class Vector, int kFilters, int kVectors>
+void convolve(const OutputTile& tile, int64_t, const WindowView& view, const float* filters) {
+  vectors::withActivation<Vector>(tile.finish == nullptr ? Activation{} : tile.finish->activation, [&](auto activate) {
+    const vectors::RowStore<Vector, decltype(activate)> storeRow(tile, activate);
+    convolveVectors<Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+  });
 }
 
 }  // namespace warpconv::lanes

@@ -114,10 +114,7 @@ struct Microkernel {
   /** What one core reaches in whole layers, beside the definition of each kernel; for predictions */
   double multiplyAddsPerMillisecond;
 
-  /**
-   * Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. Null of the
-   * pointwise microkernel.
-   */
+  /** Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. */
   void (*pack)(const WindowTile& tile, float* dst);
   /**
    * sums[w][kMostFilters] = the sum over the view's elements (c, r, s), in their order, of the element of window w
@@ -126,6 +123,8 @@ struct Microkernel {
    */
   void (*multiply)(int64_t count, int64_t width, const WindowView& windows, const float* filters, float* sums);
   void (*store)(const OutputTile& tile, const float* sums);
+  /** Both, for a tile's windows. All that the pointwise microkernel has of these four. */
+  void (*convolve)(const OutputTile& tile, int64_t width, const WindowView& windows, const float* filters);
 };
 
 /** All that were built, narrowest instruction set first. */
@@ -136,7 +135,7 @@ const Microkernel& widestMicrokernel(Isa isa);
 
 /**
  * One for views of one row of elements without padding at step 1, or null where none was built: its windows lie in
- * lanes, and its sums as its own `store` wants them.
+ * lanes, as they do in the output, which its sums go to straight from registers.
  */
 const Microkernel* pointwiseMicrokernel(Isa isa);
 

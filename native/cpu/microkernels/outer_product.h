@@ -109,4 +109,12 @@ void multiply(int64_t count, int64_t width, const WindowView& view, const float*
   }
 }
 
+/** Microkernel::convolve by `multiply` and `kStore`. */
+template <class Vector, int kWindows, int kVectors, void (*kStore)(const OutputTile& tile, const float* sums)>
+void convolve(const OutputTile& tile, int64_t width, const WindowView& view, const float* filters) {
+  alignas(64) float sums[kPackedWindows * kMostFilters];
+  multiply<Vector, kWindows, kVectors>(tile.windows, width, view, filters, sums);
+  kStore(tile, sums);
+}
+
 }  // namespace warpconv::outer

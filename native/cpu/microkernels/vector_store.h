@@ -7,26 +7,32 @@
 
 /**
  * Microkernel::store, written once over a vector type and instantiated like the outer product. Beside what that needs,
- * the type has static add, clamp(x, low, high), which returns a NaN x, multiplyNegative(x, factor), transpose of kLanes
- * registers, and loadFirst and storeFirst, which touch no more than `count` floats; it may have its own sigmoid, silu
- * and hardSwish.
+ * the type has static add, atLeast(x, low) and atMost(x, high), which return a NaN x, multiplyNegative(x, factor),
+ * transpose of kLanes registers, and load and store of First, which touch no more than so many floats; it may have its
+ * own sigmoid, silu and hardSwish.
  */
 namespace warpconv::vectors {
 
-/** `none`, `relu` and `clip` as one function without branches: a switch for each row took as long as its store. */
 template <class Vector>
-struct Clamp {
+struct None {
+  typename Vector::Register operator()(typename Vector::Register x) const { return x; }
+};
+
+template <class Vector>
+struct Relu {
+  typename Vector::Register operator()(typename Vector::Register x) const { return Vector::atLeast(x, Vector::zero()); }
+};
+
+template <class Vector>
+struct Clip {
   typename Vector::Register low;
   typename Vector::Register high;
 
-  explicit Clamp(const Activation& activation) {
-    const bool clips = activation.kind == ActivationKind::clip;
-    const float least = clips ? activation.first : activation.kind == ActivationKind::relu ? 0 : -__builtin_inff();
-    const float most = clips ? activation.second : __builtin_inff();
-    low = Vector::broadcast(&least);
-    high = Vector::broadcast(&most);
+  explicit Clip(const Activation& activation)
+      : low(Vector::broadcast(&activation.first)), high(Vector::broadcast(&activation.second)) {}
+  typename Vector::Register operator()(typename Vector::Register x) const {
+    return Vector::atMost(Vector::atLeast(x, low), high);
   }
-  typename Vector::Register operator()(typename Vector::Register x) const { return Vector::clamp(x, low, high); }
 };
 
 template <class Vector>
@@ -71,93 +77,78 @@ struct HardSwish {
   }
 };
 
+/** Calls `use` with the function of a vector that `activation` is: a switch for each row takes as long as its store. */
+template <class Vector, class Use>
+void withActivation(const Activation& activation, const Use& use) {
+  switch (activation.kind) {
+    case ActivationKind::none: return use(None<Vector>());
+    case ActivationKind::relu: return use(Relu<Vector>());
+    case ActivationKind::clip: return use(Clip<Vector>(activation));
+    case ActivationKind::leakyRelu: return use(LeakyRelu<Vector>(activation));
+    case ActivationKind::sigmoid: return use(Sigmoid<Vector>());
+    case ActivationKind::silu: return use(Silu<Vector>());
+    case ActivationKind::hardSwish: return use(HardSwish<Vector>());
+  }
+}
+
 /**
- * What the rows of a block of windows need, in a copy: for the compiler, an output that is stored might overlap the
- * tile's own description, which it would load again for each row.
+ * What the rows of a tile need, in a copy: for the compiler, an output that is stored might overlap the tile's own
+ * description, which it would load again for each row.
  */
 template <class Vector, class Activate>
 struct RowStore {
   OutputTile tile;
   Finish finish;
-  typename Vector::First windows;
   Activate activate;
 
-  /** Sums of filter `f` for the block's windows, on their way into its output row. */
-  void operator()(int64_t f, typename Vector::Register sum) const {
-    float* row = tile.output + f * tile.rowStride;
+  RowStore(const OutputTile& to, const Activate& function)
+      : tile(to), finish(to.finish == nullptr ? Finish{} : *to.finish), activate(function) {}
+
+  /** Sums of filter `f` for the windows from `w` on, as many as `windows` says, on their way into its output row. */
+  template <class Windows>
+  void operator()(int64_t f, int64_t w, Windows windows, typename Vector::Register sum) const {
+    const int64_t at = f * tile.rowStride + w;
+    float* row = tile.output + at;
     if (tile.add) sum = Vector::add(Vector::load(windows, row), sum);
     if (tile.finish == nullptr) return Vector::store(row, windows, sum);
     sum = Vector::add(sum, Vector::broadcast(finish.bias + f));
-    if (finish.residual != nullptr) sum = Vector::add(sum, Vector::load(windows, finish.residual + f * tile.rowStride));
+    if (finish.residual != nullptr) sum = Vector::add(sum, Vector::load(windows, finish.residual + at));
     Vector::store(row, windows, activate(sum));
   }
 };
 
-/** Sums of an outer product: sums[window][kMostFilters]. */
-template <class Vector>
-struct FiltersInLanes {
-  static constexpr int64_t kBlock = Vector::kLanes * kMostFilters;
-
-  /** Up to kLanes windows */
-  template <class StoreRow>
-  static void storeBlock(int64_t windows, int64_t filters, const float* sums, const StoreRow& storeRow) {
-    constexpr int kLanes = Vector::kLanes;
-    for (int64_t first = 0; first < filters; first += kLanes) {
-      typename Vector::Register block[kLanes];
+/** Up to kLanes windows from `w` on, of an outer product's sums[window][kMostFilters]. */
+template <class Vector, class StoreRow>
+void storeBlock(const OutputTile& tile, int64_t w, const float* sums, const StoreRow& storeRow) {
+  constexpr int kLanes = Vector::kLanes;
+  const int64_t left = tile.windows - w;
+  const typename Vector::First windows = Vector::first(left);
+  for (int64_t first = 0; first < tile.filters; first += kLanes) {
+    typename Vector::Register block[kLanes];
 #pragma GCC unroll 16
-      for (int w = 0; w < kLanes; ++w) {
-        block[w] = w < windows ? Vector::load(sums + w * kMostFilters + first) : Vector::zero();
-      }
-      Vector::transpose(block);
-      const int64_t count = filters - first < kLanes ? filters - first : kLanes;
-      if (count == kLanes) {
-#pragma GCC unroll 16
-        for (int f = 0; f < kLanes; ++f) storeRow(first + f, block[f]);
-      } else {
-        alignas(64) float rows[kLanes * kLanes];
-#pragma GCC unroll 16
-        for (int f = 0; f < kLanes; ++f) Vector::store(rows + kLanes * f, block[f]);
-        for (int64_t f = 0; f < count; ++f) storeRow(first + f, Vector::load(rows + kLanes * f));
-      }
+    for (int i = 0; i < kLanes; ++i) {
+      block[i] = i < left ? Vector::load(sums + (w + i) * kMostFilters + first) : Vector::zero();
     }
-  }
-};
-
-/** Sums of a lane product: sums[filter][kWindows]. */
-template <class Vector, int kWindows>
-struct WindowsInLanes {
-  static constexpr int64_t kBlock = Vector::kLanes;
-
-  template <class StoreRow>
-  static void storeBlock(int64_t, int64_t filters, const float* sums, const StoreRow& storeRow) {
-    for (int64_t f = 0; f < filters; ++f) storeRow(f, Vector::load(sums + f * kWindows));
-  }
-};
-
-template <class Vector, class Sums, class Activate>
-void storeBlocks(const OutputTile& tile, const float* sums, const Activate& activate) {
-  RowStore<Vector, Activate> storeRow{tile, tile.finish == nullptr ? Finish{} : *tile.finish, {}, activate};
-  for (int64_t left = tile.windows; left > 0; left -= Vector::kLanes) {
-    storeRow.windows = Vector::first(left);
-    Sums::storeBlock(left, tile.filters, sums, storeRow);
-    storeRow.tile.output += Vector::kLanes;
-    if (storeRow.finish.residual != nullptr) storeRow.finish.residual += Vector::kLanes;
-    sums += Sums::kBlock;
+    Vector::transpose(block);
+    const int64_t count = tile.filters - first < kLanes ? tile.filters - first : kLanes;
+    if (count == kLanes) {
+#pragma GCC unroll 16
+      for (int f = 0; f < kLanes; ++f) storeRow(first + f, w, windows, block[f]);
+    } else {
+      alignas(64) float rows[kLanes * kLanes];
+#pragma GCC unroll 16
+      for (int f = 0; f < kLanes; ++f) Vector::store(rows + kLanes * f, block[f]);
+      for (int64_t f = 0; f < count; ++f) storeRow(first + f, w, windows, Vector::load(rows + kLanes * f));
+    }
   }
 }
 
-template <class Vector, class Sums = FiltersInLanes<Vector>>
+template <class Vector>
 void store(const OutputTile& tile, const float* sums) {
-  const Activation activation = tile.finish == nullptr ? Activation{} : tile.finish->activation;
-  switch (activation.kind) {
-    case ActivationKind::none:
-    case ActivationKind::relu:
-    case ActivationKind::clip: return storeBlocks<Vector, Sums>(tile, sums, Clamp<Vector>(activation));
-    case ActivationKind::leakyRelu: return storeBlocks<Vector, Sums>(tile, sums, LeakyRelu<Vector>(activation));
-    case ActivationKind::sigmoid: return storeBlocks<Vector, Sums>(tile, sums, Sigmoid<Vector>());
-    case ActivationKind::silu: return storeBlocks<Vector, Sums>(tile, sums, Silu<Vector>());
-    case ActivationKind::hardSwish: return storeBlocks<Vector, Sums>(tile, sums, HardSwish<Vector>());
-  }
+  withActivation<Vector>(tile.finish == nullptr ? Activation{} : tile.finish->activation, [&](auto activate) {
+    const RowStore<Vector, decltype(activate)> storeRow(tile, activate);
+    for (int64_t w = 0; w < tile.windows; w += Vector::kLanes) storeBlock<Vector>(tile, w, sums, storeRow);
+  });
 }
 
 }  // namespace warpconv::vectors

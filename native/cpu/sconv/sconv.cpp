@@ -314,20 +314,18 @@ class SlicedConvolution final : public PreparedConvolution {
       prefetchRows(part.tensors->output + offset, range.size(), panels_.filtersOf(filter), x.p * x.q);
       if (residual != nullptr) prefetchRows(residual + offset, range.size(), panels_.filtersOf(filter), x.p * x.q);
     }
-    alignas(64) float sums[kPackedWindows * kMostFilters];
     WindowView view = viewOf(part, set, tile, input - block.tiles.begin);
     // The next panel's, which the next tiles or the first of them wait for otherwise.
     view.ahead = panels_.widthOf(filter) * x.filterSize();
-    kernel_.multiply(range.size(), panels_.widthOf(filter), view, panels_.at(group, filter, set.first), sums);
     const Finish finish{bias_.data() + k, residual == nullptr ? nullptr : residual + offset, activation_};
     const bool last = set.first + set.count == x.groupInputs();
-    kernel_.store({.filters = panels_.filtersOf(filter),
-                   .windows = range.size(),
-                   .output = part.tensors->output + offset,
-                   .rowStride = x.p * x.q,
-                   .add = set.first > 0,
-                   .finish = last ? &finish : nullptr},
-                  sums);
+    kernel_.convolve({.filters = panels_.filtersOf(filter),
+                      .windows = range.size(),
+                      .output = part.tensors->output + offset,
+                      .rowStride = x.p * x.q,
+                      .add = set.first > 0,
+                      .finish = last ? &finish : nullptr},
+                     panels_.widthOf(filter), view, panels_.at(group, filter, set.first));
   }
 
   const ConvProblem problem_;
@@ -344,14 +342,14 @@ class SlicedConvolution final : public PreparedConvolution {
 
 /**
  * Whether a microkernel with windows in its lanes takes a pointwise convolution in fewer cycles: by vectors of
- * products, and by what a vector of sums costs on its way into the output, counted in channels. The two numbers fit
- * twelve layers of MobileNetV2 and six of ResNet-50 on one Zen 4 core, most of them within 4 %: from 144 to 24 channels
- * of 56 x 56 this took 0.74 of the time, from 64 to 256 of 56 x 56 0.81, from 32 to 192 of 28 x 28 0.90, from 128 to
- * 512 of 28 x 28 0.96, and from 96 to 576 of 14 x 14 1.02.
+ * products, and by what a vector of sums costs on its way into the output, counted in channels. The two numbers fit 29
+ * layers of mobile networks and ResNet-50 on one Zen 4 core, most of them within 4 %: from 144 to 24 channels of
+ * 56 x 56 this took 0.71 of the time, from 64 to 256 of 56 x 56 0.89, from 32 to 192 of 28 x 28 0.77, from 128 to 512
+ * of 28 x 28 0.94, and from 96 to 576 of 14 x 14 1.00.
  */
 bool prefersWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const Microkernel& lanes) {
-  constexpr double kTurnedStoreChannels = 16;
-  constexpr double kLaneStoreChannels = 12;
+  constexpr double kTurnedStoreChannels = 14;
+  constexpr double kLaneStoreChannels = 8;
   const int64_t windows = x.p * x.q;
   const int64_t k = x.groupOutputs();
   const double filterVectors = static_cast<double>(windows * ceilDivide(k, outer.lanes));
