@@ -2,7 +2,8 @@
  * Whole networks by InferenceSession. On the CPU at batch 1: ours against onnxruntime-node, whose run() blocks the
  * JavaScript thread as our runSync() does, and against ours with every convolution by im2col; and our run(), which goes
  * to other threads and back. On a GPU: against PyTorch (bench/gpu_networks.ts). Results are checked against PyTorch's in double
- * precision before they are timed. Writes bench/results/<machine>-<date>-networks.json and .md.
+ * precision before they are timed. Writes bench/results/<machine>-<date>-networks.json and .md; of a part of the networks
+ * or of the threads, or quickly, the CPU's are printed only, lest they take the place of the whole.
  *
  *     python3 scripts/export_networks.py networks
  *     npx ts-node bench/networks.ts [--folder networks] [--network resnet50] [--quick] [--threads 1]
@@ -25,6 +26,9 @@ import { LineProcess } from './line_process';
 import { modelOf, networksIn } from './network_files';
 import { circumstances, FOLDER, nameOf, writeJson, writeText, type Circumstances } from './results';
 import { geometricMean } from './statistics';
+
+/** Of threads */
+const COUNTS = [1, 2];
 
 interface Request {
   readonly file: string;
@@ -88,7 +92,7 @@ function render(result: NetworksResult): string {
   const lines = [
     `# Whole networks on ${result.cpu.name}, ${result.date}`,
     '',
-    `Batch 1, float32, ${result.cpu.isa}, Node.js ${result.node}: milliseconds of one run, the median of nine turns. Above 1 ×`,
+    `Batch 1, float32, ${result.cpu.isa}, Node.js ${result.node}: milliseconds of one run, the median of ${result.quick ? 3 : 9} turns. Above 1 ×`,
     "warpconv is faster. `warpconv` is runSync(), which computes on the JavaScript thread, as onnxruntime-node's run() does and",
     'so does `im2col`; our run() hands the network to another thread and waits for it. By `npx ts-node bench/networks.ts`.',
   ];
@@ -117,7 +121,7 @@ async function benchCpuNetworks(
   folder: string,
   names: readonly string[],
   counts: readonly number[],
-  quick: boolean,
+  { quick, store }: { quick: boolean; store: boolean },
 ): Promise<void> {
   const about = circumstances(quick);
   const networks: NetworkResult[] = [];
@@ -130,10 +134,11 @@ async function benchCpuNetworks(
   }
   process.stderr.write('\n');
   const result: NetworksResult = { ...about, networks };
+  console.log(render(result));
+  if (!store) return;
   const name = `${nameOf(result)}-networks`;
   writeJson(name, result);
   writeText(`${name}.md`, render(result));
-  console.log(render(result));
 }
 
 async function main(): Promise<void> {
@@ -144,7 +149,7 @@ async function main(): Promise<void> {
       network: { type: 'string', multiple: true },
       quick: { type: 'boolean', default: false },
       check: { type: 'boolean', default: false },
-      threads: { type: 'string', multiple: true, default: ['1', '2'] },
+      threads: { type: 'string', multiple: true },
       batch: { type: 'string', default: '1,128' },
       out: { type: 'string', default: FOLDER },
     },
@@ -153,7 +158,10 @@ async function main(): Promise<void> {
   const names = networksIn(folder, values.network);
   const subjects = { folder, names, batches: values.batch.split(',').map(readBatch) };
   if (values.check) return checkNetworks(values.device as Device, subjects);
-  if (values.device === 'cpu') return benchCpuNetworks(folder, names, values.threads.map(Number), quick);
+  if (values.device === 'cpu') {
+    const store = !quick && values.network === undefined && values.threads === undefined;
+    return benchCpuNetworks(folder, names, values.threads?.map(Number) ?? COUNTS, { quick, store });
+  }
   return benchGpuNetworks(values.device as Exclude<Device, 'cpu'>, subjects, {
     quick,
     out: path.resolve(out),

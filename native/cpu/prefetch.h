@@ -4,14 +4,11 @@
 
 namespace warpconv {
 
-/**
- * Begins to bring `count` adjacent elements of each of `rows` maps to the cache, all lines but the first, which
- * the elements before share.
- */
+/** Begins to bring `count` adjacent elements of each of `rows` maps to the cache. */
 inline void prefetchRows(const float* first, int64_t count, int64_t rows, int64_t rowStride) {
   constexpr int64_t kLine = 16;
   for (int64_t row = 0; row < rows; ++row, first += rowStride) {
-    for (int64_t i = kLine; i < count; i += kLine) __builtin_prefetch(first + i, 1);
+    for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(first + i, 1);
     __builtin_prefetch(first + count - 1, 1);
   }
 }

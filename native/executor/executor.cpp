@@ -26,18 +26,19 @@ void relax() {
 #endif
 }
 
-/** Waits awake until `happened()`, but no longer than kWatch. */
+using Clock = std::chrono::steady_clock;
+
+/** Waits awake until `happened()`, but no longer than `until`. */
 template <typename Happened>
-void watchFor(Happened happened) {
+void watchFor(Happened happened, Clock::time_point until) {
   // Reading the clock takes as long as several looks.
   constexpr int kLooksPerReading = 16;
-  const auto until = std::chrono::steady_clock::now() + kWatch;
   do {
     for (int look = 0; look < kLooksPerReading; ++look) {
       if (happened()) return;
       relax();
     }
-  } while (std::chrono::steady_clock::now() < until);
+  } while (Clock::now() < until);
 }
 
 /** Which of its pool's threads this one is; -1 for any other thread. */
@@ -142,10 +143,12 @@ std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
     const std::lock_guard lock(mutex_);
     startThreads();
     served = !threads_.empty();
-    if (served) queue_.push_back(call);
+    if (served) {
+      queue_.push_back(call);
+      announcements_.fetch_add(1);
+    }
   }
   if (served) {
-    announcements_.fetch_add(1);
     wakeAll();
   } else {
     call->done_({StatusCode::internal, "the system starts no thread for this process; raise its limit (ulimit -u)"});
@@ -180,7 +183,7 @@ void Executor::parallelFor(int64_t tasks, const std::function<void(int64_t)>& bo
   if (helpers > 0) publish(loop, sleepers);
   help(*loop);
   if (helpers > 0) withdraw(loop);
-  watchFor([&] { return loop->hasEnded(); });
+  watchFor([&] { return loop->hasEnded(); }, Clock::now() + kWatch);
   std::unique_lock lock(loop->mutex);
   loop->ended.wait(lock, [&] { return loop->hasEnded(); });
   if (loop->thrown) std::rethrow_exception(loop->thrown);
@@ -191,8 +194,8 @@ void Executor::publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers) {
     const std::lock_guard lock(mutex_);
     startThreads();
     loops_.push_back(loop);
+    announcements_.fetch_add(1);
   }
-  announcements_.fetch_add(1);
   if (sleepers == Sleepers::leave) return;
   if (loop->replacesLastThread()) {
     allButLast_.notify_all();
@@ -204,11 +207,6 @@ void Executor::publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers) {
 void Executor::wakeAll() {
   allButLast_.notify_all();
   last_.notify_all();
-}
-
-void Executor::watch() const {
-  const unsigned before = announcements_;
-  watchFor([&] { return announcements_ != before; });
 }
 
 void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
@@ -257,36 +255,47 @@ void Executor::setThreads(unsigned threads) {
   wakeAll();
 }
 
-void Executor::serve(unsigned index) {
-  poolIndex = static_cast<int>(index);
-  while (true) {
-    std::shared_ptr<Call> call;
-    std::shared_ptr<Loop> loop;
-    {
-      std::unique_lock lock(mutex_);
-      while (!closing_ && call == nullptr && loop == nullptr) {
-        if (index < wantedThreads_ && !queue_.empty()) {
-          call = std::move(queue_.front());
-          queue_.pop_front();
-        } else if (index >= wantedThreads_ || (loop = openLoop(index)) == nullptr) {
-          (index + 1 < wantedThreads_ ? allButLast_ : last_).wait(lock);
-        }
-      }
-      if (call == nullptr && loop == nullptr) return;
+Executor::Job Executor::nextJob(unsigned thread) {
+  const auto until = Clock::now() + kWatch;
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    if (thread < wantedThreads_ && !queue_.empty()) {
+      Job job{std::move(queue_.front()), nullptr};
+      queue_.pop_front();
+      return job;
     }
-    if (loop != nullptr) {
-      help(*loop);
-      loop.reset();
-      watch();
-      continue;
+    if (std::shared_ptr<Loop> loop = thread < wantedThreads_ ? openLoop(thread) : nullptr) return {nullptr, loop};
+    if (Clock::now() < until) {
+      const unsigned before = announcements_;
+      lock.unlock();
+      watchFor([&] { return announcements_ != before; }, until);
+      lock.lock();
+    } else {
+      (thread + 1 < wantedThreads_ ? allButLast_ : last_).wait(lock);
     }
-    Status status = callToStatus([&call] { return call->work_(call->cancellation_); });
-    // What the work captured is let go before anybody hears that it has ended.
-    call->work_ = nullptr;
-    call->done_(std::move(status));
-    call.reset();
-    watch();
   }
+  return {};
+}
+
+void Executor::serve(unsigned thread) {
+  poolIndex = static_cast<int>(thread);
+  while (true) {
+    const Job job = nextJob(thread);
+    if (job.loop != nullptr) {
+      help(*job.loop);
+    } else if (job.call != nullptr) {
+      runCall(*job.call);
+    } else {
+      return;
+    }
+  }
+}
+
+void Executor::runCall(Call& call) {
+  Status status = callToStatus([&call] { return call.work_(call.cancellation_); });
+  // What the work captured is let go before anybody hears that it has ended.
+  call.work_ = nullptr;
+  call.done_(std::move(status));
 }
 
 }  // namespace warpconv

@@ -71,12 +71,18 @@ class Executor {
 
  private:
   struct Loop;
+  /** What a thread of the pool does next: one of the two, or neither where the executor ends. */
+  struct Job {
+    std::shared_ptr<Call> call;
+    std::shared_ptr<Loop> loop;
+  };
 
   void startThreads();
-  void serve(unsigned index);
+  void serve(unsigned thread);
+  /** Waits for it, awake for a while: waking up a sleeping thread takes longer than many a call. */
+  Job nextJob(unsigned thread);
+  static void runCall(Call& call);
   void wakeAll();
-  /** Waits awake for an announcement, but not for long: waking up a sleeping thread takes longer than many a call. */
-  void watch() const;
   void publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers);
   void withdraw(const std::shared_ptr<Loop>& loop);
   static void help(Loop& loop);
