@@ -1,61 +1,32 @@
 #include <algorithm>
-#include <cstring>
 
 #include "cpu/depthwise/depthwise_kernel.h"
 #include "cpu/depthwise/depthwise_strips.h"
 #include "cpu/epilogue.h"
+#include "cpu/vector4.h"
 
 namespace warpconv {
 namespace {
 
-/** Four floats by the compiler's own vectors: SSE2 on x86-64, NEON on arm64. */
-struct Vector4 {
-  static constexpr int kLanes = 4;
-  typedef float Register __attribute__((vector_size(16)));
+struct Depthwise4 : Vector4 {
+  using Vector4::store;
 
-  /** Lanes [begin, end) */
-  struct Lanes {
-    int begin;
-    int end;
-    bool areAll() const { return begin == 0 && end == kLanes; }
-  };
-
-  static Lanes lanesInside(int64_t first, int64_t width, int64_t) {
-    const auto lane = [first](int64_t column) {
-      return static_cast<int>(std::clamp<int64_t>(column - first, 0, kLanes));
-    };
-    return {lane(0), lane(width)};
-  }
-  static Register load(Lanes lanes, const float* from) {
-    if (lanes.areAll()) {
-      Register value;
-      std::memcpy(&value, from, sizeof(value));
-      return value;
-    }
-    const auto lane = [=](int i) { return i >= lanes.begin && i < lanes.end ? from[i] : 0.0f; };
-    return Register{lane(0), lane(1), lane(2), lane(3)};
-  }
+  static Lanes lanesInside(int64_t first, int64_t width, int64_t) { return Vector4::lanesInside(first, width); }
   static void store(Lanes lanes, float* to, Register value) {
-    if (lanes.areAll()) {
-      std::memcpy(to, &value, sizeof(value));
-      return;
-    }
+    if (lanes.areAll()) return store(to, value);
 #pragma GCC unroll 4
     for (int i = 0; i < kLanes; ++i) {
-      if (i >= lanes.begin && i < lanes.end) to[i] = value[i];
+      if (lanes.has(i)) to[i] = value[i];
     }
   }
-  static Register broadcast(const float* from, int64_t) { return Register{*from, *from, *from, *from}; }
+  static Register broadcast(const float* from, int64_t) { return Vector4::broadcast(from); }
   static Register add(Register a, Register b) { return a + b; }
   static Register multiply(Register a, Register b) { return a * b; }
-  static Register multiplyAdd(Register a, Register b, Register c) { return a * b + c; }
   static Register max(Register a, Register b) { return a > b ? a : b; }
   static Register min(Register a, Register b) { return a < b ? a : b; }
-  static Register even(Register a, Register b) { return Register{a[0], a[2], b[0], b[2]}; }
-  static Register odd(Register a, Register b) { return Register{a[1], a[3], b[1], b[3]}; }
 
   template <int kTaps, int kStride>
-  using Taps = strips::LoadedTaps<Vector4, kTaps, kStride>;
+  using Taps = strips::LoadedTaps<Depthwise4, kTaps, kStride>;
 };
 
 /** Outputs [begin, end) of a row whose tap at column q * stride + offset lies inside [0, width). */
@@ -101,7 +72,7 @@ void convolveByTaps(const DepthwiseMaps& maps) {
 
 void convolve(const DepthwiseMaps& maps) {
   if (takesStrips(*maps.problem)) {
-    strips::convolve<Vector4>(maps);
+    strips::convolve<Depthwise4>(maps);
   } else {
     convolveByTaps(maps);
   }

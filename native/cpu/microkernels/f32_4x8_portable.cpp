@@ -4,25 +4,14 @@
 #include "cpu/epilogue.h"
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/portable.h"
+#include "cpu/vector4.h"
 
 namespace warpconv {
 namespace portable {
 namespace {
 
-/** Four floats by the compiler's own vectors: SSE2 on x86-64, NEON on arm64. */
-struct Vector4 {
-  static constexpr int kLanes = 4;
-  typedef float Register __attribute__((vector_size(16)));
-
+struct Product4 : Vector4 {
   static Register zero() { return Register{}; }
-  static Register load(const float* from) {
-    Register value;
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-  }
-  static Register broadcast(const float* from) { return Register{*from, *from, *from, *from}; }
-  static Register multiplyAdd(Register a, Register b, Register c) { return a * b + c; }
-  static void store(float* to, Register value) { std::memcpy(to, &value, sizeof(value)); }
 };
 
 /** One element of each window of a segment. */
@@ -91,8 +80,8 @@ const Microkernel kF32_4x8Portable{"f32_4x8_portable",
                                    1,
                                    16.5e6,
                                    portable::pack,
-                                   outer::multiply<portable::Vector4, 4, 2>,
+                                   outer::multiply<portable::Product4, 4, 2>,
                                    portable::store,
-                                   outer::convolve<portable::Vector4, 4, 2, portable::store>};
+                                   outer::convolve<portable::Product4, 4, 2, portable::store>};
 
 }  // namespace warpconv
