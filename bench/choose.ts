@@ -1,8 +1,30 @@
 /** Which of the two benches a command line means. */
 import { parseArgs } from 'node:util';
 
+export const USAGE = `npm run bench -- [options]
+
+Measures the GPU where there is one and the CPU otherwise, checks every result first, and writes
+bench/results/<device>-<date>.json with a report beside it.
+
+  --device cpu|cuda|cuda:N   what to measure
+  --quick                    fewer turns, for a first look
+  --report FILE              write the report of bench/results/NAME.json anew, with its pictures, and measure nothing
+  --help
+
+On a GPU, where --group, --layer and --batch may be given again for more:
+  --group NAME    mec12, resnet, depthwise, pointwise or image
+  --layer NAME    such as conv1 or res_56
+  --batch 1|128   images
+  --json          print the result instead of the report
+  --out FOLDER    instead of bench/results
+
+On the CPU, where both may be given again for more:
+  --group NAME    sconv-393 or mobile
+  --threads N     1 and 2 unless given
+`;
+
 export interface Choice {
-  readonly bench: 'gpu' | 'cpu';
+  readonly bench: 'gpu' | 'cpu' | 'help';
   /** What is left for it */
   readonly args: readonly string[];
 }
@@ -18,11 +40,16 @@ export function chooseBench(
 ): Choice {
   const { values, tokens } = parseArgs({
     args: [...args],
-    options: { device: { type: 'string' }, report: { type: 'string' } },
+    options: {
+      device: { type: 'string' },
+      report: { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    },
     strict: false,
     tokens: true,
   });
-  const { device, report } = values;
+  const { device, report, help } = values;
+  if (help !== undefined) return { bench: 'help', args };
   if (typeof report === 'string') {
     const isGpu = 'gpu' in (JSON.parse(read(report)) as object);
     return { bench: isGpu ? 'gpu' : 'cpu', args };

@@ -1,17 +1,16 @@
 /**
- * `npm run bench`: measures the GPU where there is one (bench/gpu.ts has its options), and the CPU otherwise (bench/run.ts).
- *
- *     npm run bench -- [--device cpu|cuda|cuda:N] [options of either]
+ * `npm run bench`: measures the GPU where there is one (bench/gpu.ts), and the CPU otherwise (bench/run.ts). Its options are in
+ * `npm run bench -- --help`.
  */
 import { readFileSync } from 'node:fs';
 
 import { devices } from 'warpconv';
 
-import { chooseBench } from './choose';
+import { chooseBench, USAGE } from './choose';
 import { benchGpu } from './gpu';
 import { benchCpu } from './run';
 
-const benches = { gpu: benchGpu, cpu: benchCpu };
+const benches = { gpu: benchGpu, cpu: benchCpu, help: () => console.log(USAGE) };
 const hasGpu = () => devices().some(({ type, available }) => type === 'cuda' && available);
 
 async function main(): Promise<void> {

@@ -28,6 +28,12 @@ describe('npm run bench', () => {
     expect(() => chooseBench(['--device'], never, never)).toThrow('cpu, cuda or cuda:N');
   });
 
+  it('says what its options are, whatever else is asked', () => {
+    for (const args of [['--help'], ['-h'], ['--device', 'cuda', '--help']]) {
+      expect(chooseBench(args, never, never).bench).toBe('help');
+    }
+  });
+
   it('renders a report by the bench that wrote it', () => {
     const args = ['--report', 'some.json'];
     const read = (content: object) => () => JSON.stringify(content);
