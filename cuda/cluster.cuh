@@ -7,11 +7,20 @@ namespace warpconv::cuda {
 // Blocks of a thread-block cluster read each other's shared memory, from compute capability 9.0 on. Of one block the
 // same functions are those of a block.
 
-/** A barrier of the `blocks` blocks of a cluster. */
+/**
+ * A barrier of the `blocks` blocks of a cluster, before which all have written to shared memory what others then read.
+ * Of shared memory alone: the barrier of cooperative groups also waits until what each thread has written to global
+ * memory is there for the device to see, which took 0.4 us on an H200.
+ */
 __device__ inline void synchroniseCluster([[maybe_unused]] int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
-    cooperative_groups::this_cluster().sync();
+    asm volatile(
+        "fence.release.sync_restrict::shared::cta.cluster;\n"
+        "barrier.cluster.arrive.relaxed.aligned;\n"
+        "barrier.cluster.wait.acquire.aligned;\n"
+        "fence.acquire.sync_restrict::shared::cluster.cluster;" ::
+            : "memory");
     return;
   }
 #endif

@@ -80,4 +80,24 @@ __device__ inline void finish(const Epilogue& epilogue, AdjacentSums<kWidth>& su
   activate(sums, epilogue.activation);
 }
 
+/** In place of an output's offset, where there is no output */
+inline constexpr int kBeyond = -1;
+
+/** Finishes and writes outputs of channel k that need not follow each other, at `channel` + offsets[i] of `output`. */
+template <int kWidth>
+__device__ inline void finishEach(const Epilogue& epilogue, AdjacentSums<kWidth>& sums, int64_t k,
+                                  const int (&offsets)[kWidth], int channel, float* output) {
+  const float bias = epilogue.bias == nullptr ? 0.0f : epilogue.bias[k];
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    sums.x[i] += bias;
+    if (epilogue.residual != nullptr && offsets[i] != kBeyond) sums.x[i] += epilogue.residual[offsets[i] + channel];
+  }
+  activate(sums, epilogue.activation);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    if (offsets[i] != kBeyond) output[offsets[i] + channel] = sums.x[i];
+  }
+}
+
 }  // namespace warpconv::cuda

@@ -20,6 +20,22 @@ __device__ inline Tf32Pair splitTf32(float x) {
 }
 
 /**
+ * x rounded to 22 significant bits, to even. Of such a number tensor cores read the first 11, and restOfTf32 has the
+ * others: two operands for an instruction less than splitTf32 takes, where numbers are rounded once and read often.
+ */
+__device__ inline float roundForTf32(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  const uint32_t rounded = (bits + 1 + (bits >> 2 & 1)) & ~3u;
+  if (isfinite(__uint_as_float(rounded))) return __uint_as_float(rounded);
+  return isfinite(x) ? __uint_as_float(bits & ~3u) : x;
+}
+
+/** What tensor cores leave out when they read x. Where x is NaN or infinite, NaN. */
+__device__ inline uint32_t restOfTf32(float x) {
+  return __float_as_uint(x - __uint_as_float(__float_as_uint(x) & 0xffffe000));
+}
+
+/**
  * sums += a * b, 16 x 8 by 8 x 8, from compute capability 8.0 on. With g = lane / 4 and t = lane % 4, a thread has
  * a(g, t), a(g + 8, t), a(g, t + 4), a(g + 8, t + 4); b(t, g), b(t + 4, g); and sums(g, 2 t), sums(g, 2 t + 1),
  * sums(g + 8, 2 t), sums(g + 8, 2 t + 1). Products are exact; sums are truncated, not rounded. Subnormal numbers count

@@ -16,15 +16,11 @@ int64_t roundUp(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
 /** Shared memory beside what sharedBytes counts: barriers and the outputs' offsets */
 constexpr int64_t kStaticBytes = 2048;
 
-/** What every device with clusters lets a cluster have; sixteen, where a kernel may have them, were never fastest. */
-constexpr int kMostBlocks = 8;
-
 /**
- * What the prediction of a kernel's time is made of, in cycles, fitted to 700 times of an H200: five tiles with up to
- * eight blocks a cluster on the named layers of 3 x 3 filters and larger ones, but for those of three channels, at
- * batch 1, 4, 16 and 128. Of the fastest kernels of a layer it is off by 7 % (root mean square), and what it chooses
- * takes 5 % longer than the fastest at most. Afterwards `column` and `block` were lowered by 4 and 9 %, by which those
- * of batch 128, and at batch 1 a kernel that had become faster, were predicted too slow.
+ * What the prediction of a kernel's time is made of, in cycles, fitted to 80 times of an H200: five tiles, some with
+ * several numbers of blocks a cluster, on the named layers of 3 x 3 filters and larger ones, but for those of three
+ * channels, at batch 1, and the fastest of six layers at batch 128. Of the fastest kernels of a layer it is off by 10 %
+ * at most; `product` tells apart tiles that are equal otherwise.
  */
 struct Model {
   /** Of a product for each column, and besides for those that take turns */
@@ -34,7 +30,7 @@ struct Model {
   /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
   double output, cluster;
 };
-constexpr Model kModel{3.3, 50, 5000, 1200, 1650, 148, 730};
+constexpr Model kModel{3.3, 20, 4320, 643, 1870, 246, 660};
 
 /**
  * Of 132 multiprocessors those that clusters of so many blocks use at once: on an H200, 108 blocks ran together in

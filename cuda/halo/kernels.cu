@@ -10,8 +10,6 @@
 namespace warpconv::cuda::halo {
 namespace {
 
-constexpr int kBeyond = -1;
-
 /** Where a block's share begins. */
 struct Place {
   int group, rank;
@@ -93,26 +91,49 @@ class PatchLoader {
     }
   }
 
-  __device__ void load(int chunk, uint32_t stage) const {
-    const float* const first = x_.input + chunk * kChunkChannels * x_.shape.h * x_.shape.w;
-    const int channels = x_.shape.groupInputs - chunk * kChunkChannels;
-    // Two elements of each channel at a time: their loads take longer than all else.
-    for (int i = thread_; i < pixels_; i += 2 * kLoaders) {
-      const int other = i + kLoaders;
-      float values[2][kChunkChannels];
-      fetch(values[0], first, offsets_[i], channels);
-      fetch(values[1], first, other < pixels_ ? offsets_[other] : kBeyond, channels);
-      store(values[0], stage + i * 16);
-      if (other < pixels_) store(values[1], stage + other * 16);
+  /**
+   * Brings `chunks` chunks from `firstChunk` on. Two elements of a chunk's channels at a time, be it of the same chunk
+   * or not: their loads take longer than all else. `stageOf(chunk)` waits for the place of a chunk, counted from 0, and
+   * `publish()` tells of it once it is there.
+   */
+  __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
+    float values[2][kChunkChannels];
+    Element next{0, thread_}, now[2];
+    const auto fetchNext = [&]<int kSet>() {
+      now[kSet] = next;
+      if (next.chunk == chunks) return;
+      fetch(values[kSet], firstChunk + next.chunk, next.pixel);
+      next.pixel += kLoaders;
+      // The same number of elements for each thread, so that they go through the chunks together.
+      if (next.pixel - thread_ >= pixels_) next = {next.chunk + 1, thread_};
+    };
+    uint32_t stage = 0;
+    const auto storeOne = [&]<int kSet>() {
+      const Element element = now[kSet];
+      if (element.chunk == chunks) return;
+      if (element.pixel == thread_) stage = stageOf(element.chunk);
+      if (element.pixel < pixels_) store(values[kSet], stage + element.pixel * 16);
+      if (element.pixel - thread_ + kLoaders >= pixels_) publish();
+    };
+#pragma unroll 1
+    while (next.chunk < chunks) {
+      fetchNext.template operator()<0>();
+      fetchNext.template operator()<1>();
+      storeOne.template operator()<0>();
+      storeOne.template operator()<1>();
     }
   }
 
  private:
-  /** The element at `offset` of the first `channels` channels. */
-  __device__ void fetch(float (&values)[kChunkChannels], const float* first, int offset, int channels) const {
-    const int present = offset == kBeyond ? 0 : channels;
-    const float* element = first + offset;
+  struct Element {
+    int chunk, pixel;
+  };
+
+  __device__ void fetch(float (&values)[kChunkChannels], int chunk, int pixel) const {
+    const int offset = pixel < pixels_ ? offsets_[pixel] : kBeyond;
+    const int present = offset == kBeyond ? 0 : x_.shape.groupInputs - chunk * kChunkChannels;
     const int map = x_.shape.h * x_.shape.w;
+    const float* element = x_.input + chunk * kChunkChannels * map + offset;
 #pragma unroll
     for (int c = 0; c < kChunkChannels; ++c, element += map) {
       // Not by __ldg, which the compiler may move to before waitForKernelsBefore.
@@ -385,35 +406,34 @@ __device__ void sumNonFiniteAgain(const Arguments& x, const Place& place, float*
 }
 
 /**
- * Finishes and writes the outputs whose sums the blocks of a cluster have staged, four adjacent positions at a time;
- * the blocks take turns with the rows.
+ * Finishes and writes the outputs whose sums the blocks of a cluster have staged, four adjacent positions at a time, of
+ * which each block has its share.
  */
 template <HaloTile kTile>
 __device__ void finishStaged(const Arguments& x, const Place& place, float* shared, const int* offsets) {
-  constexpr int kColumns = kTile.blockN / 4, kRows = kTile.threads() / kColumns;
-  const int column = threadIdx.x % kColumns * 4;
-  const int4 offset = *reinterpret_cast<const int4*>(offsets + column);
-  const int four[] = {offset.x, offset.y, offset.z, offset.w};
+  constexpr int kColumns = kTile.blockN / 4;
   const Shape& s = x.shape;
-  const int end = min(kTile.blockM, s.groupOutputs - place.m0);
+  const int quads = min(kTile.blockM, s.groupOutputs - place.m0) * kColumns;
+  const int share = x.byCluster.quotient(quads + x.cluster - 1);
+  const int end = min(quads, (place.rank + 1) * share);
 #pragma unroll 1
-  for (int row = place.rank * kRows + threadIdx.x / kColumns; row < end; row += x.cluster * kRows) {
+  for (int i = place.rank * share + threadIdx.x; i < end; i += kTile.threads()) {
+    const int row = i / kColumns, column = i % kColumns * 4;
     float* const own = shared + row * kTile.outputPitch() + column;
-    AdjacentSums<4> sums{};
-#pragma unroll 4
-    for (int rank = 0; rank < x.cluster; ++rank) sums.add(sharedOf(own, x.cluster, rank));
-    const int k = place.group * s.groupOutputs + place.m0 + row, channel = (place.m0 + row) * s.p * s.q;
-    const float bias = x.epilogue.bias == nullptr ? 0.0f : x.epilogue.bias[k];
+    // All loads are under way together.
+    AdjacentSums<4> staged[kMostBlocks], sums{};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      sums.x[i] += bias;
-      if (x.epilogue.residual != nullptr && four[i] != kBeyond) sums.x[i] += x.epilogue.residual[four[i] + channel];
+    for (int rank = 0; rank < kMostBlocks; ++rank) {
+      if (rank < x.cluster) staged[rank] = *reinterpret_cast<const AdjacentSums<4>*>(sharedOf(own, x.cluster, rank));
     }
-    activate(sums, x.epilogue.activation);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (four[i] != kBeyond) x.output[four[i] + channel] = sums.x[i];
+    for (int rank = 0; rank < kMostBlocks; ++rank) {
+      if (rank < x.cluster) sums.add(staged[rank].x);
     }
+    const int4 offset = *reinterpret_cast<const int4*>(offsets + column);
+    const int four[] = {offset.x, offset.y, offset.z, offset.w};
+    const int k = place.m0 + row;
+    finishEach(x.epilogue, sums, place.group * s.groupOutputs + k, four, k * s.p * s.q, x.output);
   }
 }
 
@@ -439,20 +459,22 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
   const Place place = placeOf<kTile>(x);
   RingPlace ring;
   __syncthreads();
-
   if (threadIdx.x >= kTile.threads()) {
     leaveRegisters<kTile.loaderRegisters()>();
     const int thread = threadIdx.x - kTile.threads();
     const PatchLoader loader(x, place, reinterpret_cast<int*>(shared + x.stages * bytesOfStage / 4), thread);
     waitForKernelsBefore();
-    for (int chunk = 0; chunk < place.chunks; ++chunk) {
+    const auto stageOf = [&](int chunk) {
       if (chunk >= x.stages) waitForPhase(free + 8 * ring.stage, ring.parity ^ 1);
-      loader.load(place.firstChunk + chunk, stages + ring.stage * bytesOfStage);
+      return stages + ring.stage * bytesOfStage;
+    };
+    const auto publish = [&] {
       publishToProducts();
       __syncwarp();
       if (thread % 32 == 0) arrive(full + 8 * ring.stage);
       ring.advance(x.stages);
-    }
+    };
+    loader.load(place.firstChunk, place.chunks, stageOf, publish);
     letNextKernelBegin();
     return;
   }
@@ -503,10 +525,14 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
     synchroniseFirst<kTile.threads()>();
     sums.exchange(shared);
   }
+  const bool isDirect = x.cluster == 1 && isClamp(x.epilogue.activation);
+  if (kTile.parts > 1 && !isDirect) sums.write(shared);
   const bool finite = !synchroniseFirstAny<kTile.threads()>(!sums.areFinite());
-  if (finite && x.cluster == 1 && isClamp(x.epilogue.activation)) return sums.finish(x, place, outputs);
-  sums.write(shared);
-  synchroniseFirst<kTile.threads()>();
+  if (finite && isDirect) return sums.finish(x, place, outputs);
+  if (kTile.parts == 1 || isDirect) {
+    sums.write(shared);
+    synchroniseFirst<kTile.threads()>();
+  }
   if (!finite) {
     sumNonFiniteAgain<kTile>(x, place, shared);
     synchroniseFirst<kTile.threads()>();

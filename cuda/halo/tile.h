@@ -15,6 +15,8 @@ inline constexpr int kLoaders = 128;
 /** Chunks of channels that shared memory has room for, at most */
 inline constexpr int kMostStages = 4;
 inline constexpr int kMostTaps = 128;
+/** What every device with clusters lets a cluster have; sixteen, where a kernel may have them, were never fastest. */
+inline constexpr int kMostBlocks = 8;
 
 /** Bytes of a stage: the chunk's channels of `pixels` elements, in halves. */
 WARPCONV_HOST_DEVICE constexpr int64_t stageBytes(int64_t pixels) { return 2 * kChunkChannels * 4 * pixels; }

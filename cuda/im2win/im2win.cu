@@ -59,7 +59,7 @@ class Im2win final : public GpuConvolution {
         !status.isOk()) {
       return status;
     }
-    launchFilterOrder(shape_, filterPitch_, steps_, weight, filter_.floats(), stream);
+    launchFilterOrder(shape_, filterPitch_, steps_, multipliesByWarpgroups(), weight, filter_.floats(), stream);
     cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess) {
       error = cudaMemcpyAsync(order_.data(), order.data(), order.size() * sizeof(WindowStep), cudaMemcpyHostToDevice,
@@ -91,6 +91,7 @@ class Im2win final : public GpuConvolution {
  private:
   const GemmTile& tile() const { return kTiles[plan_.tile].tile; }
   bool readsInput() const { return plan_.source == Source::input; }
+  bool multipliesByWarpgroups() const { return plan_.source != Source::tensorBasic && tile().byWarpgroups(); }
 
   static Status take(Result<DeviceMemory> allocated, DeviceMemory& memory) {
     if (!allocated.isOk()) return allocated.status();

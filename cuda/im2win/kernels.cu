@@ -1,5 +1,6 @@
 #include "cuda/im2win/kernels.h"
 #include "cuda/launch.cuh"
+#include "cuda/tensor_core.cuh"
 
 namespace warpconv::cuda::im2win {
 namespace {
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
 
 /** Thread i owns ordered element i = (g * length + step) * pitch + k. */
 __global__ void __launch_bounds__(kThreads)
-    filterOrderKernel(Shape x, int pitch, int length, const float* filter, float* ordered) {
+    filterOrderKernel(Shape x, int pitch, int length, bool rounded, const float* filter, float* ordered) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (i >= int64_t{x.groups} * length * pitch) return;
   const int k = static_cast<int>(i % pitch);
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   if (k < x.groupOutputs && c < x.groupInputs) {
     value = filter[((int64_t{g} * x.groupOutputs + k) * x.groupInputs + c) * x.r * x.s + r * x.s + s];
   }
-  ordered[i] = value;
+  ordered[i] = rounded ? roundForTf32(value) : value;
 }
 
 struct OutputDivisors {
@@ -119,10 +120,10 @@ void launchTransform(const Shape& x, int paddedWidth, const float* input, float*
                                                                           input, tensor);
 }
 
-void launchFilterOrder(const Shape& x, int pitch, int length, const float* filter, float* ordered,
+void launchFilterOrder(const Shape& x, int pitch, int length, bool rounded, const float* filter, float* ordered,
                        cudaStream_t stream) {
   const int64_t elements = int64_t{x.groups} * length * pitch;
-  filterOrderKernel<<<blocksFor(elements), kThreads, 0, stream>>>(x, pitch, length, filter, ordered);
+  filterOrderKernel<<<blocksFor(elements), kThreads, 0, stream>>>(x, pitch, length, rounded, filter, ordered);
 }
 
 void launchBasic(const Shape& x, int paddedWidth, int pitch, int length, const float* tensor, const float* filter,

@@ -91,9 +91,10 @@ class WarpgroupSums {
 #pragma unroll
     for (int k = 0; k < kProductK; k += 4) {
       const float2 two = *reinterpret_cast<const float2*>(filters + k * kTile.pitchM());
-      const Tf32Pair first = splitTf32(two.x), second = splitTf32(two.y);
-      operands.high[k / 8][k / 4 % 2 * 2] = first.high, operands.high[k / 8][k / 4 % 2 * 2 + 1] = second.high;
-      operands.low[k / 8][k / 4 % 2 * 2] = first.low, operands.low[k / 8][k / 4 % 2 * 2 + 1] = second.low;
+      uint32_t* const high = operands.high[k / 8] + k / 4 % 2 * 2;
+      uint32_t* const low = operands.low[k / 8] + k / 4 % 2 * 2;
+      high[0] = __float_as_uint(two.x), high[1] = __float_as_uint(two.y);
+      low[0] = restOfTf32(two.x), low[1] = restOfTf32(two.y);
     }
   }
 

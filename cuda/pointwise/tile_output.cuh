@@ -33,8 +33,6 @@ __device__ inline int outputOffset(const Arguments& x, int column, int group) {
   return (pixel.image * x.groups + group) * x.groupOutputs * x.outputArea + pixel.position;
 }
 
-constexpr int kBeyond = -1;
-
 /**
  * The pixels' offsets in the output, kBeyond after the last: found once a block, so that the loop that stores divides
  * by nothing.
