@@ -44,9 +44,9 @@ double tensorBytes(const Matrix& x) {
 
 /**
  * What the extension's predictions are made of, fitted to all its tiles and splits on the 15 pointwise layers of the
- * bench at batch 1 and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right.
- * Times of the fastest are 17 % off (root mean square); the candidate of the least predicted time is within 10 % of the
- * measured best on 27 of the 30, and 1.5 % slower on average.
+ * bench at batch 1 and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right;
+ * again, once clusters were joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at
+ * batch 128. The candidate of the least predicted time is 2.1 % slower on average at batch 1, 13 % at most.
  */
 struct Model {
   /** Slots of a warp for a multiply-add of every lane, for each copy of a piece, and for each step */
@@ -63,8 +63,8 @@ struct Model {
    */
   double cached, uncached;
 };
-constexpr Model kFmaModel{1.127, 31.4, 154, 0.0402e-6, 0.332e-6, 0.026e-6, 8.73, 0.108e-6, 1.564e-6, 0.21, 0};
-constexpr Model kTensorModel{0, 44.6, 284, 0, 2.046e-6, 0.0324e-6, 16.6, 0, 0.535e-6, 0, 0.231};
+constexpr Model kFmaModel{1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098};
+constexpr Model kTensorModel{0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351};
 
 /** Seconds of the paper's kernel: for each step of C_num channels, for each tile besides, and for a launch in a graph
  */
@@ -197,11 +197,17 @@ double stepSlots(const GemmKernel& kernel, bool aligned) {
   return model.multiply * kernel.multiplied + model.copy * copied * kernel.channels / kernel.threads + model.step;
 }
 
+/** Those that clusters of so many blocks use at once, of 132: see halo_plan.cpp for how many those are. */
+int64_t multiprocessorsInUse(const GpuTraits& traits, int cluster) {
+  return traits.multiprocessors * (cluster <= 2 ? 132 : cluster <= 4 ? 120 : 112) / 132;
+}
+
 double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel& kernel, const GpuTraits& traits) {
   const Model& model = kernel.model;
   const double warps = kernel.threads / static_cast<double>(kWarpSize);
   const double steps = static_cast<double>(ceilDivide(ceilDivide(x.channels, kernel.channels), candidate.split));
-  const double mostBlocks = static_cast<double>(ceilDivide(candidate.blocks, traits.multiprocessors));
+  const int64_t multiprocessors = std::max<int64_t>(multiprocessorsInUse(traits, candidate.split), 1);
+  const double mostBlocks = static_cast<double>(ceilDivide(candidate.blocks, multiprocessors));
   const double atOnce = std::min(mostBlocks, static_cast<double>(kernel.resident));
   const double instructionSeconds = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
   const double issue = stepSlots(kernel, x.aligned) * warps * instructionSeconds;
