@@ -96,7 +96,7 @@ export function renderGpuReport(
   ].join('\n');
 }
 
-function heading({ gpu, date, runs }: GpuBenchResult): string[] {
+function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
   return [
     `# ${gpu.name}, ${date}`,
     '',
@@ -112,7 +112,10 @@ function heading({ gpu, date, runs }: GpuBenchResult): string[] {
       'a product by cuBLAS. TF32 and FP16 are for information. The floor is the longest of FLOPs / FMA peak, bytes / copy ' +
       'rate (each tensor moved once) and 0.9 µs. Losses are bold; a † marks a rival that rounds more than ours may.',
     '',
-    ...runs.flatMap(runFacts),
+    // Of an earlier run of the day nothing may be left.
+    ...runs.flatMap((run, index) =>
+      layers.some((layer) => layer.run === index) ? runFacts(run, index) : [],
+    ),
     '',
   ];
 }
