@@ -14,8 +14,8 @@ namespace {
 /**
  * What the prediction of a kernel's time is made of, fitted to some 3,000 times of an H200: 21 tiles with up to seven
  * numbers of splits on the named layers at batch 1 and 128; once blocks of a cluster were summed in less time, again to
- * 690 times at batch 1, and to what was predicted for the fastest at batch 128. What it chooses takes 2 % longer on
- * average than the fastest at batch 1, 13 % at most.
+ * 690 times at batch 1, and to what was predicted for the fastest at batch 128. What it chooses takes 3 % longer on
+ * average than the fastest at batch 1, 21 % at most.
  */
 struct Model {
   /** Microseconds: of a kernel in a graph, beside what follows; of clusters; and of a kernel that sums splits */

@@ -46,7 +46,7 @@ double tensorBytes(const Matrix& x) {
  * What the extension's predictions are made of, fitted to all its tiles and splits on the 15 pointwise layers of the
  * bench at batch 1 and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right;
  * again, once clusters were joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at
- * batch 128. The candidate of the least predicted time is 2.1 % slower on average at batch 1, 13 % at most.
+ * batch 128. The candidate of the least predicted time is 3.6 % slower on average at batch 1, 22 % at most.
  */
 struct Model {
   /** Slots of a warp for a multiply-add of every lane, for each copy of a piece, and for each step */
