@@ -32,13 +32,6 @@ struct Model {
 };
 constexpr Model kModel{3.3, 20, 4320, 643, 1870, 246, 660};
 
-/**
- * Of 132 multiprocessors those that clusters of so many blocks use at once: on an H200, 108 blocks ran together in
- * threes and 120 did not, 120 but not 128 in fours, 96 but not 108 in sixes, 112 but not 128 in eights, and 112 not in
- * sevens; for clusters of five and seven the rest is guessed.
- */
-constexpr int kMultiprocessorsInUse[kMostBlocks] = {132, 132, 108, 120, 100, 96, 98, 112};
-
 /** Stages that fit, or 0: more than the chunks are of no use. */
 int stagesOf(const GpuTraits& traits, const HaloTile& tile, const Grid& grid, int64_t chunks) {
   for (int stages = static_cast<int>(std::min<int64_t>(kMostStages, chunks)); stages > 0; --stages) {
@@ -52,8 +45,7 @@ double milliseconds(const GpuRequest& request, const HaloTile& tile, const Grid&
   const GpuTraits& traits = request.traits;
   const auto chunks = static_cast<double>(ceilDivide(chunksOf(x), cluster));
   const int64_t blocks = tilesM(x, tile) * tilesN(grid, tile) * x.groups * cluster;
-  const auto rounds =
-      static_cast<double>(ceilDivide(blocks, traits.multiprocessors * kMultiprocessorsInUse[cluster - 1] / 132));
+  const auto rounds = static_cast<double>(ceilDivide(blocks, multiprocessorsInUse(traits, cluster)));
   const double products = chunks * static_cast<double>(grid.taps.size()) * tile.warpgroupsM() * tile.warpgroupsN() *
                           (kModel.column * tile.columns + kModel.product / tile.parts);
   const auto pairs = static_cast<double>(ceilDivide(patchPixels(tile, grid), 2 * kLoaders));

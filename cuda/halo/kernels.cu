@@ -92,9 +92,9 @@ class PatchLoader {
   }
 
   /**
-   * Brings `chunks` chunks from `firstChunk` on. Two elements of a chunk's channels at a time, be it of the same chunk
-   * or not: their loads take longer than all else. `stageOf(chunk)` waits for the place of a chunk, counted from 0, and
-   * `publish()` tells of it once it is there.
+   * Brings `chunks` chunks from `firstChunk` on: two elements at a time, with all channels of their chunk, which need
+   * not be the same one, since their loads take longer than all else. `stageOf(chunk)` waits for the place of a chunk,
+   * counted from 0, and `publish()` tells of it once it is there.
    */
   __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
     float values[2][kChunkChannels];
@@ -125,6 +125,7 @@ class PatchLoader {
   }
 
  private:
+  /** Of a chunk, counted from 0, the element at a pixel of the patch, which may lie beyond the last. */
   struct Element {
     int chunk, pixel;
   };
@@ -526,6 +527,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
     sums.exchange(shared);
   }
   const bool isDirect = x.cluster == 1 && isClamp(x.epilogue.activation);
+  // After an exchange a thread's own places are free, and the barrier that finds sums that are not finite serves both.
   if (kTile.parts > 1 && !isDirect) sums.write(shared);
   const bool finite = !synchroniseFirstAny<kTile.threads()>(!sums.areFinite());
   if (finite && isDirect) return sums.finish(x, place, outputs);

@@ -30,7 +30,10 @@ struct Model {
   double notHidden;
   /** Slots for an output, from its sum to its store */
   double output;
-  /** Of the device memory's bandwidth: what tensors are moved with, and what all tiles are copied with */
+  /**
+   * Of the device memory's bandwidth: what tensors are moved with, more than all of it where they lie in the L2 cache,
+   * and what all tiles are copied with
+   */
   double moved, copied;
 };
 constexpr Model kFmaModel{1.21, 0.232, 4.4, 1.04, 0.308, 14.6, 21.4, 189, 66.7, 0.129, 65.6, 1.18, 0.564};

@@ -7,11 +7,11 @@
 namespace warpconv::cuda::im2win {
 
 /**
- * A warpgroup's sums: 64 output channels by 4 threadN windows, over its part of a tile's steps. Filters are split in
- * registers, on their way from shared memory. Row 16 w + g of a product is channel 16 w + 2 g, and row 16 w + g + 8 the
- * next, so that one load brings both. As with TensorSums, a product begins with zeros and is added to the sums by
- * ordinary additions: it covers sixteen steps, with which the error on positive data stays below twice that of a
- * sequential float32 sum over 64 steps; with 32 it was 2.4 times that.
+ * A warpgroup's sums: 64 output channels by 4 threadN windows, over its part of a tile's steps. Filters, which
+ * roundForTf32 gave, are split in registers, on their way from shared memory. Row 16 w + g of a product is channel 16 w
+ * + 2 g, and row 16 w + g + 8 the next, so that one load brings both. As with TensorSums, a product begins with zeros
+ * and is added to the sums by ordinary additions: it covers sixteen steps, with which the error on positive data stays
+ * below twice that of a sequential float32 sum over 64 steps; with 32 it was 2.4 times that.
  *
  * Two sets of operands take turns: while one's products run, the other loads. Their registers must be known when a
  * product begins, or it waits for the one before, so which set it is is part of the type.

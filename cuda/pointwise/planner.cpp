@@ -197,17 +197,12 @@ double stepSlots(const GemmKernel& kernel, bool aligned) {
   return model.multiply * kernel.multiplied + model.copy * copied * kernel.channels / kernel.threads + model.step;
 }
 
-/** Those that clusters of so many blocks use at once, of 132: see halo_plan.cpp for how many those are. */
-int64_t multiprocessorsInUse(const GpuTraits& traits, int cluster) {
-  return traits.multiprocessors * (cluster <= 2 ? 132 : cluster <= 4 ? 120 : 112) / 132;
-}
-
 double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel& kernel, const GpuTraits& traits) {
   const Model& model = kernel.model;
   const double warps = kernel.threads / static_cast<double>(kWarpSize);
   const double steps = static_cast<double>(ceilDivide(ceilDivide(x.channels, kernel.channels), candidate.split));
-  const int64_t multiprocessors = std::max<int64_t>(multiprocessorsInUse(traits, candidate.split), 1);
-  const double mostBlocks = static_cast<double>(ceilDivide(candidate.blocks, multiprocessors));
+  const double mostBlocks =
+      static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
   const double atOnce = std::min(mostBlocks, static_cast<double>(kernel.resident));
   const double instructionSeconds = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
   const double issue = stepSlots(kernel, x.aligned) * warps * instructionSeconds;
