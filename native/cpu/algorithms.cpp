@@ -9,8 +9,7 @@
 
 namespace warpconv {
 
-void RunContext::parallelFor(int64_t tasks, const std::function<void(int64_t)>& body,
-                             Executor::Sleepers sleepers) const {
+void RunContext::parallelFor(int64_t tasks, TaskBody body, Executor::Sleepers sleepers) const {
   if (executor != nullptr) return executor->parallelFor(tasks, body, sleepers);
   for (int64_t task = 0; task < tasks; ++task) body(task);
 }

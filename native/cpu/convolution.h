@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,8 +44,7 @@ struct RunContext {
 
   bool isCancelled() const { return cancellation != nullptr && cancellation->isRequested(); }
   unsigned threads() const { return executor == nullptr ? 1 : executor->threads(); }
-  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body,
-                   Executor::Sleepers sleepers = Executor::Sleepers::wake) const;
+  void parallelFor(int64_t tasks, TaskBody body, Executor::Sleepers sleepers = Executor::Sleepers::wake) const;
 };
 
 /** A convolution with its weights in the layout its algorithm wants. Immutable, so calls may overlap. */

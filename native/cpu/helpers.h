@@ -15,7 +15,7 @@ class Helpers {
 
   unsigned threads(const RunContext& context) const { return alone_ ? 1 : context.threads(); }
 
-  void parallelFor(const RunContext& context, int64_t tasks, const std::function<void(int64_t)>& body) const {
+  void parallelFor(const RunContext& context, int64_t tasks, TaskBody body) const {
     RunContext{alone_ ? nullptr : context.executor, context.cancellation}.parallelFor(tasks, body, sleepers_);
   }
 

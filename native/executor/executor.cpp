@@ -11,11 +11,19 @@ namespace warpconv {
 namespace {
 
 /**
- * How long a thread that has just finished looks for more before it sleeps. bench/overhead.ts on a virtual machine of
- * two cores: a run() after another settles in 70 to 84 microseconds without, in 7 to 13 with 50, and no sooner with
- * 200.
+ * How long a thread that has just finished looks for more before it sleeps. After a call, or for a loop's end, on a
+ * virtual machine of two Zen 4 cores: a run() after another settles in 70 to 84 microseconds without, in 7 to 13 with
+ * 50, and no sooner with 200 (bench/overhead.ts).
  */
 constexpr std::chrono::microseconds kWatch{50};
+
+/**
+ * The same after it has helped with a loop: the next one comes soon, if the call goes on, or after what JavaScript does
+ * between two runs of a network, 100 to 250 microseconds, since nothing of it is left in the caches. There, 1000
+ * runSync() of MobileNetV2 in a row sleep 1500 times with 50 and 40 times with 250, in 2 % less time; those of
+ * MobileNetV3 in 4 % less, and in no less with 1000.
+ */
+constexpr std::chrono::microseconds kLoopWatch{250};
 
 /** Tells the processor that this thread only looks, so that another on the same core goes ahead. */
 void relax() {
@@ -64,17 +72,77 @@ Status callToStatus(const std::function<Status()>& work) {
  * Tasks in as many adjacent shares as threads may come. Each begins with a share of its own, the same one in every loop
  * of a call, and goes on with what is left of the others': loop after loop a thread finds in its own cache what it
  * wrote there.
+ *
+ * Loops are short and many, so that nothing is allocated for one: memory that one thread gets and another gives back
+ * makes both wait for the allocator, asleep. Each thread keeps a loop, and lends it.
  */
-struct Executor::Loop {
-  Loop(int64_t taskCount, unsigned helpers, const std::function<void(int64_t)>& taskBody)
-      : tasks(taskCount), body(taskBody), caller(poolIndex), shares(helpers + 1) {
-    const auto count = static_cast<int64_t>(shares.size());
+class Executor::Loop {
+ public:
+  /** A thread's own, for as long as this lives; a new one where the thread is in a loop already. */
+  class Lent {
+   public:
+    Lent() : loop_(std::move(spare)) {
+      if (loop_ == nullptr) loop_ = std::make_unique<Loop>();
+    }
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    ~Lent() { spare = std::move(loop_); }
+    Loop& operator*() const { return *loop_; }
+
+   private:
+    static thread_local std::unique_ptr<Loop> spare;
+    std::unique_ptr<Loop> loop_;
+  };
+
+  /** Before anybody else sees it. */
+  void begin(int64_t tasks, unsigned helpers, const TaskBody& body) {
+    tasks_ = tasks;
+    body_ = &body;
+    caller_ = poolIndex;
+    endedTasks_.store(0, std::memory_order_relaxed);
+    if (shares_.size() != helpers + 1) shares_ = std::vector<Share>(helpers + 1);
+    const auto count = static_cast<int64_t>(shares_.size());
     for (int64_t i = 0; i < count; ++i) {
-      shares[static_cast<size_t>(i)].next = tasks * i / count;
-      shares[static_cast<size_t>(i)].end = tasks * (i + 1) / count;
+      shares_[static_cast<size_t>(i)].next.store(tasks * i / count, std::memory_order_relaxed);
+      shares_[static_cast<size_t>(i)].end = tasks * (i + 1) / count;
     }
   }
 
+  /** Runs tasks until none is left that nobody has begun. */
+  void work() {
+    const size_t own = ownShare();
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      Share& share = shares_[(own + i) % shares_.size()];
+      while (share.isLeft()) {
+        const int64_t task = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (task < share.end) run(task);
+      }
+    }
+  }
+
+  /** Whether a caller from outside the pool takes the place of the pool's last thread. */
+  bool replacesLastThread() const { return caller_ < 0; }
+
+  bool isOpenTo(unsigned thread) const {
+    return (!replacesLastThread() || thread + 1 < shares_.size()) &&
+           std::any_of(shares_.begin(), shares_.end(), std::mem_fn(&Share::isLeft));
+  }
+
+  void join() { guests_.fetch_add(1, std::memory_order_relaxed); }
+  /** The loop may be gone as soon as this has happened. */
+  void leave() { guests_.fetch_sub(1); }
+
+  /** Whether every task has ended and no thread but the caller's is in here. */
+  bool isOver() const { return endedTasks_.load() == tasks_ && guests_.load() == 0; }
+
+  /** Throws what a task has thrown, once the loop is over. */
+  void rethrow() {
+    if (!hasThrown_.load(std::memory_order_relaxed)) return;
+    hasThrown_.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
+
+ private:
   struct alignas(64) Share {
     std::atomic<int64_t> next{0};
     int64_t end = 0;
@@ -82,34 +150,37 @@ struct Executor::Loop {
     bool isLeft() const { return next.load(std::memory_order_relaxed) < end; }
   };
 
-  const int64_t tasks;
-  /** Alive until parallelFor returns, which is after the last task has ended */
-  const std::function<void(int64_t)>& body;
-  /** poolIndex of the thread that has begun the loop */
-  const int caller;
-  std::vector<Share> shares;
-
-  std::atomic<int64_t> endedTasks{0};
-  std::mutex mutex;
-  std::condition_variable ended;
-  /** Guarded by `mutex` */
-  std::exception_ptr thrown;
-
-  bool hasEnded() const { return endedTasks.load(std::memory_order_acquire) == tasks; }
-  bool isLeft() const { return std::any_of(shares.begin(), shares.end(), std::mem_fn(&Share::isLeft)); }
-
-  /** Whether a caller from outside the pool takes the place of the pool's last thread. */
-  bool replacesLastThread() const { return caller < 0; }
-
-  bool isOpenTo(unsigned thread) const { return (!replacesLastThread() || thread + 1 < shares.size()) && isLeft(); }
-
   /** The share that this thread begins with: the first of the caller, the others in the pool's order. */
   size_t ownShare() const {
-    const auto count = static_cast<int>(shares.size());
-    const int ahead = (poolIndex - caller) % count;
+    const auto count = static_cast<int>(shares_.size());
+    const int ahead = (poolIndex - caller_) % count;
     return static_cast<size_t>(ahead < 0 ? ahead + count : ahead);
   }
+
+  void run(int64_t task) {
+    try {
+      (*body_)(task);
+    } catch (...) {
+      if (!hasThrown_.exchange(true)) thrown_ = std::current_exception();
+    }
+    endedTasks_.fetch_add(1);
+  }
+
+  int64_t tasks_ = 0;
+  /** Alive until parallelFor returns, which is after the last task has ended */
+  const TaskBody* body_ = nullptr;
+  /** poolIndex of the thread that has begun the loop */
+  int caller_ = -1;
+  std::vector<Share> shares_;
+  std::atomic<int64_t> endedTasks_{0};
+  /** Threads of the pool that have joined and not left */
+  std::atomic<int> guests_{0};
+  std::atomic<bool> hasThrown_{false};
+  /** Of the first task that has thrown */
+  std::exception_ptr thrown_;
 };
+
+thread_local std::unique_ptr<Executor::Loop> Executor::Loop::Lent::spare;
 
 std::shared_ptr<Executor> Executor::shared() {
   static std::mutex mutex;
@@ -177,27 +248,30 @@ void Executor::cancel(const std::shared_ptr<Call>& call) {
   call->done_(abortedBeforeStart());
 }
 
-void Executor::parallelFor(int64_t tasks, const std::function<void(int64_t)>& body, Sleepers sleepers) {
+void Executor::parallelFor(int64_t tasks, TaskBody body, Sleepers sleepers) {
+  const Loop::Lent lent;
+  Loop& loop = *lent;
   const unsigned helpers = tasks > 1 ? wantedThreads_ - 1 : 0;
-  const auto loop = std::make_shared<Loop>(tasks, helpers, body);
+  loop.begin(tasks, helpers, body);
   if (helpers > 0) publish(loop, sleepers);
-  help(*loop);
-  if (helpers > 0) withdraw(loop);
-  watchFor([&] { return loop->hasEnded(); }, Clock::now() + kWatch);
-  std::unique_lock lock(loop->mutex);
-  loop->ended.wait(lock, [&] { return loop->hasEnded(); });
-  if (loop->thrown) std::rethrow_exception(loop->thrown);
+  loop.work();
+  if (helpers > 0) {
+    withdraw(loop);
+    awaitEnd(loop);
+  }
+  loop.rethrow();
 }
 
-void Executor::publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers) {
+void Executor::publish(Loop& loop, Sleepers sleepers) {
   {
     const std::lock_guard lock(mutex_);
     startThreads();
-    loops_.push_back(loop);
-    announcements_.fetch_add(1);
+    loops_.push_back(&loop);
   }
+  // With the mutex free again: whoever watches takes it next.
+  announcements_.fetch_add(1);
   if (sleepers == Sleepers::leave) return;
-  if (loop->replacesLastThread()) {
+  if (loop.replacesLastThread()) {
     allButLast_.notify_all();
   } else {
     wakeAll();
@@ -209,39 +283,38 @@ void Executor::wakeAll() {
   last_.notify_all();
 }
 
-void Executor::withdraw(const std::shared_ptr<Loop>& loop) {
+void Executor::withdraw(Loop& loop) {
   const std::lock_guard lock(mutex_);
-  loops_.erase(std::find(loops_.begin(), loops_.end(), loop));
+  loops_.erase(std::find(loops_.begin(), loops_.end(), &loop));
 }
 
-void Executor::help(Loop& loop) {
-  const size_t own = loop.ownShare();
-  for (size_t i = 0; i < loop.shares.size(); ++i) {
-    Loop::Share& share = loop.shares[(own + i) % loop.shares.size()];
-    while (share.isLeft()) {
-      const int64_t task = share.next.fetch_add(1);
-      if (task < share.end) runTask(loop, task);
-    }
+void Executor::awaitEnd(Loop& loop) {
+  if (loop.isOver()) return;
+  watchFor([&] { return loop.isOver(); }, Clock::now() + kWatch);
+  if (loop.isOver()) return;
+  // Either this sees the last guest leave, or the guest sees this sleep: both orders are sequentially consistent.
+  sleepingCallers_.fetch_add(1);
+  {
+    std::unique_lock lock(mutex_);
+    loopEnded_.wait(lock, [&] { return loop.isOver(); });
   }
+  sleepingCallers_.fetch_sub(1);
 }
 
-void Executor::runTask(Loop& loop, int64_t task) {
-  try {
-    loop.body(task);
-  } catch (...) {
-    const std::lock_guard lock(loop.mutex);
-    loop.thrown = std::current_exception();
-  }
-  if (loop.endedTasks.fetch_add(1, std::memory_order_acq_rel) + 1 < loop.tasks) return;
-  // With the mutex held, the caller either sees the last task ended or is asleep already.
-  const std::lock_guard lock(loop.mutex);
-  loop.ended.notify_all();
+void Executor::leave(Loop& loop) {
+  loop.leave();
+  if (sleepingCallers_.load() == 0) return;
+  // With the mutex held, a caller either sees the last guest gone or is asleep already.
+  const std::lock_guard lock(mutex_);
+  loopEnded_.notify_all();
 }
 
-std::shared_ptr<Executor::Loop> Executor::openLoop(unsigned thread) const {
+Executor::Loop* Executor::joinLoop(unsigned thread) const {
   const auto place =
-      std::find_if(loops_.begin(), loops_.end(), [=](const auto& loop) { return loop->isOpenTo(thread); });
-  return place == loops_.end() ? nullptr : *place;
+      std::find_if(loops_.begin(), loops_.end(), [=](const Loop* loop) { return loop->isOpenTo(thread); });
+  if (place == loops_.end()) return nullptr;
+  (*place)->join();
+  return *place;
 }
 
 unsigned Executor::threads() const { return wantedThreads_; }
@@ -255,20 +328,21 @@ void Executor::setThreads(unsigned threads) {
   wakeAll();
 }
 
-Executor::Job Executor::nextJob(unsigned thread) {
-  const auto until = Clock::now() + kWatch;
+Executor::Job Executor::nextJob(unsigned thread, unsigned& seen, std::chrono::microseconds watch) {
+  const auto until = Clock::now() + watch;
+  watchFor([&] { return announcements_ != seen; }, until);
   std::unique_lock lock(mutex_);
   while (!closing_) {
+    seen = announcements_;
     if (thread < wantedThreads_ && !queue_.empty()) {
       Job job{std::move(queue_.front()), nullptr};
       queue_.pop_front();
       return job;
     }
-    if (std::shared_ptr<Loop> loop = thread < wantedThreads_ ? openLoop(thread) : nullptr) return {nullptr, loop};
+    if (Loop* loop = thread < wantedThreads_ ? joinLoop(thread) : nullptr) return {nullptr, loop};
     if (Clock::now() < until) {
-      const unsigned before = announcements_;
       lock.unlock();
-      watchFor([&] { return announcements_ != before; }, until);
+      watchFor([&] { return announcements_ != seen; }, until);
       lock.lock();
     } else {
       (thread + 1 < wantedThreads_ ? allButLast_ : last_).wait(lock);
@@ -279,10 +353,14 @@ Executor::Job Executor::nextJob(unsigned thread) {
 
 void Executor::serve(unsigned thread) {
   poolIndex = static_cast<int>(thread);
+  unsigned seen = 0;
+  std::chrono::microseconds watch = kWatch;
   while (true) {
-    const Job job = nextJob(thread);
+    const Job job = nextJob(thread, seen, watch);
+    watch = job.loop != nullptr ? kLoopWatch : kWatch;
     if (job.loop != nullptr) {
-      help(*job.loop);
+      job.loop->work();
+      leave(*job.loop);
     } else if (job.call != nullptr) {
       runCall(*job.call);
     } else {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -14,6 +15,20 @@
 #include "status.h"
 
 namespace warpconv {
+
+/** What a loop does with each task, by reference: a std::function would allocate. Not to outlive the call. */
+class TaskBody {
+ public:
+  template <typename Body>
+  TaskBody(const Body& body)  // NOLINT(google-explicit-constructor): so that a lambda can be passed
+      : body_(&body), call_([](const void* given, int64_t task) { (*static_cast<const Body*>(given))(task); }) {}
+
+  void operator()(int64_t task) const { call_(body_, task); }
+
+ private:
+  const void* body_;
+  void (*call_)(const void*, int64_t);
+};
 
 /**
  * The threads that convolutions run on: first in, first out, shared by every JavaScript environment of the process
@@ -63,32 +78,37 @@ class Executor {
    * here, once. Threads that sleep are woken only where `sleepers` says so: on a virtual machine that takes the caller
    * longer than many a loop does.
    */
-  void parallelFor(int64_t tasks, const std::function<void(int64_t)>& body, Sleepers sleepers = Sleepers::wake);
+  void parallelFor(int64_t tasks, TaskBody body, Sleepers sleepers = Sleepers::wake);
 
   unsigned threads() const;
   /** How many threads serve from now on; at least 1. Calls in flight are not disturbed. */
   void setThreads(unsigned threads);
 
  private:
-  struct Loop;
+  class Loop;
   /** What a thread of the pool does next: one of the two, or neither where the executor ends. */
   struct Job {
     std::shared_ptr<Call> call;
-    std::shared_ptr<Loop> loop;
+    Loop* loop = nullptr;
   };
 
   void startThreads();
   void serve(unsigned thread);
-  /** Waits for it, awake for a while: waking up a sleeping thread takes longer than many a call. */
-  Job nextJob(unsigned thread);
+  /**
+   * Waits for it, awake for as long as `watch`: waking up a sleeping thread takes longer than many a call. `seen` is
+   * how many announcements the thread has followed up.
+   */
+  Job nextJob(unsigned thread, unsigned& seen, std::chrono::microseconds watch);
   static void runCall(Call& call);
   void wakeAll();
-  void publish(const std::shared_ptr<Loop>& loop, Sleepers sleepers);
-  void withdraw(const std::shared_ptr<Loop>& loop);
-  static void help(Loop& loop);
-  static void runTask(Loop& loop, int64_t task);
-  /** A loop with tasks left that this thread of the pool may join, or null. With the mutex held. */
-  std::shared_ptr<Loop> openLoop(unsigned thread) const;
+  void publish(Loop& loop, Sleepers sleepers);
+  void withdraw(Loop& loop);
+  /** Returns when the loop has ended and no other thread is in it. */
+  void awaitEnd(Loop& loop);
+  /** The last thing that a thread of the pool does with a loop. */
+  void leave(Loop& loop);
+  /** A loop with tasks left, which this thread of the pool has joined, or null. With the mutex held. */
+  Loop* joinLoop(unsigned thread) const;
 
   std::atomic<unsigned> wantedThreads_;
   std::atomic<unsigned> announcements_{0};
@@ -96,7 +116,10 @@ class Executor {
   /** On the second sleeps the pool's last thread, whose place a caller from outside takes: its loops do not wake it. */
   std::condition_variable allButLast_, last_;
   std::deque<std::shared_ptr<Call>> queue_;
-  std::deque<std::shared_ptr<Loop>> loops_;
+  std::vector<Loop*> loops_;
+  /** Callers that sleep until their loops have ended */
+  std::atomic<int> sleepingCallers_{0};
+  std::condition_variable loopEnded_;
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };

@@ -23,6 +23,7 @@ std::align_val_t alignmentOf(size_t bytes) {
 }
 
 float* allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
   void* data = ::operator new(bytes, alignmentOf(bytes));
   if (isHuge(bytes)) adviseHugePages(data, bytes);
   return static_cast<float*>(data);

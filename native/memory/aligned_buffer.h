@@ -8,7 +8,8 @@ namespace warpconv {
 
 /**
  * Uninitialised float32 storage on a 64-byte boundary (one cache line, one AVX-512 register), or, where it is large, in
- * huge pages. Throws std::bad_alloc, which callToStatus turns into a status. Every byte is counted: see bytesInUse.
+ * huge pages; null where there are no elements. Throws std::bad_alloc, which callToStatus turns into a status. Every
+ * byte is counted: see bytesInUse.
  */
 class AlignedBuffer {
  public:
