@@ -8,6 +8,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/operators/operators.h"
 #include "cpu/prefetch.h"
+#include "cpu/range.h"
 #include "devices/cpu_info.h"
 #include "memory/aligned_buffer.h"
 
@@ -206,7 +207,7 @@ class CpuProgram final : public PreparedProgram {
     const Memory memory(tensors, constants_, arena.data());
     const RunContext context{&executor_, cancellation, backend_.isa()};
     auto start = std::chrono::steady_clock::now();
-    readInputs(tensors);
+    readInputs(tensors, context);
     for (const Action& action : actions_) {
       if (context.isCancelled()) return stoppedWhileRunning();
       const Status status = action(memory, context);
@@ -222,11 +223,18 @@ class CpuProgram final : public PreparedProgram {
   /**
    * A network's input has left the caches since somebody wrote it, and the windows of its first convolution would wait
    * for one line after the other. On a core of Zen 4, 3 to 32 channels of 224 x 224 at stride 2 with the input in
-   * memory: 0.34 ms instead of 0.48; it is 0.32 with the input in the cache.
+   * memory: 0.34 ms instead of 0.48; it is 0.32 with the input in the cache. Each thread reads the part that it begins
+   * its share of the convolution with.
    */
-  void readInputs(const Tensors& tensors) const {
+  void readInputs(const Tensors& tensors, const RunContext& context) const {
+    const int64_t parts = context.threads();
     for (size_t i = 0; i < inputBytes_.size(); ++i) {
-      if (inputBytes_[i] <= cpuInfo().caches.l2) readThrough(tensors.inputs[i], inputBytes_[i]);
+      if (inputBytes_[i] > cpuInfo().caches.l2) continue;
+      const auto* first = static_cast<const char*>(tensors.inputs[i]);
+      context.parallelFor(parts, [&](int64_t part) {
+        const Range bytes = slice(inputBytes_[i], part, parts);
+        readThrough(first + bytes.begin, bytes.size());
+      });
     }
   }
 
