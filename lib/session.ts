@@ -8,6 +8,7 @@ import { callNativeAsync, runsAtOnce } from './calls';
 import {
   checkElements,
   checkInteger,
+  checkIntegers,
   describe,
   elementCount,
   invalid,
@@ -33,7 +34,7 @@ import {
   type SessionRequest,
 } from './session_options';
 import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
-import { newArray, Tensor, type DataType } from './tensor';
+import { arraysOf, newArray, zeros, type DataType, type Tensor } from './tensor';
 import { checkLocation, readOnGpu, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
 import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
@@ -83,6 +84,10 @@ export class InferenceSession {
   readonly #place: Place;
   readonly #options: SessionRequest;
   readonly #programs: LRUCache<string, Cached>;
+  /** Whether extents have to be compared with each other */
+  readonly #sharesDimensions: boolean;
+  /** The dims of the last run and their key: it takes longer to make than to compare them. */
+  #latest: { readonly dims: readonly (readonly number[])[]; readonly key: string } | undefined;
   readonly #running = new Set<Promise<unknown>>();
   /** The inputs whose elements were found to decide shapes */
   readonly #deciding = new Set<string>();
@@ -99,6 +104,7 @@ export class InferenceSession {
     this.outputNames = Object.freeze(graph.outputs.map(({ name }) => name));
     this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
     this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
+    this.#sharesDimensions = hasSharedDimensions(graph.inputs);
     this.#programs = new LRUCache({
       max: options.cachedShapes,
       dispose: ({ prepared }) => void prepared.then(({ native }) => native.dispose()).catch(() => {}),
@@ -183,8 +189,8 @@ export class InferenceSession {
     const inputs = this.#readFeeds(request);
     this.#requireLive();
     if (request.signal?.aborted) throw abortedBy(request.signal);
-    requireConsistent(this.#graph.inputs, inputs);
-    const prepared = this.#programs.get(keyOf(this.#bind(inputs)))?.now;
+    this.#requireConsistent(inputs);
+    const prepared = this.#programs.get(this.#keyOf(inputs))?.now;
     if (prepared === undefined) throw notCompiled(inputs);
     const outputs = outputsOf(prepared.compiled, request.fetches);
     callNative(() => prepared.native.runSync(elementsOf(inputs), dataOf(outputs)));
@@ -300,15 +306,27 @@ export class InferenceSession {
 
   /** With the elements of those inputs compiled in that turn out to decide shapes. */
   async #prepareFor(inputs: readonly Feed[]): Promise<Prepared> {
-    requireConsistent(this.#graph.inputs, inputs);
+    this.#requireConsistent(inputs);
     for (;;) {
-      const bindings = this.#bind(inputs);
       try {
-        return await this.#prepared(bindings);
+        const known = this.#programs.get(this.#keyOf(inputs));
+        return await (known?.prepared ?? this.#prepared(this.#bind(inputs)));
       } catch (error) {
         if (!(error instanceof ValueNeeded) || !this.#decide(error, inputs)) throw asPublic(error);
       }
     }
+  }
+
+  #requireConsistent(inputs: readonly Feed[]): void {
+    if (this.#sharesDimensions) requireConsistent(this.#graph.inputs, inputs);
+  }
+
+  /** keyOf(this.#bind(inputs)) */
+  #keyOf(inputs: readonly Feed[]): string {
+    if (this.#deciding.size > 0) return keyOf(this.#bind(inputs));
+    if (this.#latest === undefined || !haveDims(inputs, this.#latest.dims))
+      this.#latest = { dims: inputs.map(({ dims }) => dims), key: keyOf(this.#bind(inputs)) };
+    return this.#latest.key;
   }
 
   #bind(inputs: readonly Feed[]): Bindings {
@@ -423,6 +441,21 @@ interface Feed {
   readonly elements: TypedArray | NativeGpuBuffer;
 }
 
+function haveDims(feeds: readonly Feed[], dims: readonly (readonly number[])[]): boolean {
+  for (let i = 0; i < feeds.length; i++) {
+    if (!areSameDims(feeds[i]!.dims, dims[i]!)) return false;
+  }
+  return true;
+}
+
+function areSameDims(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let axis = 0; axis < a.length; axis++) {
+    if (a[axis] !== b[axis]) return false;
+  }
+  return true;
+}
+
 function elementsOf(feeds: readonly Feed[]): Feed['elements'][] {
   return feeds.map(({ elements }) => elements);
 }
@@ -450,7 +483,7 @@ function readFeed({ name, type, shape }: ValueInfo, value: unknown, place: Place
   if (location === 'gpu-buffer')
     return { name, type, dims, elements: residentElements(called, value, place) };
   const data = given.data as TypedArray;
-  const { kinds } = newArray(type, 0);
+  const kinds = arraysOf(type);
   if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
   checkElements(`${called}.`, data, dims);
   // A copy where the memory may change hands or shrink during the call.
@@ -467,21 +500,33 @@ function residentElements(called: string, tensor: object, place: Place): NativeG
 }
 
 function copyOf(type: DataType, data: TypedArray): TypedArray {
-  const { array } = newArray(type, lengthOf(data));
+  const array = newArray(type, lengthOf(data));
   array.set(data as never);
   return array;
 }
 
 function readDims(called: string, value: unknown, shape: ValueInfo['shape']): number[] {
-  const isDims = Array.isArray(value) && value.every((extent) => Number.isSafeInteger(extent) && extent >= 0);
-  if (!isDims) throw mismatch(`${called}.dims`, 'a list of non-negative integers', value);
-  const dims = value as number[];
-  const fits = shape?.every((extent, axis) => typeof extent !== 'number' || extent === dims[axis]) ?? true;
-  if (shape !== undefined && (shape.length !== dims.length || !fits)) {
+  const range = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
+  const dims = checkIntegers(`${called}.dims`, value, 'any', range, 'a list of non-negative integers');
+  if (shape !== undefined && !fitsShape(dims, shape)) {
     const expected = shape.map((extent) => extent ?? '?').join(', ');
     throw mismatch(`${called}.dims`, `[${expected}] as the model says`, dims);
   }
-  return [...dims];
+  return dims;
+}
+
+function fitsShape(dims: readonly number[], shape: readonly Extent[]): boolean {
+  if (shape.length !== dims.length) return false;
+  for (let axis = 0; axis < shape.length; axis++) {
+    const extent = shape[axis];
+    if (typeof extent === 'number' && extent !== dims[axis]) return false;
+  }
+  return true;
+}
+
+function hasSharedDimensions(infos: readonly ValueInfo[]): boolean {
+  const symbols = infos.flatMap(({ shape = [] }) => shape.filter((extent) => typeof extent === 'string'));
+  return new Set(symbols).size < symbols.length;
 }
 
 /** Dimensions of one name have one extent. */
@@ -545,12 +590,16 @@ function outputsOf({ outputs }: Compiled, fetches: RunArguments['fetches']): Ten
 
 /** Those that were asked for. */
 function byName(
-  compiled: Compiled,
+  { outputs: ports }: Compiled,
   outputs: readonly Tensor[],
   fetches: RunArguments['fetches'],
 ): Record<string, Tensor> {
-  const all = compiled.outputs.map(({ name }, i) => [name, outputs[i]!] as const);
-  return Object.fromEntries(all.filter(([name]) => fetches === undefined || fetches.has(name)));
+  const entries: [string, Tensor][] = [];
+  for (let i = 0; i < ports.length; i++) {
+    const { name } = ports[i]!;
+    if (fetches === undefined || fetches.has(name)) entries.push([name, outputs[i]!]);
+  }
+  return Object.fromEntries(entries);
 }
 
 function medianOf(values: readonly number[]): number {
@@ -558,9 +607,8 @@ function medianOf(values: readonly number[]): number {
 }
 
 function outputFor(port: Port, given: Tensor | null | undefined): Tensor {
-  if (!given)
-    return new Tensor(port.type, newArray(port.type, elementCount(port.dims)).array as never, port.dims);
-  const fits = given.type === port.type && given.dims.join() === port.dims.join();
+  if (!given) return zeros(port.type, port.dims);
+  const fits = given.type === port.type && areSameDims(given.dims, port.dims);
   if (fits && (given.location === 'cpu' || given.location === 'cpu-pinned')) return given;
   throw mismatch(
     `fetches.${port.name}`,

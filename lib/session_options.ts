@@ -116,12 +116,16 @@ export function readRunArguments(
     third !== undefined ||
     (isObject(second) && Object.keys(second).some((key) => outputNames.includes(key)));
   const options = isFetches ? third : second;
-  const { signal } = readProperties('options', options ?? {}, RUN_DEFAULTS);
   return {
     feeds: feeds as Record<string, unknown>,
     fetches: isFetches ? readFetches(second, outputNames) : undefined,
-    signal: readSignal('options.signal', signal),
+    signal: options === undefined || options === null ? undefined : readRunOptions(options),
   };
+}
+
+function readRunOptions(options: unknown): AbortSignal | undefined {
+  const { signal } = readProperties('options', options, RUN_DEFAULTS);
+  return readSignal('options.signal', signal);
 }
 
 function readFetches(value: unknown, outputNames: readonly string[]): Map<string, Tensor | null> {

@@ -129,6 +129,11 @@ class PinnedElements {
   }
 }
 
+/** Elements that are known to be of their tensor's type and dims. */
+class UncheckedElements {
+  constructor(readonly array: TypedArray) {}
+}
+
 /** Memory on a GPU that has been opened, for that many elements: uninitialised. */
 function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number): GpuElements {
   const { GpuBuffer } = addon();
@@ -225,7 +230,11 @@ export class Tensor<T extends DataType = DataType> {
     const typeFirst = typeof args[0] === 'string';
     const [data, dims] = typeFirst ? [args[1], args[2]] : args;
     this.type = (typeFirst ? checkOneOf('type', args[0], DATA_TYPES) : inferType(data)) as T;
-    if (data instanceof GpuElements) {
+    if (data instanceof UncheckedElements) {
+      this.dims = dims as readonly number[];
+      this.size = data.array.length;
+      this.#data = data.array as DataTypeMap[T];
+    } else if (data instanceof GpuElements) {
       this.dims = Object.freeze(checkDims(dims));
       checkCount('', data.length, this.dims);
       this.size = data.length;
@@ -368,9 +377,19 @@ function inferType(data: unknown): DataType {
   return type;
 }
 
-/** A new array for so many elements of a type, and the kinds of arrays that the type takes. */
-export function newArray(type: DataType, length: number): { array: TypedArray; kinds: readonly string[] } {
-  return { array: new CONSTRUCTORS[type](length), kinds: ARRAYS[type] };
+/** A new array for so many elements of a type. */
+export function newArray(type: DataType, length: number): TypedArray {
+  return new CONSTRUCTORS[type](length);
+}
+
+/** The kinds of arrays that a type takes. */
+export function arraysOf(type: DataType): readonly string[] {
+  return ARRAYS[type];
+}
+
+/** A tensor of zeros in CPU memory. Nothing is checked: the dims must be legal, and frozen, since the tensor keeps them. */
+export function zeros(type: DataType, dims: readonly number[]): Tensor {
+  return new Tensor(type, new UncheckedElements(newArray(type, elementCount(dims))) as never, dims);
 }
 
 function checkArray(type: DataType, data: unknown): TypedArray {

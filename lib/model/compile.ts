@@ -16,6 +16,7 @@ import { bytesOf, coalesce, sizeOf, type Operand, type Storage, type Value } fro
 export interface Port {
   readonly name: string;
   readonly type: DataType;
+  /** Of outputs frozen, since their tensors have them */
   readonly dims: readonly number[];
 }
 
@@ -59,7 +60,11 @@ export function compile(graph: Graph, bindings: Bindings, algorithm = 'auto'): C
   const steps = fuse(withoutDead(build.steps, storages), storages).map(finish);
   return {
     inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
-    outputs: outputs.map(({ type, dims }, i) => ({ name: graph.outputs[i]!.name, type, dims })),
+    outputs: outputs.map(({ type, dims }, i) => ({
+      name: graph.outputs[i]!.name,
+      type,
+      dims: Object.freeze([...dims]),
+    })),
     steps,
     program: place(
       steps.map(({ step }) => step),

@@ -66,7 +66,7 @@ struct ProgramObject::Run {
 
   /** `device` is the program's, by its number. */
   void addInput(const Napi::Value& value, int64_t needed, int device) {
-    auto memory = GpuBuffer::memoryOf(value);
+    auto memory = value.IsTypedArray() ? nullptr : GpuBuffer::memoryOf(value);
     if (memory != nullptr && (memory->device() != device || memory->bytes() != needed)) {
       throwFailure(value.Env(), invalidArgument("an input has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
                                                 std::to_string(memory->device()) + "'; the network needs " +
