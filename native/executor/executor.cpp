@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <new>
+#include <span>
 #include <system_error>
 
 namespace warpconv {
@@ -100,7 +101,8 @@ class Executor::Loop {
     body_ = &body;
     caller_ = poolIndex;
     endedTasks_.store(0, std::memory_order_relaxed);
-    if (shares_.size() != helpers + 1) shares_ = std::vector<Share>(helpers + 1);
+    if (memory_.size() <= helpers) memory_ = std::vector<Share>(helpers + 1);
+    shares_ = std::span(memory_.data(), helpers + 1);
     const auto count = static_cast<int64_t>(shares_.size());
     for (int64_t i = 0; i < count; ++i) {
       shares_[static_cast<size_t>(i)].next.store(tasks * i / count, std::memory_order_relaxed);
@@ -171,7 +173,9 @@ class Executor::Loop {
   const TaskBody* body_ = nullptr;
   /** poolIndex of the thread that has begun the loop */
   int caller_ = -1;
-  std::vector<Share> shares_;
+  /** As many shares as a loop of this thread has had at most */
+  std::vector<Share> memory_;
+  std::span<Share> shares_;
   std::atomic<int64_t> endedTasks_{0};
   /** Threads of the pool that have joined and not left */
   std::atomic<int> guests_{0};
@@ -194,6 +198,8 @@ std::shared_ptr<Executor> Executor::shared() {
   }
   return executor;
 }
+
+Executor::Executor(unsigned threads) : wantedThreads_(std::max(1u, threads)) {}
 
 Executor::~Executor() {
   std::deque<std::shared_ptr<Call>> abandoned;
@@ -228,7 +234,7 @@ std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
 }
 
 void Executor::startThreads() {
-  while (threads_.size() < wantedThreads_) {
+  while (!closing_ && threads_.size() < wantedThreads_) {
     try {
       threads_.emplace_back([this, index = static_cast<unsigned>(threads_.size())] { serve(index); });
     } catch (const std::system_error&) {
@@ -328,18 +334,25 @@ void Executor::setThreads(unsigned threads) {
   wakeAll();
 }
 
+Executor::Job Executor::takeJob(unsigned thread) {
+  if (queue_.empty()) return {nullptr, joinLoop(thread)};
+  Job job{std::move(queue_.front()), nullptr};
+  queue_.pop_front();
+  return job;
+}
+
 Executor::Job Executor::nextJob(unsigned thread, unsigned& seen, std::chrono::microseconds watch) {
   const auto until = Clock::now() + watch;
   watchFor([&] { return announcements_ != seen; }, until);
   std::unique_lock lock(mutex_);
   while (!closing_) {
     seen = announcements_;
-    if (thread < wantedThreads_ && !queue_.empty()) {
-      Job job{std::move(queue_.front()), nullptr};
-      queue_.pop_front();
+    Job job = thread < wantedThreads_ ? takeJob(thread) : Job{};
+    if (job.call != nullptr || job.loop != nullptr) {
+      // What is left will not be announced again.
+      if (!queue_.empty() || loops_.size() > (job.loop != nullptr ? 1 : 0)) --seen;
       return job;
     }
-    if (Loop* loop = thread < wantedThreads_ ? joinLoop(thread) : nullptr) return {nullptr, loop};
     if (Clock::now() < until) {
       lock.unlock();
       watchFor([&] { return announcements_ != seen; }, until);

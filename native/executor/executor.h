@@ -57,7 +57,8 @@ class Executor {
   /** What to do with idle threads that have gone to sleep. */
   enum class Sleepers { wake, leave };
 
-  explicit Executor(unsigned threads) : wantedThreads_(threads) {}
+  /** At least one thread */
+  explicit Executor(unsigned threads);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
   /** Waits for running calls; calls still queued end as aborted. Not to be called on one of its own threads. */
@@ -99,6 +100,8 @@ class Executor {
    * how many announcements the thread has followed up.
    */
   Job nextJob(unsigned thread, unsigned& seen, std::chrono::microseconds watch);
+  /** A call, or else a loop, or neither. With the mutex held. */
+  Job takeJob(unsigned thread);
   static void runCall(Call& call);
   void wakeAll();
   void publish(Loop& loop, Sleepers sleepers);

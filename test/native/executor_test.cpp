@@ -284,6 +284,22 @@ TEST_CASE("what a task throws is thrown by parallelFor, after every task has end
   };
   CHECK_THROWS_AS(executor.parallelFor(10, body), std::bad_alloc);
   CHECK(ended.load() == 10);
+  // The next loop of this thread knows nothing of it.
+  executor.parallelFor(3, body);
+  CHECK(ended.load() == 13);
+}
+
+TEST_CASE("loops within loops run every task exactly once, on few and on many threads") {
+  for (const unsigned threads : {1u, 2u, 4u}) {
+    Executor executor(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::vector<std::atomic<int>> ran(64);
+      executor.parallelFor(8, [&](int64_t outer) {
+        executor.parallelFor(8, [&](int64_t inner) { ran[static_cast<size_t>(8 * outer + inner)].fetch_add(1); });
+      });
+      CHECK(std::all_of(ran.begin(), ran.end(), [](const std::atomic<int>& count) { return count.load() == 1; }));
+    }
+  }
 }
 
 TEST_CASE("the number of threads can change between and during calls") {
