@@ -69,7 +69,11 @@ function compare(layers: readonly LayerResult[], rival: string, ours: string): s
 
 function gflops(layers: readonly LayerResult[], contender: string): number {
   const flop = sum(layers.map(({ row, count }) => 2 * shapesOf(row).multiplyAdds * count));
-  return flop / sum(layers.map(({ ms, count }) => ms[contender]! * count)) / 1e6;
+  return flop / milliseconds(layers, contender) / 1e6;
+}
+
+function milliseconds(layers: readonly LayerResult[], contender: string): number {
+  return sum(layers.map(({ ms, count }) => ms[contender]! * count));
 }
 
 /** What sconv spends on packing, where that was measured. */
@@ -101,6 +105,30 @@ function table(run: ThreadsResult, packing: PackingResult | undefined): string {
     `| layers | ours | of it packing | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
     `| --- | --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
     ...SELECTIONS.flatMap((selection) => tableRow(selection, run, packing)),
+    '',
+  ].join('\n');
+}
+
+/** All convolutions of a model, in the order of the layers' table. */
+function modelsOf({ layers }: ThreadsResult): (readonly [string, readonly LayerResult[]])[] {
+  const names = new Set(layers.map(({ model }) => model));
+  return [...names].map((name) => [name, layers.filter(({ model }) => model === name)]);
+}
+
+/** What a model gains by its convolutions: Table 2 of the SConv paper, where the rest of the model is the same code. */
+export function renderModels(run: ThreadsResult): string {
+  const rows = modelsOf(run).map(([name, layers]) => {
+    const cells = PAIRS.map(
+      ({ rival, ours }) => `${(milliseconds(layers, rival) / milliseconds(layers, ours)).toFixed(2)} ×`,
+    );
+    return `| ${name} | ${milliseconds(layers, 'warpconv').toFixed(1)} | ${cells.join(' | ')} |`;
+  });
+  return [
+    `### All convolutions of a model together, ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
+    '',
+    `| model | ours, ms | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
+    `| --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...rows,
     '',
   ].join('\n');
 }
@@ -147,6 +175,7 @@ export function renderReport(result: BenchResult, name: string, engine: EngineRe
     ...renderSpeedups(result, engine.packing),
     `![speed-ups, sorted](${name}.svg)`,
     '',
+    ...result.runs.map(renderModels),
     ...renderEngine(engine, `${name}-packing.svg`),
     ...result.runs.map(losses),
   ].join('\n');

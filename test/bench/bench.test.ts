@@ -1,6 +1,7 @@
 import { chooseBench } from '../../bench/choose';
 import { formatJson } from '../../bench/json';
 import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_requests';
+import { PAIRS, renderModels } from '../../bench/report';
 
 describe('npm run bench', () => {
   const never = () => {
@@ -40,6 +41,25 @@ describe('npm run bench', () => {
     expect(chooseBench(args, never, read({ gpu: {} })).bench).toBe('gpu');
     expect(chooseBench(args, never, read({ cpu: {} })).bench).toBe('cpu');
   });
+});
+
+it('the convolutions of a model are added up, as often as it has each', () => {
+  const layer = (model: string, count: number, ours: number, rival: number) => ({
+    group: 'sconv-393',
+    model,
+    row: [3, 8, 8, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1] as const,
+    count,
+    ms: Object.fromEntries(
+      PAIRS.flatMap((pair) => [
+        [pair.rival, rival],
+        [pair.ours, ours],
+      ]),
+    ),
+  });
+  const layers = [layer('a', 3, 1, 2), layer('b', 1, 5, 4), layer('a', 1, 2, 9)];
+  const rows = renderModels({ threads: 1, fmaPeakGflops: 100, layers }).split('\n').slice(4);
+  expect(rows[0]).toBe('| a | 5.0 | 3.00 × | 3.00 × | 3.00 × | 3.00 × | 3.00 × |');
+  expect(rows[1]).toBe('| b | 5.0 | 0.80 × | 0.80 × | 0.80 × | 0.80 × | 0.80 × |');
 });
 
 it('results are written with a line for each thing from a depth on', () => {
