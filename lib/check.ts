@@ -140,6 +140,12 @@ export function checkCount(owner: string, count: number, dims: readonly number[]
   );
 }
 
+export function areSameDims(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let axis = 0; axis < a.length; axis++) if (a[axis] !== b[axis]) return false;
+  return true;
+}
+
 export function elementCount(dims: readonly number[]): number {
   let count = 1;
   for (const extent of dims) count *= extent;

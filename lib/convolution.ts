@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 
 import type { ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
-import { describe, elementCount, invalid } from './check';
+import { areSameDims, describe, elementCount, invalid } from './check';
 import { callNative, WarpconvError } from './errors';
 import { addon } from './load';
 import { packMilliseconds, runMilliseconds } from './loop_budget';
@@ -193,14 +193,8 @@ export function requireDims(
   expected: readonly number[],
   meaning: string,
 ): void {
-  if (sameExtents(dims, expected)) return;
+  if (areSameDims(dims, expected)) return;
   throw invalid(`${name}.dims must be ${describe(expected)} (${meaning}), got ${describe(dims)}`);
-}
-
-function sameExtents(a: readonly number[], b: readonly number[]): boolean {
-  if (a.length !== b.length) return false;
-  for (let axis = 0; axis < a.length; axis++) if (a[axis] !== b[axis]) return false;
-  return true;
 }
 
 /** Memory for an output of which a call that succeeds writes every element, and which nobody sees if it fails. */

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { NativeGpuBuffer } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import {
+  areSameDims,
   checkElements,
   checkInteger,
   checkIntegers,
@@ -444,14 +445,6 @@ interface Feed {
 function haveDims(feeds: readonly Feed[], dims: readonly (readonly number[])[]): boolean {
   for (let i = 0; i < feeds.length; i++) {
     if (!areSameDims(feeds[i]!.dims, dims[i]!)) return false;
-  }
-  return true;
-}
-
-function areSameDims(a: readonly number[], b: readonly number[]): boolean {
-  if (a.length !== b.length) return false;
-  for (let axis = 0; axis < a.length; axis++) {
-    if (a[axis] !== b[axis]) return false;
   }
   return true;
 }
