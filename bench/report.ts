@@ -96,14 +96,23 @@ function tableRow(selection: Selection, run: ThreadsResult, packing: PackingResu
   return [`| ${cells.join(' | ')} |`];
 }
 
+function threadsOf({ threads }: ThreadsResult): string {
+  return `${threads} thread${threads === 1 ? '' : 's'}`;
+}
+
+/** Some columns, and one for each pair. */
+function headOf(first: readonly string[]): string[] {
+  const titles = [...first, ...PAIRS.map(({ title }) => `over ${title}`)];
+  return [`| ${titles.join(' | ')} |`, `|${titles.map(() => ' --- |').join('')}`];
+}
+
 function table(run: ThreadsResult, packing: PackingResult | undefined): string {
   return [
-    `### ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
+    `### ${threadsOf(run)}`,
     '',
     `FMA peak of one core, in the same run: ${run.fmaPeakGflops.toFixed(0)} GFLOP/s.`,
     '',
-    `| layers | ours | of it packing | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
-    `| --- | --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...headOf(['layers', 'ours', 'of it packing']),
     ...SELECTIONS.flatMap((selection) => tableRow(selection, run, packing)),
     '',
   ].join('\n');
@@ -124,10 +133,9 @@ export function renderModels(run: ThreadsResult): string {
     return `| ${name} | ${milliseconds(layers, 'warpconv').toFixed(1)} | ${cells.join(' | ')} |`;
   });
   return [
-    `### All convolutions of a model together, ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
+    `### All convolutions of a model together, ${threadsOf(run)}`,
     '',
-    `| model | ours, ms | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
-    `| --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...headOf(['model', 'ours, ms']),
     ...rows,
     '',
   ].join('\n');
@@ -141,10 +149,9 @@ function losses(run: ThreadsResult): string {
     return `| ${describeLayer(layer)} | ${layer.ms.warpconv!.toFixed(3)} | ${cells.join(' | ')} |`;
   });
   return [
-    `### Layers lost to a rival with ${run.threads} thread${run.threads === 1 ? '' : 's'}`,
+    `### Layers lost to a rival with ${threadsOf(run)}`,
     '',
-    `| layer | ours, ms | ${PAIRS.map(({ title }) => `over ${title}`).join(' | ')} |`,
-    `| --- | --- |${PAIRS.map(() => ' --- |').join('')}`,
+    ...headOf(['layer', 'ours, ms']),
     ...rows,
     '',
   ].join('\n');

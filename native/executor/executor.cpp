@@ -21,8 +21,8 @@ constexpr std::chrono::microseconds kWatch{50};
 /**
  * The same after it has helped with a loop: the next one comes soon, if the call goes on, or after what JavaScript does
  * between two runs of a network, 100 to 250 microseconds, since nothing of it is left in the caches. There, 1000
- * runSync() of MobileNetV2 in a row sleep 1500 times with 50 and 40 times with 250, in 2 % less time; those of
- * MobileNetV3 in 4 % less, and in no less with 1000.
+ * runSync() of MobileNetV2 in a row sleep 1500 times with 50 and 40 times with 250, in 1 % less time; those of
+ * MobileNetV3 in 2 % less, and in no less with 1000.
  */
 constexpr std::chrono::microseconds kLoopWatch{250};
 
