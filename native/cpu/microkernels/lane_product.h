@@ -16,16 +16,34 @@ namespace warpconv::lanes {
 template <class Vector, int kFilters, int kVectors>
 using Totals = typename Vector::Register[kFilters][kVectors];
 
-/** Stores totals[f][v] for the tile's filters; of the last vector, `last`. */
+/** Stores a filter's sums; of the last vector, `last`. */
+template <class Vector, int kVectors, class Last, class StoreRow>
+[[gnu::always_inline]] inline void storeFilter(const typename Vector::Register (&sums)[kVectors], int64_t f, Last last,
+                                               const StoreRow& storeRow) {
+#pragma GCC unroll 4
+  for (int v = 0; v + 1 < kVectors; ++v) storeRow(f, v * Vector::kLanes, typename Vector::All{}, sums[v]);
+  storeRow(f, (kVectors - 1) * Vector::kLanes, last, sums[kVectors - 1]);
+}
+
+/** Stores totals[f][v] for the tile's filters. */
 template <class Vector, int kFilters, int kVectors, class Last, class StoreRow>
 void storeTotals(const Totals<Vector, kFilters, kVectors>& totals, int64_t filters, Last last,
                  const StoreRow& storeRow) {
+  if constexpr (StoreRow::kFromMemory) {
+    // A copy: totals that are indexed by a variable would be in memory from the first product on.
+    Totals<Vector, kFilters, kVectors> sums;
 #pragma GCC unroll 8
-  for (int f = 0; f < kFilters; ++f) {
-    if (f == filters) return;
+    for (int f = 0; f < kFilters; ++f) {
 #pragma GCC unroll 4
-    for (int v = 0; v + 1 < kVectors; ++v) storeRow(f, v * Vector::kLanes, typename Vector::All{}, totals[f][v]);
-    storeRow(f, (kVectors - 1) * Vector::kLanes, last, totals[f][kVectors - 1]);
+      for (int v = 0; v < kVectors; ++v) sums[f][v] = totals[f][v];
+    }
+    for (int64_t f = 0; f < filters; ++f) storeFilter<Vector>(sums[f], f, last, storeRow);
+  } else {
+#pragma GCC unroll 8
+    for (int f = 0; f < kFilters; ++f) {
+      if (f == filters) return;
+      storeFilter<Vector>(totals[f], f, last, storeRow);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/vector_loops/elementary.h"
@@ -53,8 +54,11 @@ template <class Vector, float (*kFunction)(float)>
   return Vector::load(lanes);
 }
 
+/** A function that takes far longer than a store, and would be too much code in a copy for each vector of a tile. */
+struct LongFunction {};
+
 template <class Vector>
-struct Sigmoid {
+struct Sigmoid : LongFunction {
   typename Vector::Register operator()(typename Vector::Register x) const {
     if constexpr (requires { Vector::sigmoid(x); }) return Vector::sigmoid(x);
     return lanewise<Vector, sigmoid>(x);
@@ -62,7 +66,7 @@ struct Sigmoid {
 };
 
 template <class Vector>
-struct Silu {
+struct Silu : LongFunction {
   typename Vector::Register operator()(typename Vector::Register x) const {
     if constexpr (requires { Vector::silu(x); }) return Vector::silu(x);
     return lanewise<Vector, silu>(x);
@@ -97,6 +101,9 @@ void withActivation(const Activation& activation, const Use& use) {
  */
 template <class Vector, class Activate>
 struct RowStore {
+  /** Whether a tile's sums had better come from memory, one by one in a loop */
+  static constexpr bool kFromMemory = std::is_base_of_v<LongFunction, Activate>;
+
   OutputTile tile;
   Finish finish;
   Activate activate;
@@ -104,9 +111,12 @@ struct RowStore {
   RowStore(const OutputTile& to, const Activate& function)
       : tile(to), finish(to.finish == nullptr ? Finish{} : *to.finish), activate(function) {}
 
-  /** Sums of filter `f` for the windows from `w` on, as many as `windows` says, on their way into its output row. */
+  /**
+   * Sums of filter `f` for the windows from `w` on, as many as `windows` says, on their way into its output row. In
+   * line, since no register outlives a call: a tile's other sums would go to memory and back.
+   */
   template <class Windows>
-  void operator()(int64_t f, int64_t w, Windows windows, typename Vector::Register sum) const {
+  [[gnu::always_inline]] void operator()(int64_t f, int64_t w, Windows windows, typename Vector::Register sum) const {
     const int64_t at = f * tile.rowStride + w;
     float* row = tile.output + at;
     if (tile.add) sum = Vector::add(Vector::load(windows, row), sum);
@@ -131,7 +141,7 @@ void storeBlock(const OutputTile& tile, int64_t w, const float* sums, const Stor
     }
     Vector::transpose(block);
     const int64_t count = tile.filters - first < kLanes ? tile.filters - first : kLanes;
-    if (count == kLanes) {
+    if (count == kLanes && !StoreRow::kFromMemory) {
 #pragma GCC unroll 16
       for (int f = 0; f < kLanes; ++f) storeRow(first + f, w, windows, block[f]);
     } else {
