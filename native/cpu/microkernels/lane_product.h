@@ -67,6 +67,7 @@ void convolveTile(const OutputTile& tile, const WindowView& view, const float* f
     // Of the next tile: channels are too many streams for the processor to foresee.
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(windows + (kVectors + v) * Vector::kLanes);
+    __builtin_prefetch(filters + view.ahead, 0, 2);
 #pragma GCC unroll 8
     for (int f = 0; f < kFilters; ++f) {
       const typename Vector::Register weight = Vector::broadcast(filters + f);
