@@ -31,6 +31,10 @@ struct FewRowsProduct {
   static void multiplyColumn(const FewRows& x, int64_t row, int64_t column) {
     // Sums enough to hide the latency of additions, and few enough for 16 registers.
     constexpr int kSums = kRows > 2 ? 2 : 4;
+    // Two pages, in floats: the processor foresees a stream within a page only. Where such a matrix comes from memory
+    // in pages of 4 KB, it takes one core 190 us without, 161 with one page and 153 with two, which is what it takes in
+    // huge pages; two cores 135 and 124.
+    constexpr int64_t kAhead = 2048;
     const float* left = x.left + row * x.leftStride;
     const float* right = x.right + column * x.rightStride;
     Register total[kRows][kSums] = {};
@@ -43,6 +47,7 @@ struct FewRowsProduct {
     for (; k + kSums * kLanes <= x.k; k += kSums * kLanes) {
 #pragma GCC unroll 4
       for (int sum = 0; sum < kSums; ++sum) {
+        __builtin_prefetch(right + k + sum * kLanes + kAhead, 0, 2);
         add(sum, [at = k + sum * kLanes](const float* from) { return load<Vector>(from + at); });
       }
     }
