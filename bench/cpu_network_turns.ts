@@ -12,7 +12,8 @@ import { batchOf, errorOf, IMAGE_DIMS, TOLERANCE } from './network_files';
 
 export const OURS = 'warpconv';
 export const ASYNCHRONOUS = 'warpconv, run()';
-export const IM2COL = 'warpconv, im2col';
+/** SConv's baseline: the same program, its convolutions by im2col and OpenBLAS. Needs the addon of {@link BASE}. */
+export const BASELINE = 'im2col + OpenBLAS';
 export const RUNTIME = 'onnxruntime-node';
 
 export type TurnRequest =
@@ -50,7 +51,7 @@ async function load({ name, file, threads }: TurnRequest & { do: 'load' }): Prom
     return () => session.run(feeds);
   }
   setThreads(threads);
-  const algorithm = name === IM2COL ? 'im2col' : 'auto';
+  const algorithm = name === BASELINE ? 'im2col' : 'auto';
   const session = await InferenceSession.create(file, { device: 'cpu', algorithm });
   const feeds = { input: new Tensor('float32', input, DIMS) };
   // Compiles for one image; runSync() does not.

@@ -19,7 +19,10 @@ export interface Failure {
 export class LineProcess {
   #running: Running | undefined;
 
-  constructor(private readonly command: readonly [program: string, ...args: string[]]) {}
+  constructor(
+    private readonly command: readonly [program: string, ...args: string[]],
+    private readonly environment: NodeJS.ProcessEnv = process.env,
+  ) {}
 
   /**
    * Starts the program where it does not run, or was lost. One request at a time.
@@ -27,7 +30,7 @@ export class LineProcess {
    * @throws Error with the failure that was answered, or with how the process ended instead
    */
   async ask<Answer>(request: object): Promise<Answer> {
-    this.#running ??= new Running(this.command);
+    this.#running ??= new Running(this.command, this.environment);
     const answer = await this.#running.ask<Answer>(request);
     const { failure, isLast } = answer as Partial<Failure>;
     if (isLast) this.close();
@@ -46,8 +49,8 @@ class Running {
   readonly #lines: AsyncIterator<string>;
   readonly #ending: Promise<string>;
 
-  constructor([program, ...args]: readonly [program: string, ...args: string[]]) {
-    this.#child = spawn(program, args, { cwd: ROOT, stdio: ['pipe', 'pipe', 'inherit'] });
+  constructor([program, ...args]: readonly [program: string, ...args: string[]], env: NodeJS.ProcessEnv) {
+    this.#child = spawn(program, args, { cwd: ROOT, stdio: ['pipe', 'pipe', 'inherit'], env });
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
     this.#ending = endingOf(this.#child);
     // A request to a process that has ended: its answer says so.

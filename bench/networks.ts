@@ -1,9 +1,10 @@
 /**
  * Whole networks by InferenceSession. On the CPU at batch 1: ours against onnxruntime-node, whose run() blocks the
- * JavaScript thread as our runSync() does, and against ours with every convolution by im2col; and our run(), which goes
- * to other threads and back. On a GPU: against PyTorch (bench/gpu_networks.ts). Results are checked against PyTorch's in double
- * precision before they are timed. Writes bench/results/<machine>-<date>-networks.json and .md; of a part of the networks
- * or of the threads, or quickly, the CPU's are printed only, lest they take the place of the whole.
+ * JavaScript thread as our runSync() does, and against SConv's baseline, which is our program with every convolution by im2col
+ * and OpenBLAS (Table 2 of the paper); and our run(), which goes to other threads and back. On a GPU: against PyTorch
+ * (bench/gpu_networks.ts). Results are checked against PyTorch's in double precision before they are timed. Writes
+ * bench/results/<machine>-<date>-networks.json and .md; of a part of the networks or of the threads, or quickly, the CPU's are
+ * printed only, lest they take the place of the whole.
  *
  *     python3 scripts/export_networks.py networks
  *     npx ts-node bench/networks.ts [--folder networks] [--network resnet50] [--quick] [--threads 1]
@@ -16,21 +17,26 @@ import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import type { Device } from 'warpconv';
+import type { CpuInfo, Device } from 'warpconv';
 
 import { playInTurns, type Pace } from './contenders';
-import { ASYNCHRONOUS, IM2COL, OURS, RUNTIME, type Turn, type TurnRequest } from './cpu_network_turns';
+import { ASYNCHRONOUS, BASELINE, OURS, RUNTIME, type Turn, type TurnRequest } from './cpu_network_turns';
 import { readBatch } from './gpu_machine';
 import { benchGpuNetworks, checkNetworks } from './gpu_networks';
 import { LineProcess } from './line_process';
 import { modelOf, networksIn } from './network_files';
+import { BASE, installRivals, rivalEnvironment } from './rivals';
 import { circumstances, FOLDER, nameOf, writeJson, writeText, type Circumstances } from './results';
 import { geometricMean } from './statistics';
 
 /** Of threads */
 const COUNTS = [1, 2];
 
+/** Of the SConv paper's evaluation */
+const SCONV_MODELS = 'googlenet inception_v2 resnet18 resnet50 resnet152 squeezenet1_0 vgg16'.split(' ');
+
 interface Request {
+  readonly cpu: CpuInfo;
   readonly file: string;
   readonly threads: number;
   readonly quick: boolean;
@@ -49,7 +55,7 @@ interface NetworksResult extends Circumstances {
   readonly networks: readonly NetworkResult[];
 }
 
-const CONTENDERS = [OURS, ASYNCHRONOUS, RUNTIME, IM2COL];
+const CONTENDERS = [OURS, ASYNCHRONOUS, RUNTIME, BASELINE];
 
 /** Between turns: threads of a rival look for more work for a while after a call. */
 const REST_MILLISECONDS = 20;
@@ -61,10 +67,12 @@ const REST_MILLISECONDS = 20;
 const WHOLE: Pace = { rounds: 27, turn: 100 };
 const QUICK: Pace = { rounds: 3, turn: 50 };
 
+const TURNS = path.join(__dirname, 'cpu_network_turns.ts');
+
 /** Each contender in a process of its own, and all of them in turns. */
-async function measureAll({ file, threads, quick }: Request): Promise<Times> {
+async function measureAll({ cpu, file, threads, quick }: Request): Promise<Times> {
   const pace = quick ? QUICK : WHOLE;
-  const processes = CONTENDERS.map((name) => ({ name, process: contenderProcess() }));
+  const processes = CONTENDERS.map((name) => ({ name, process: contenderProcess(name, cpu) }));
   try {
     for (const { name, process } of processes)
       await process.ask({ do: 'load', name, file, threads } satisfies TurnRequest);
@@ -82,9 +90,11 @@ async function measureAll({ file, threads, quick }: Request): Promise<Times> {
   }
 }
 
-function contenderProcess(): LineProcess {
-  const script = path.join(__dirname, 'cpu_network_turns.ts');
-  return new LineProcess([process.execPath, '-r', 'ts-node/register', script]);
+function contenderProcess(name: string, cpu: CpuInfo): LineProcess {
+  const command: [string, ...string[]] = [process.execPath, '-r', 'ts-node/register', TURNS];
+  if (name !== BASELINE) return new LineProcess(command);
+  // node-gyp-build takes the addon from there. OpenBLAS has one thread because base.cpp shares the work out itself.
+  return new LineProcess(command, { ...rivalEnvironment(cpu, 1), WARPCONV_PREBUILD: BASE });
 }
 
 /** How many times as fast the second is as the first. */
@@ -92,7 +102,7 @@ type Comparison = readonly [title: string, slower: string, faster: string];
 const COMPARISONS: readonly Comparison[] = [
   ['over onnxruntime-node', RUNTIME, OURS],
   ['run() over it', RUNTIME, ASYNCHRONOUS],
-  ['over im2col', IM2COL, OURS],
+  ['over im2col + OpenBLAS', BASELINE, OURS],
 ];
 
 function render(result: NetworksResult): string {
@@ -100,8 +110,10 @@ function render(result: NetworksResult): string {
     `# Whole networks on ${result.cpu.name}, ${result.date}`,
     '',
     `Batch 1, float32, ${result.cpu.isa}, Node.js ${result.node}: milliseconds of one run, the median of ${(result.quick ? QUICK : WHOLE).rounds} turns. Above 1 ×`,
-    "warpconv is faster. `warpconv` is runSync(), which computes on the JavaScript thread, as onnxruntime-node's run() does and",
-    'so does `im2col`; our run() hands the network to another thread and waits for it. By `npx ts-node bench/networks.ts`.',
+    "warpconv is faster. `warpconv` is runSync(), which computes on the JavaScript thread, as onnxruntime-node's run() does; our",
+    "run() hands the network to another thread and waits for it. `im2col + OpenBLAS` is SConv's baseline (Table 2 of the paper):",
+    'runSync() of the same program, in a build of warpconv whose convolutions are im2col and a call of OpenBLAS, with bias,',
+    'residual and activation after it. By `npx ts-node bench/networks.ts`.',
   ];
   const titles = [...CONTENDERS, ...COMPARISONS.map(([title]) => title)];
   for (const threads of new Set(result.networks.map((row) => row.threads))) {
@@ -112,12 +124,18 @@ function render(result: NetworksResult): string {
       const times = CONTENDERS.map((name) => ms[name]!.toFixed(1));
       lines.push(`| ${network} | ${[...times, ...COMPARISONS.map((one) => ratio(ms, one))].join(' | ')} |`);
     }
-    const means = COMPARISONS.map(([, slower, faster]) =>
-      geometricMean(rows.map(({ ms }) => ms[slower]! / ms[faster]!)).toFixed(2),
-    );
-    lines.push(`| geometric mean | ${[...CONTENDERS.map(() => ''), ...means].join(' | ')} |`);
+    lines.push(meansOf('geometric mean', rows));
+    const paper = rows.filter(({ network }) => SCONV_MODELS.includes(network));
+    if (paper.length === SCONV_MODELS.length) lines.push(meansOf("geometric mean of SConv's seven", paper));
   }
   return `${lines.join('\n')}\n`;
+}
+
+function meansOf(title: string, rows: readonly NetworkResult[]): string {
+  const means = COMPARISONS.map(([, slower, faster]) =>
+    geometricMean(rows.map(({ ms }) => ms[slower]! / ms[faster]!)).toFixed(2),
+  );
+  return `| ${[title, ...CONTENDERS.map(() => ''), ...means].join(' | ')} |`;
 }
 
 function ratio(ms: Times, [, slower, faster]: Comparison): string {
@@ -130,12 +148,13 @@ async function benchCpuNetworks(
   counts: readonly number[],
   { quick, store }: { quick: boolean; store: boolean },
 ): Promise<void> {
+  installRivals();
   const about = circumstances(quick);
   const networks: NetworkResult[] = [];
   for (const threads of counts) {
     for (const network of names) {
       const file = modelOf(folder, network);
-      networks.push({ network, threads, ms: await measureAll({ file, threads, quick }) });
+      networks.push({ network, threads, ms: await measureAll({ cpu: about.cpu, file, threads, quick }) });
       process.stderr.write(`\r${networks.length} of ${names.length * counts.length} networks`);
     }
   }

@@ -15,34 +15,15 @@ import type { CpuInfo } from 'warpconv';
 
 import type { AblationResult } from './ablation';
 import type { CacheResult } from './cache_misses';
-import { ROOT, run, runScript } from './command';
+import { ROOT, runScript } from './command';
 import { GROUPS } from './layers';
 import type { MeasureMessage, MeasureRequest } from './measure';
 import type { PackingResult } from './packing';
 import { plotPacking, plotSpeedups } from './plot';
 import { showProgress } from './progress';
 import { renderReport, type BenchResult, type ThreadsResult } from './report';
+import { installRivals, rivalEnvironment } from './rivals';
 import { circumstances, nameOf, readJson, writeJson, writeText } from './results';
-
-const RIVALS = path.join(__dirname, 'rivals');
-
-/** The rivals have a package of their own, so that users of warpconv never install them. */
-function installRivals(): void {
-  process.stderr.write('bench: rivals …');
-  run('npm', ['--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
-  const cmakeJs = path.join(ROOT, 'node_modules/cmake-js/bin/cmake-js');
-  const build = ['compile', '-d', RIVALS, '-O', path.join(RIVALS, 'build'), '--config', 'Release'];
-  run(process.execPath, [cmakeJs, ...build]);
-  process.stderr.write(' ready\n');
-}
-
-/** Numbers of threads reach the rivals through their environment. */
-function rivalEnvironment(cpu: CpuInfo, threads: number): NodeJS.ProcessEnv {
-  const environment: NodeJS.ProcessEnv = { ...process.env, OMP_NUM_THREADS: String(threads) };
-  // OpenBLAS falls back to its AVX2 kernels on processors newer than itself; these are faster.
-  if (cpu.features.includes('avx512f')) environment.OPENBLAS_CORETYPE ??= 'SkylakeX';
-  return environment;
-}
 
 function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> {
   const child = fork(path.join(__dirname, 'measure.ts'), {

@@ -54,13 +54,6 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("fmaPeak", Napi::Function::New(env, [](const Napi::CallbackInfo& info) {
                 return Napi::Number::New(info.Env(), fmaPeak());
               }));
-  exports.Set("openBlasConfig", Napi::Function::New(env, [](const Napi::CallbackInfo& info) -> Napi::Value {
-                try {
-                  return Napi::String::New(info.Env(), openBlasConfig());
-                } catch (const std::exception& error) {
-                  throw Napi::Error::New(info.Env(), error.what());
-                }
-              }));
   return exports;
 }
 

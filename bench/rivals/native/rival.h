@@ -27,7 +27,6 @@ std::unique_ptr<Rival> makeIm2colSgemm(const Layer& layer, const float* weight, 
 /** NCHW in and out; the reorders to and from its own layouts are part of every run, the weights' is not. */
 std::unique_ptr<Rival> makeOneDnn(const Layer& layer, const float* weight, int threads);
 
-std::string openBlasConfig();
 /** GFLOP/s of independent fused multiply-adds on one core. */
 double fmaPeak();
 

@@ -25,10 +25,10 @@ template <class Vector, int kVectors, class Last, class StoreRow>
   storeRow(f, (kVectors - 1) * Vector::kLanes, last, sums[kVectors - 1]);
 }
 
-/** Stores totals[f][v] for the tile's filters. */
+/** Stores totals[f][v] for the tile's filters. In line: totals that are passed by reference are in memory. */
 template <class Vector, int kFilters, int kVectors, class Last, class StoreRow>
-void storeTotals(const Totals<Vector, kFilters, kVectors>& totals, int64_t filters, Last last,
-                 const StoreRow& storeRow) {
+[[gnu::always_inline]] inline void storeTotals(const Totals<Vector, kFilters, kVectors>& totals, int64_t filters,
+                                               Last last, const StoreRow& storeRow) {
   if constexpr (StoreRow::kFromMemory) {
     // A copy: totals that are indexed by a variable would be in memory from the first product on.
     Totals<Vector, kFilters, kVectors> sums;

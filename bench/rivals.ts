@@ -1,0 +1,28 @@
+/** What the CPU's benches compare with: a package of its own, so that users of warpconv never install it. */
+import path from 'node:path';
+
+import type { CpuInfo } from 'warpconv';
+
+import { ROOT, run } from './command';
+
+const RIVALS = path.join(__dirname, 'rivals');
+
+/** The folder in which node-gyp-build finds the package's addon with OpenBLAS in its im2col (rivals/native/base.cpp). */
+export const BASE = path.join(RIVALS, 'build/base');
+
+export function installRivals(): void {
+  process.stderr.write('bench: rivals …');
+  run('npm', ['--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
+  const cmakeJs = path.join(ROOT, 'node_modules/cmake-js/bin/cmake-js');
+  const build = ['compile', '-d', RIVALS, '-O', path.join(RIVALS, 'build'), '--config', 'Release'];
+  run(process.execPath, [cmakeJs, ...build]);
+  process.stderr.write(' ready\n');
+}
+
+/** Numbers of threads reach the rivals through their environment. */
+export function rivalEnvironment(cpu: CpuInfo, threads: number): NodeJS.ProcessEnv {
+  const environment: NodeJS.ProcessEnv = { ...process.env, OMP_NUM_THREADS: String(threads) };
+  // OpenBLAS falls back to its AVX2 kernels on processors newer than itself; these are faster.
+  if (cpu.features.includes('avx512f')) environment.OPENBLAS_CORETYPE ??= 'SkylakeX';
+  return environment;
+}
