@@ -13,9 +13,14 @@ struct Epilogue {
   BoundedActivation activation;
 };
 
-/** NaN passes, as on the CPU: it fails all comparisons. */
+/** NaN passes, as on the CPU. */
 __device__ inline float clamp(float x, const BoundedActivation& bounds) {
+#if __CUDA_ARCH__ >= 800
+  asm("max.NaN.f32 %0, %0, %1;\nmin.NaN.f32 %0, %0, %2;" : "+f"(x) : "f"(bounds.first), "f"(bounds.second));
+  return x;
+#else
   return x < bounds.first ? bounds.first : x > bounds.second ? bounds.second : x;
+#endif
 }
 
 __device__ inline bool isClamp(const BoundedActivation& activation) {

@@ -50,4 +50,14 @@ __device__ inline void multiplyAddTf32(float (&sums)[4], const uint32_t (&a)[4],
 #endif
 }
 
+/** The same, sums = a * b. */
+__device__ inline void multiplyTf32(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%10, %10, %10, %10};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+#endif
+}
+
 }  // namespace warpconv::cuda

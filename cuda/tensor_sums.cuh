@@ -1,22 +1,10 @@
 #pragma once
 
+#include "cuda/adjacent.cuh"
 #include "cuda/tensor_block.h"
 #include "cuda/tensor_core.cuh"
 
 namespace warpconv::cuda {
-
-/** kFloats adjacent floats, by one access. */
-template <int kFloats>
-__device__ inline void loadAdjacent(float* to, const float* from) {
-  static_assert(kFloats == 2 || kFloats == 4);
-  if constexpr (kFloats == 4) {
-    const float4 four = *reinterpret_cast<const float4*>(from);
-    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-  } else {
-    const float2 two = *reinterpret_cast<const float2*>(from);
-    to[0] = two.x, to[1] = two.y;
-  }
-}
 
 /**
  * A thread's part of a block's sums, products of TF32 pairs low * high, high * low and high * high making up a product
@@ -35,6 +23,9 @@ __device__ inline void loadAdjacent(float* to, const float* from) {
 template <TensorBlock kBlock>
 class TensorSums {
  public:
+  /** Whose operands a thread reads */
+  static constexpr int kColumns = kBlock.threadN / 2;
+
   __device__ TensorSums() {
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
@@ -47,11 +38,66 @@ class TensorSums {
 
   /** Of the stage's steps, those that are this warp's. */
   __device__ void addTile(const float* a, const float* b) {
-    const int first = part_ * kOwnK + t_;
-    a += first * kBlock.pitchM() + warpM_ + g_ * kPieceM;
-    b += first * kBlock.pitchN() + warpN_ + g_ * kPieceN;
+    const int first = part_ * kOwnK;
+    a = ownRows(a + first * kBlock.pitchM());
+    b += (first + t_) * kBlock.pitchN() + firstColumn();
 #pragma unroll
     for (int k = 0; k < kOwnK; k += 8) addSteps(a + k * kBlock.pitchM(), b + k * kBlock.pitchN());
+  }
+
+  /** This warp's part of the steps; the first of four rows and of the columns that this thread reads. */
+  __device__ int part() const { return part_; }
+  __device__ int firstStep() const { return t_; }
+  __device__ int firstColumn() const { return warpN_ + g_ * kPieceN; }
+
+  /** Where the rows of this thread are of those at `a`, of whose eight steps it has two: t and t + 4. */
+  __device__ const float* ownRows(const float* a) const { return a + t_ * kBlock.pitchM() + warpM_ + g_ * kPieceM; }
+
+  /**
+   * Adds the products of eight steps: rows at ownRows() of them, and of the columns, elements of its two steps. So many
+   * columns of matrices are under way at a time, that one's latency passes while others begin.
+   */
+  template <int kTogether>
+  __device__ void addEight(const float* a, const float (&columns)[2][kColumns]) {
+    uint32_t aHigh[kMatricesM][4], aLow[kMatricesM][4], bHigh[kMatricesN][2], bLow[kMatricesN][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float rows[kBlock.threadM];
+#pragma unroll
+      for (int i = 0; i < kBlock.threadM; i += kPieceM) {
+        loadAdjacent<kPieceM>(rows + i, a + half * 4 * kBlock.pitchM() + 8 * i);
+      }
+#pragma unroll
+      for (int i = 0; i < kBlock.threadM; ++i) {
+        const Tf32Pair pair = splitTf32(rows[i]);
+        aHigh[i / 2][2 * half + i % 2] = pair.high;
+        aLow[i / 2][2 * half + i % 2] = pair.low;
+      }
+#pragma unroll
+      for (int j = 0; j < kMatricesN; ++j) {
+        const Tf32Pair pair = splitTf32(columns[half][j]);
+        bHigh[j][half] = pair.high;
+        bLow[j][half] = pair.low;
+      }
+    }
+#pragma unroll
+    for (int first = 0; first < kMatricesN; first += kTogether) {
+      float products[kTogether][kMatricesM][4];
+      const auto forEach = [&](auto&& visit) {
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) {
+#pragma unroll
+          for (int i = 0; i < kMatricesM; ++i) visit(i, first + j, products[j][i]);
+        }
+      };
+      forEach([&](int i, int j, float(&product)[4]) { multiplyTf32(product, aLow[i], bHigh[j]); });
+      forEach([&](int i, int j, float(&product)[4]) { multiplyAddTf32(product, aHigh[i], bLow[j]); });
+      forEach([&](int i, int j, float(&product)[4]) { multiplyAddTf32(product, aHigh[i], bHigh[j]); });
+      forEach([&](int i, int j, float(&product)[4]) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums_[2 * i + e / 2][e % 2][j] += product[e];
+      });
+    }
   }
 
   /** Into shared memory as [part][m][n]. Says whether all sums of this thread are finite. */
@@ -67,11 +113,7 @@ class TensorSums {
         for (int j = 0; j < kMatricesN; j += kPieceN) {
           float* const at = own + (i / kPieceM * 8 * kPieceM + i % kPieceM) * kBlock.n + j * 8 + column * kPieceN;
           const float* const sums = sums_[i][column] + j;
-          if constexpr (kPieceN == 4) {
-            *reinterpret_cast<float4*>(at) = {sums[0], sums[1], sums[2], sums[3]};
-          } else {
-            *reinterpret_cast<float2*>(at) = {sums[0], sums[1]};
-          }
+          storeAdjacent<kPieceN>(at, sums);
 #pragma unroll
           for (int jj = 0; jj < kPieceN; ++jj) zero = fmaf(sums[jj], 0.0f, zero);
         }
@@ -86,56 +128,22 @@ class TensorSums {
   static constexpr int kOwnK = kBlock.k / kBlock.parts;
   /** 16 x 8 matrices */
   static constexpr int kMatricesM = kBlock.threadM / 2;
-  static constexpr int kMatricesN = kBlock.threadN / 2;
-  /** Of which so many columns are under way at a time, so that one's latency passes while others begin */
+  static constexpr int kMatricesN = kColumns;
+  /** Under way at a time where steps come from shared memory, and registers are few */
   static constexpr int kTogether = kMatricesM >= 4 ? 1 : 4 / kMatricesM;
   static_assert(kBlock.warpsM() * kBlock.warpM() == kBlock.m && kBlock.warpsN() * kBlock.warpN() == kBlock.n);
   static_assert(kOwnK * kBlock.parts == kBlock.k && kOwnK % 8 == 0 && kMatricesN % kTogether == 0);
 
   __device__ void addSteps(const float* a, const float* b) {
-    uint32_t aHigh[kMatricesM][4], aLow[kMatricesM][4], bHigh[kMatricesN][2], bLow[kMatricesN][2];
+    float columns[2][kColumns];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float rows[kBlock.threadM], columns[kMatricesN];
 #pragma unroll
-      for (int i = 0; i < kBlock.threadM; i += kPieceM) {
-        loadAdjacent<kPieceM>(rows + i, a + half * 4 * kBlock.pitchM() + 8 * i);
-      }
-#pragma unroll
-      for (int j = 0; j < kMatricesN; j += kPieceN) {
-        loadAdjacent<kPieceN>(columns + j, b + half * 4 * kBlock.pitchN() + 8 * j);
-      }
-#pragma unroll
-      for (int i = 0; i < kBlock.threadM; ++i) {
-        const Tf32Pair pair = splitTf32(rows[i]);
-        aHigh[i / 2][2 * half + i % 2] = pair.high;
-        aLow[i / 2][2 * half + i % 2] = pair.low;
-      }
-#pragma unroll
-      for (int j = 0; j < kMatricesN; ++j) {
-        const Tf32Pair pair = splitTf32(columns[j]);
-        bHigh[j][half] = pair.high;
-        bLow[j][half] = pair.low;
+      for (int j = 0; j < kColumns; j += kPieceN) {
+        loadAdjacent<kPieceN>(columns[half] + j, b + half * 4 * kBlock.pitchN() + 8 * j);
       }
     }
-#pragma unroll
-    for (int first = 0; first < kMatricesN; first += kTogether) {
-      float products[kTogether][kMatricesM][4] = {};
-      const auto forEach = [&](auto&& visit) {
-#pragma unroll
-        for (int j = 0; j < kTogether; ++j) {
-#pragma unroll
-          for (int i = 0; i < kMatricesM; ++i) visit(i, first + j, products[j][i]);
-        }
-      };
-      forEach([&](int i, int j, float(&product)[4]) { multiplyAddTf32(product, aLow[i], bHigh[j]); });
-      forEach([&](int i, int j, float(&product)[4]) { multiplyAddTf32(product, aHigh[i], bLow[j]); });
-      forEach([&](int i, int j, float(&product)[4]) { multiplyAddTf32(product, aHigh[i], bHigh[j]); });
-      forEach([&](int i, int j, float(&product)[4]) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums_[2 * i + e / 2][e % 2][j] += product[e];
-      });
-    }
+    addEight<kTogether>(a, columns);
   }
 
   int g_, t_, part_, warpM_, warpN_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/bounded_activation.h"
+#include "cuda/fast_divisor.h"
 
 namespace warpconv::cuda::pointwise {
 
@@ -35,6 +36,8 @@ struct Arguments {
   int iterations;
   /** Blocks of a cluster that share a tile, and the channels of each */
   int split, splitChannels;
+
+  FastDivisor byOutputArea, byOutputWidth, byFilterTiles, byGroups, bySplit;
 };
 
 }  // namespace warpconv::cuda::pointwise

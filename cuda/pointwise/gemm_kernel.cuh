@@ -67,22 +67,31 @@ struct GemmThreads {
 template <class Threads, int threadFilters, int threadPixels>
 __device__ void storeFromRegisters(const Arguments& x, int group, int filter, const int* offsets,
                                    float (&sums)[threadFilters][threadPixels]) {
+  const auto storeEach = [&](auto addResidual) {
 #pragma unroll
-  for (int j = 0; j < threadPixels; j += 4) {
-    const int offset = offsets[j / 4 * Threads::kColumnStride];
-    if (offset == kBeyond) continue;
+    for (int j = 0; j < threadPixels; j += 4) {
+      const int offset = offsets[j / 4 * Threads::kColumnStride];
+      if (offset == kBeyond) continue;
 #pragma unroll
-    for (int i = 0; i < threadFilters; ++i) {
-      const int own = filter + i / Threads::kRowPiece * Threads::kRowStride + i % Threads::kRowPiece;
-      if (own >= x.groupOutputs) continue;
-      const float bias = x.bias == nullptr ? 0.0f : x.bias[group * x.groupOutputs + own];
-      const int index = offset + own * x.outputArea;
-      const float4 residual = x.residual == nullptr ? float4{} : *reinterpret_cast<const float4*>(x.residual + index);
-      const auto finished = [&](float sum, float added) { return clamp(sum + bias + added, x.activation); };
-      *reinterpret_cast<float4*>(x.output + index) = {
-          finished(sums[i][j], residual.x), finished(sums[i][j + 1], residual.y), finished(sums[i][j + 2], residual.z),
-          finished(sums[i][j + 3], residual.w)};
+      for (int i = 0; i < threadFilters; ++i) {
+        const int own = filter + i / Threads::kRowPiece * Threads::kRowStride + i % Threads::kRowPiece;
+        if (own >= x.groupOutputs) continue;
+        const float bias = x.bias == nullptr ? 0.0f : x.bias[group * x.groupOutputs + own];
+        const int index = offset + own * x.outputArea;
+        AdjacentSums<4> four;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) four.x[e] = sums[i][j + e] + bias;
+        addResidual(four, index);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) four.x[e] = clamp(four.x[e], x.activation);
+        *reinterpret_cast<AdjacentSums<4>*>(x.output + index) = four;
+      }
     }
+  };
+  if (x.residual == nullptr) {
+    storeEach([](AdjacentSums<4>&, int) {});
+  } else {
+    storeEach([&](AdjacentSums<4>& four, int index) { four.add(x.residual + index); });
   }
 }
 

@@ -16,6 +16,10 @@ Kernel gemmKernelOf(const GemmTile& tile, bool aligned);
 /** The same for a tile that is in kTensorTiles. */
 Kernel tensorKernelOf(const TensorTile& tile, bool aligned);
 
+/** The same for a tile that is in kStreamTiles, or in kStreamTensorTiles. */
+Kernel streamKernelOf(const StreamTile& tile, bool aligned);
+Kernel streamTensorKernelOf(const StreamTensorTile& tile, bool aligned);
+
 namespace detail {
 
 // Its parts, for the compiler to work on side by side: null for the tiles of the others.

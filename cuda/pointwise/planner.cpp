@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <type_traits>
 
 namespace warpconv::cuda::pointwise {
 namespace {
@@ -62,9 +63,19 @@ struct Model {
    * tensors that lie in the L2 cache from one kernel to the next, and of larger ones
    */
   double cached, uncached;
+  /** Seconds for each byte that blocks read of filters and pixels, each anew */
+  double read = 0;
 };
 constexpr Model kFmaModel{1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098};
 constexpr Model kTensorModel{0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351};
+/**
+ * The same for the kernels that read pixels straight into registers, fitted to 200 times of theirs at batch 1. What is
+ * chosen of either kind is at most 5 % slower than its fastest.
+ */
+constexpr Model kStreamModel{0.834, 2.71,     23.2, 0.0857e-6, 0.56e-6, 0.0103e-6,
+                             14.4,  0.524e-6, 0,    0.47,      0.47,    0.0764e-12};
+constexpr Model kStreamTensorModel{0.582, 7.48,     32.1,     0.0197e-6, 0.74e-6, 0.0141e-6,
+                                   11.6,  0.477e-6, 0.555e-6, 0.618,     0.618,   0.0569e-12};
 
 /** Seconds of the paper's kernel: for each step of C_num channels, for each tile besides, and for a launch in a graph
  */
@@ -161,33 +172,64 @@ struct GemmKernel {
   double multiplied;
 };
 
+/** Of a block that has so many channels. */
 template <typename Tile>
-int64_t residentBlocks(const Tile& tile, int most, const GpuTraits& traits) {
-  const int64_t bytes = tile.sharedBytes() + tile.offsetBytes() + kReservedBytes;
-  return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / bytes, 1, most);
+int64_t sharedBytesOf(const Tile& tile, int64_t channels) {
+  if constexpr (requires { tile.sharedBytes(channels); }) {
+    return tile.sharedBytes(channels) + tile.offsetBytes();
+  } else {
+    return tile.sharedBytes() + tile.offsetBytes();
+  }
 }
 
-GemmKernel kernelOf(const GemmTile& tile, const GpuTraits& traits) {
+int64_t residentBlocks(int64_t sharedBytes, int most, const GpuTraits& traits) {
+  return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / (sharedBytes + kReservedBytes), 1, most);
+}
+
+GemmKernel kernelOf(const GemmTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
   return {kFmaModel,
           tile.filters,
           tile.pixels,
-          tile.channels,
+          tile.stepChannels(),
           tile.threads(),
           tile.slices,
-          residentBlocks(tile, tile.residentBlocks(), traits),
+          residentBlocks(sharedBytes, tile.residentBlocks(), traits),
           double(tile.channels) * tile.threadFilters * tile.threadPixels / tile.slices};
 }
 
-GemmKernel kernelOf(const TensorTile& tile, const GpuTraits& traits) {
+GemmKernel kernelOf(const TensorTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
   const TensorBlock& block = tile.block;
   return {kTensorModel,
           block.m,
           block.n,
-          block.k,
+          tile.stepChannels(),
           block.threads(),
           block.parts,
-          residentBlocks(tile, tile.residentBlocks, traits),
+          residentBlocks(sharedBytes, tile.residentBlocks, traits),
           double(block.k) * block.threadM * block.threadN / block.parts};
+}
+
+GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
+  return {kStreamModel,
+          tile.filters(),
+          tile.pixels(),
+          tile.stepChannels(),
+          tile.threads(),
+          tile.slices,
+          residentBlocks(sharedBytes, tile.residentBlocks, traits),
+          double(StreamTile::kChannelsAhead) * tile.threadFilters * tile.threadPixels};
+}
+
+GemmKernel kernelOf(const StreamTensorTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
+  const TensorBlock block = tile.block();
+  return {kStreamTensorModel,
+          block.m,
+          block.n,
+          tile.stepChannels(),
+          block.threads(),
+          block.parts,
+          residentBlocks(sharedBytes, tile.residentBlocks, traits),
+          8.0 * block.threadM * block.threadN};
 }
 
 /** Issue slots of a warp for one step. */
@@ -215,7 +257,9 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   const double bytes = tensorBytes(x);
   const bool cached = bytes < static_cast<double>(traits.l2Bytes);
   const double moved = bytes * (cached ? model.cached : model.uncached) / traits.bytesPerSecond;
-  return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved);
+  const double read = model.read * 4 * static_cast<double>(candidate.blocks / candidate.split) *
+                      static_cast<double>(x.channels * (kernel.filters + kernel.pixels));
+  return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved + read);
 }
 
 std::string nameOf(Layout layout, int channels, int blocks) {
@@ -298,7 +342,8 @@ void chooseOfPaper(std::vector<Candidate>& candidates) {
 
 template <typename Tile>
 Candidate gemmCandidate(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits) {
-  const GemmKernel kernel = kernelOf(tile, traits);
+  const int64_t sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split));
+  const GemmKernel kernel = kernelOf(tile, sharedBytes, traits);
   Candidate candidate;
   candidate.name = prefix + std::to_string(kernel.filters) + "x" + std::to_string(kernel.pixels) + "x" +
                    std::to_string(kernel.slices);
@@ -308,9 +353,22 @@ Candidate gemmCandidate(const Matrix& x, const char* prefix, const Tile& tile, i
   candidate.intensity = double(kernel.filters) * kernel.pixels / (kernel.filters + kernel.pixels);
   candidate.blocks = split * tilesOf(x, kernel.filters, kernel.pixels);
   candidate.registers = tile.registers();
-  candidate.sharedBytes = tile.sharedBytes() + tile.offsetBytes();
+  candidate.sharedBytes = sharedBytes;
   candidate.milliseconds = predictGemm(x, candidate, kernel, traits);
   return candidate;
+}
+
+/**
+ * Streaming is for problems of which the device holds all blocks at once: a later block's filters are not brought while
+ * the kernel before runs. With 128 images the fastest of them was 1 to 45 % slower than the fastest of the other
+ * kernels here, on each of the bench's 15 layers.
+ */
+template <typename Tile>
+bool isOffered(const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
+  constexpr bool isStreamed = std::is_same_v<Tile, StreamTile> || std::is_same_v<Tile, StreamTensorTile>;
+  if (!isStreamed) return candidate.sharedBytes <= traits.sharedBytesPerBlock;
+  const int64_t held = kernelOf(tile, candidate.sharedBytes, traits).resident * traits.multiprocessors;
+  return candidate.sharedBytes <= std::min(kMostStreamedBytes, traits.sharedBytesPerBlock) && candidate.blocks <= held;
 }
 
 /** Splits that tiles are offered with: where there are clusters, while each block has a stage of channels. */
@@ -318,13 +376,12 @@ template <typename Tile>
 void addGemmCandidates(const Matrix& x, const char* prefix, std::span<const Tile> tiles, const GpuTraits& traits,
                        std::vector<Candidate>& candidates) {
   for (const Tile& tile : tiles) {
-    if (tile.sharedBytes() + tile.offsetBytes() > traits.sharedBytesPerBlock) continue;
-    candidates.push_back(gemmCandidate(x, prefix, tile, 1, traits));
-    for (const int split : {2, 4, 8}) {
-      const bool worth = tile.mayBeSplit() && x.channels > (split - 1) * kernelOf(tile, traits).channels;
-      if (worth && traits.computeCapability >= 90) {
-        candidates.push_back(gemmCandidate(x, prefix, tile, split, traits));
-      }
+    for (const int split : {1, 2, 4, 8}) {
+      const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit() &&
+                                        x.channels > (split - 1) * int64_t{tile.stepChannels()});
+      if (!worth) continue;
+      const Candidate candidate = gemmCandidate(x, prefix, tile, split, traits);
+      if (isOffered(tile, candidate, traits)) candidates.push_back(candidate);
     }
   }
 }
@@ -351,8 +408,11 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
   }
   chooseOfPaper(candidates);
   addGemmCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
-  if (hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum)
+  addGemmCandidates<StreamTile>(matrix, "stream-", kStreamTiles, traits, candidates);
+  if (hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum) {
     addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
+    addGemmCandidates<StreamTensorTile>(matrix, "stream-tensor-", kStreamTensorTiles, traits, candidates);
+  }
   choose(candidates);
   return candidates;
 }

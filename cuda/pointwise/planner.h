@@ -16,11 +16,12 @@ namespace warpconv::cuda::pointwise {
 struct Candidate {
   /**
    * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
-   * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores
+   * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores, stream-8x64x8 and
+   * stream-tensor-32x32x8-s2 where pixels go straight to registers
    */
   std::string name;
   /** Nothing where the blocking leads to no kernel */
-  std::variant<std::monostate, DynamicTile, GemmTile, TensorTile> tile;
+  std::variant<std::monostate, DynamicTile, GemmTile, TensorTile, StreamTile, StreamTensorTile> tile;
   /** Block tiles that one block computes one after the other (Iter) */
   int iterations = 1;
   /** Blocks that share the channels of a tile; more than one in the extension only */

@@ -37,6 +37,8 @@ struct Instance {
   Kernel kernel;
   int threads;
   int sharedBytes;
+  /** That any launch of the kernel has */
+  int mostSharedBytes;
 };
 
 class Pointwise final : public GpuConvolution {
@@ -60,20 +62,29 @@ class Pointwise final : public GpuConvolution {
                   .strideW = x.strideW,
                   .contiguous = x.strideH == 1 && x.strideW == 1,
                   .iterations = candidate.iterations,
-                  .split = candidate.split};
+                  .split = candidate.split,
+                  .byOutputArea = FastDivisor(x.p * x.q),
+                  .byOutputWidth = FastDivisor(x.q),
+                  .byGroups = FastDivisor(x.groups),
+                  .bySplit = FastDivisor(candidate.split)};
     if (const auto* tile = std::get_if<DynamicTile>(&candidate.tile)) {
       takeTile(tile->blockFilters(), tile->blockPixels());
       const Kernel kernel = dynamicKernelOf(*tile);
       const int sharedBytes = static_cast<int>(tile->sharedBytes());
-      any_ = aligned_ = {kernel, DynamicTile::kDynamicThreads, sharedBytes};
+      any_ = aligned_ = {kernel, DynamicTile::kDynamicThreads, sharedBytes, sharedBytes};
     } else if (const auto* gemm = std::get_if<GemmTile>(&candidate.tile)) {
       takeTile(gemm->filters, gemm->pixels);
-      takeSplit(*gemm, gemm->channels, gemm->residentBlocks(), gemmKernelOf(*gemm, false), gemmKernelOf(*gemm, true));
+      takeSplit(*gemm, gemm->sharedBytes(), gemm->residentBlocks(), gemmKernelOf);
+    } else if (const auto* tensor = std::get_if<TensorTile>(&candidate.tile)) {
+      takeTile(tensor->block.m, tensor->block.n);
+      takeSplit(*tensor, tensor->sharedBytes(), tensor->residentBlocks, tensorKernelOf);
+    } else if (const auto* stream = std::get_if<StreamTile>(&candidate.tile)) {
+      takeTile(stream->filters(), stream->pixels());
+      takeStreamed(*stream, request.traits, streamKernelOf);
     } else {
-      const auto& tensor = std::get<TensorTile>(candidate.tile);
-      takeTile(tensor.block.m, tensor.block.n);
-      takeSplit(tensor, tensor.block.k, tensor.residentBlocks, tensorKernelOf(tensor, false),
-                tensorKernelOf(tensor, true));
+      const auto& streamTensor = std::get<StreamTensorTile>(candidate.tile);
+      takeTile(streamTensor.m, streamTensor.n);
+      takeStreamed(streamTensor, request.traits, streamTensorKernelOf);
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
@@ -82,7 +93,7 @@ class Pointwise final : public GpuConvolution {
   Status initialise() const {
     for (const Instance& instance : {any_, aligned_}) {
       const cudaError_t error =
-          cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.sharedBytes);
+          cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.mostSharedBytes);
       if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
     }
     return {};
@@ -107,17 +118,29 @@ class Pointwise final : public GpuConvolution {
   /** The grid of tiles, times what shares one. */
   void takeTile(int filters, int pixels) {
     arguments_.filterTiles = ceilDivide(arguments_.groupOutputs, filters);
+    arguments_.byFilterTiles = FastDivisor(arguments_.filterTiles);
     blocks_ = int64_t{arguments_.filterTiles} * arguments_.groups * arguments_.split *
               ceilDivide(arguments_.pixels, pixels * arguments_.iterations);
   }
 
   /** The channels of a block, and its kernels. */
-  void takeSplit(const auto& tile, int channels, int blocksHeld, Kernel any, Kernel aligned) {
-    arguments_.splitChannels = ceilDivide(ceilDivide(arguments_.groupInputs, channels), arguments_.split) * channels;
-    const int sharedBytes = static_cast<int>(tile.sharedBytes());
-    any_ = {any, tile.threads(), sharedBytes};
-    aligned_ = {aligned, tile.threads(), sharedBytes};
+  template <typename Tile>
+  void takeSplit(const Tile& tile, int64_t sharedBytes, int blocksHeld, Kernel (*kernelOf)(const Tile&, bool)) {
+    arguments_.splitChannels =
+        static_cast<int>(channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split));
+    const int bytes = static_cast<int>(sharedBytes);
+    any_ = {kernelOf(tile, false), tile.threads(), bytes, bytes};
+    aligned_ = {kernelOf(tile, true), tile.threads(), bytes, bytes};
     blocksHeld_ = blocksHeld;
+  }
+
+  /** The same for kernels whose shared memory depends on the problem: all plans let one have the same. */
+  template <typename Tile>
+  void takeStreamed(const Tile& tile, const GpuTraits& traits, Kernel (*kernelOf)(const Tile&, bool)) {
+    const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
+    takeSplit(tile, tile.sharedBytes(channels), tile.residentBlocks, kernelOf);
+    any_.mostSharedBytes = aligned_.mostSharedBytes =
+        static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
   }
 
   const DeviceMemory weight_;

@@ -13,11 +13,11 @@ struct SplitTile {
   int rank, group, firstFilter, firstPixel, firstChannel, endChannel;
 
   __device__ SplitTile(const Arguments& x, int filters, int pixels) {
-    rank = blockIdx.x % x.split;
-    const int tile = blockIdx.x / x.split;
-    group = tile / x.filterTiles % x.groups;
-    firstFilter = tile % x.filterTiles * filters;
-    firstPixel = tile / (x.filterTiles * x.groups) * pixels;
+    rank = static_cast<int>(blockIdx.x);
+    int tile = x.bySplit.divide(rank);
+    group = x.byFilterTiles.divide(tile);
+    firstFilter = tile * filters;
+    firstPixel = x.byGroups.divide(group) * pixels;
     firstChannel = rank * x.splitChannels;
     endChannel = min(firstChannel + x.splitChannels, x.groupInputs);
   }

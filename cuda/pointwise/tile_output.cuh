@@ -13,8 +13,8 @@ struct Pixel {
 };
 
 __device__ inline Pixel pixelAt(const Arguments& x, int column) {
-  const int image = column / x.outputArea;
-  return {image, column - image * x.outputArea};
+  const int image = x.byOutputArea.divide(column);
+  return {image, column};
 }
 
 /** Offset of the pixel in channel 0 of the input's `group`. */
@@ -22,8 +22,8 @@ __device__ inline int inputOffset(const Arguments& x, int column, int group) {
   const Pixel pixel = pixelAt(x, column);
   const int map = (pixel.image * x.groups + group) * x.groupInputs;
   if (x.contiguous) return map * x.inputArea + pixel.position;
-  const int p = pixel.position / x.outputWidth;
-  const int q = pixel.position - p * x.outputWidth;
+  int q = pixel.position;
+  const int p = x.byOutputWidth.divide(q);
   return map * x.inputArea + p * x.strideH * x.inputWidth + q * x.strideW;
 }
 
@@ -51,6 +51,11 @@ __device__ void findOutputOffsets(const Arguments& x, int firstPixel, int group,
 template <int kWidth, int parts>
 __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
   AdjacentSums<kWidth> sum{};
+  if (blocks == 1) {
+#pragma unroll
+    for (int part = 0; part < parts; ++part) sum.add(own + part * apart);
+    return sum;
+  }
 #pragma unroll 4
   for (int rank = 0; rank < blocks; ++rank) {
     const float* const staged = sharedOf(own, blocks, rank);
@@ -64,28 +69,41 @@ __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
  * Finishes and stores a tile of which `sumsOf<kWidth>(row, column)` gives the sums and `filterOf(row)`, increasing with
  * the row, the filter of the group. A rolled loop over a staged tile: activations inlined for each register would fill
  * the instruction cache. Masks what lies beyond the last filter and pixel. Of `shares` blocks that share the tile, the
- * block `share` stores every so manieth piece. `rolled` keeps the loop to few registers.
+ * block `share` stores every so manieth piece. `rolled` keeps the loop to few registers. What most outputs need, and no
+ * more, has a loop of its own: a block's last microsecond is the length of it.
  */
 template <int rows, int pixels, int threads, bool rolled = false>
 __device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
                           auto sumsOf) {
   const Epilogue epilogue{x.bias, x.residual, x.activation};
-  const auto storeAt = [&]<int kWidth>(int i) {
+  const auto storeAt = [&]<int kWidth>(int i, auto finishSums) {
     const int filter = filterOf(i / pixels);
     const int offset = offsets[i % pixels];
     if (filter >= x.groupOutputs || offset == kBeyond) return;
     const int index = offset + filter * x.outputArea;
     AdjacentSums<kWidth> sums = sumsOf.template operator()<kWidth>(i / pixels, i % pixels);
-    finish(epilogue, sums, group * x.groupOutputs + filter, index);
+    finishSums(sums, group * x.groupOutputs + filter, index);
     *reinterpret_cast<AdjacentSums<kWidth>*>(x.output + index) = sums;
   };
-  const auto storeBy = [&]<int kWidth>() {
+  const auto storeEach = [&]<int kWidth>(auto finishSums) {
     const int first = kWidth * (share * threads + threadIdx.x), step = kWidth * shares * threads;
     if constexpr (rolled) {
 #pragma unroll 1
-      for (int i = first; i < rows * pixels; i += step) storeAt.template operator()<kWidth>(i);
+      for (int i = first; i < rows * pixels; i += step) storeAt.template operator()<kWidth>(i, finishSums);
     } else {
-      for (int i = first; i < rows * pixels; i += step) storeAt.template operator()<kWidth>(i);
+      for (int i = first; i < rows * pixels; i += step) storeAt.template operator()<kWidth>(i, finishSums);
+    }
+  };
+  const auto storeBy = [&]<int kWidth>() {
+    if (x.residual == nullptr && isClamp(x.activation)) {
+      storeEach.template operator()<kWidth>([&](AdjacentSums<kWidth>& sums, int k, int) {
+        const float bias = x.bias == nullptr ? 0.0f : x.bias[k];
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i] + bias, x.activation);
+      });
+    } else {
+      storeEach.template operator()<kWidth>(
+          [&](AdjacentSums<kWidth>& sums, int k, int index) { finish(epilogue, sums, k, index); });
     }
   };
   if (pixels % 4 == 0 && x.aligned) {

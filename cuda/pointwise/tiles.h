@@ -134,6 +134,9 @@ struct GemmTile {
   }
   /** Larger tiles are for outputs that fill the device without. */
   constexpr bool mayBeSplit() const { return filters <= 64 && pixels <= 64; }
+  /** Of a step, and what a block's are a multiple of */
+  constexpr int stepChannels() const { return channels; }
+  constexpr int unitChannels() const { return channels; }
   constexpr bool operator==(const GemmTile&) const = default;
 };
 
@@ -166,6 +169,8 @@ struct TensorTile {
   /** Of the copies of pixels that a thread makes, whose addresses take registers that large tiles need */
   WARPCONV_HOST_DEVICE constexpr int unrolledCopies() const { return block.threadM * block.threadN < 64 ? 2 : 1; }
   constexpr bool mayBeSplit() const { return block.m <= 64 && block.n <= 64; }
+  constexpr int stepChannels() const { return block.k; }
+  constexpr int unitChannels() const { return block.k; }
   constexpr bool operator==(const TensorTile&) const = default;
 };
 
@@ -173,6 +178,82 @@ struct TensorTile {
 inline constexpr TensorTile kTensorTiles[] = {
     {{64, 64, 16, 4, 8, 1}, 4, 3}, {{32, 64, 32, 4, 8, 2}, 4, 3},  {{64, 32, 32, 4, 8, 2}, 4, 3},
     {{32, 32, 64, 4, 8, 4}, 3, 3}, {{32, 128, 16, 4, 8, 1}, 4, 3}, {{16, 64, 32, 2, 8, 2}, 4, 4},
+};
+
+/** Of `channels` that `split` blocks share, those of a block, in whole units of so many. */
+constexpr int64_t channelsOfBlock(int64_t channels, int unit, int split) {
+  const int64_t units = (channels + unit - 1) / unit;
+  return (units + split - 1) / split * unit;
+}
+
+/** Shared memory that blocks of streaming kernels may have: one of the next kernel's fits beside it. */
+inline constexpr int64_t kMostStreamedBytes = 100 * 1024;
+
+/**
+ * A kernel of ordinary multiply-adds that reads pixels straight into registers (stream_kernel.cuh): a thread's outputs,
+ * and warps of a block, of which `slices` share the channels.
+ */
+struct StreamTile {
+  int threadFilters, threadPixels;
+  int warpsFilters;
+  int slices;
+  int residentBlocks;
+
+  WARPCONV_HOST_DEVICE constexpr int filters() const { return threadFilters * warpsFilters; }
+  WARPCONV_HOST_DEVICE constexpr int pixels() const { return kWarpSize * threadPixels; }
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return kWarpSize * warpsFilters * slices; }
+  constexpr int64_t offsetBytes() const { return int64_t{4} * pixels(); }
+  /** Of a group's filters, or of the staged sums */
+  constexpr int64_t sharedBytes(int64_t channels) const {
+    const int64_t staged = int64_t{slices} * pixels();
+    return 4 * filters() * (channels > staged ? channels : staged);
+  }
+  constexpr int registers() const {
+    const int registers = 65536 / (residentBlocks * threads()) / 8 * 8;
+    return registers < 255 ? registers : 255;
+  }
+  constexpr bool mayBeSplit() const { return false; }
+  static constexpr int kChannelsAhead = 4;
+  constexpr int stepChannels() const { return slices * kChannelsAhead; }
+  constexpr int unitChannels() const { return 1; }
+  constexpr bool operator==(const StreamTile&) const = default;
+};
+
+/** Of seven timed on an H200 on the named layers, one image of each, those that were best or within 3 % of it somewhere.
+ */
+inline constexpr StreamTile kStreamTiles[] = {{8, 4, 2, 2, 5}, {8, 2, 1, 8, 3}, {16, 2, 1, 8, 2}, {8, 1, 1, 16, 2}};
+
+/** The same on tensor cores (stream_tensor_kernel.cuh); M counts filters, N pixels. */
+struct StreamTensorTile {
+  int m, n;
+  /** Rows of M that a thread has: 2 or 4 */
+  int threadM;
+  /** Warps that share an output's channels */
+  int parts;
+  int residentBlocks;
+
+  WARPCONV_HOST_DEVICE constexpr TensorBlock block() const { return {m, n, 8 * parts, threadM, 8, parts}; }
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return block().threads(); }
+  constexpr int64_t offsetBytes() const { return int64_t{4} * n; }
+  /** Of the filters of so many channels, or of the staged sums */
+  constexpr int64_t sharedBytes(int64_t channels) const {
+    const int64_t copied = (channels + 7) / 8 * 8 * block().pitchM();
+    const int64_t staged = int64_t{m} * n * parts;
+    return 4 * (copied > staged ? copied : staged);
+  }
+  constexpr int registers() const {
+    const int registers = 65536 / (residentBlocks * threads()) / 8 * 8;
+    return registers < 255 ? registers : 255;
+  }
+  constexpr bool mayBeSplit() const { return true; }
+  constexpr int stepChannels() const { return 8 * parts; }
+  constexpr int unitChannels() const { return 8; }
+  constexpr bool operator==(const StreamTensorTile&) const = default;
+};
+
+/** Likewise, of nine. */
+inline constexpr StreamTensorTile kStreamTensorTiles[] = {
+    {16, 32, 2, 4, 4}, {16, 32, 2, 8, 2}, {16, 64, 2, 4, 2}, {32, 32, 4, 4, 3}, {32, 32, 4, 8, 1}, {32, 64, 4, 2, 3},
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -229,3 +229,35 @@ TEST_CASE("tensor cores are offered where they are faster, and sums are long eno
   CHECK_FALSE(offers(63, 90));
   for (const int computeCapability : {75, 86, 89, 120}) CHECK_FALSE(offers(256, computeCapability));
 }
+
+TEST_CASE("channels are shared out in whole units") {
+  CHECK(channelsOfBlock(960, 8, 8) == 120);
+  CHECK(channelsOfBlock(960, 32, 8) == 128);
+  CHECK(channelsOfBlock(13, 8, 1) == 16);
+  CHECK(channelsOfBlock(13, 8, 4) == 8);
+  CHECK(channelsOfBlock(13, 1, 1) == 13);
+}
+
+TEST_CASE("pixels are streamed where a device holds all blocks at once, and their filters") {
+  const auto isStreamed = [](const Candidate& one) {
+    return std::holds_alternative<StreamTile>(one.tile) || std::holds_alternative<StreamTensorTile>(one.tile);
+  };
+  for (const GpuTraits& traits : {kHopper, kTuring}) {
+    for (const ConvProblem& problem : {problemOf(1, 24, 56, 144), problemOf(1, 2048, 7, 512), problemOf(1, 1, 1, 1),
+                                       problemOf(8, 64, 28, 96, 4), problemOf(1, 4096, 56, 4096)}) {
+      for (const Candidate& one : planPointwise(problem, traits)) {
+        if (!isStreamed(one)) continue;
+        INFO(describe(problem), " ", one.name);
+        CHECK(one.sharedBytes <= std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
+        // By registers, which 65536 of a multiprocessor hold; threads of a block are at least 32.
+        const int64_t most = traits.registersPerMultiprocessor / (int64_t{32} * one.registers);
+        CHECK(one.blocks <= most * traits.multiprocessors);
+        if (std::holds_alternative<StreamTensorTile>(one.tile)) CHECK(traits.computeCapability >= 80);
+      }
+    }
+  }
+  const auto chosen = [](const ConvProblem& problem) { return *findCandidate(planPointwise(problem, kHopper), ""); };
+  CHECK(std::holds_alternative<StreamTile>(chosen(problemOf(1, 32, 112, 16)).tile));
+  CHECK(std::holds_alternative<StreamTensorTile>(chosen(problemOf(1, 64, 56, 256)).tile));
+  CHECK_FALSE(isStreamed(chosen(problemOf(128, 64, 56, 256))));
+}

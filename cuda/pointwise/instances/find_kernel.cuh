@@ -1,0 +1,22 @@
+#pragma once
+
+#include <iterator>
+#include <utility>
+
+#include "cuda/pointwise/kernels.h"
+
+namespace warpconv::cuda::pointwise {
+
+/** `kernelAt<index>()` of the tile's index in `tiles`. */
+template <const auto& tiles>
+Kernel findKernel(const auto& wanted, auto&& kernelAt) {
+  Kernel found = nullptr;
+  const auto consider = [&]<size_t index>() {
+    if (tiles[index] == wanted) found = kernelAt.template operator()<index>();
+  };
+  [&]<size_t... indices>(std::index_sequence<indices...>) { (consider.template operator()<indices>(), ...); }
+  (std::make_index_sequence<std::size(tiles)>());
+  return found;
+}
+
+}  // namespace warpconv::cuda::pointwise
