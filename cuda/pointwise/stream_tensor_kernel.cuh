@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(kStreamTensorTiles[kIndex].threads(), kStreamT
   storeTile<block.m, block.n, threads>(
       x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
       [&]<int kWidth>(int row, int column) {
-        float* const own = shared + row * block.n + column;
-        return x.split > 1 ? sumOfShares<kWidth, 1>(own, x.split, 0)
-                           : sumOfShares<kWidth, block.parts>(own, 1, block.m * block.n);
+        float* const staged = shared + row * block.n + column;
+        return x.split > 1 ? sumOfShares<kWidth, 1>(staged, x.split, 0)
+                           : sumOfShares<kWidth, block.parts>(staged, 1, block.m * block.n);
       });
   // Nobody leaves while another block still reads.
   if (x.split > 1) awaitClusterReads();

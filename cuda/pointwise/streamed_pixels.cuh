@@ -42,9 +42,8 @@ class StreamedPixels {
   }
 
   /**
-   * Of a channel of the block's, if it `exists`. After waitForKernelsBefore, which such loads do not overtake, as those
-   * by
-   * __ldg may.
+   * Of a channel of the block's, if it `exists`. Only after waitForKernelsBefore, which such loads do not overtake, as
+   * those by __ldg may.
    */
   __device__ void load(int channel, bool exists, float (&to)[kCount]) const {
 #pragma unroll
