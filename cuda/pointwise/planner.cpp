@@ -47,7 +47,8 @@ double tensorBytes(const Matrix& x) {
  * What the extension's predictions are made of, fitted to all its tiles and splits on the 15 pointwise layers of the
  * bench at batch 1 and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right;
  * again, once clusters were joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at
- * batch 128. The candidate of the least predicted time is 3.6 % slower on average at batch 1, 22 % at most.
+ * batch 128. These kernels store and divide faster since then, which left the choice as it was: with the streaming
+ * ones, the candidate of the least predicted time is 1.5 % slower than the fastest on average, a tenth at most.
  */
 struct Model {
   /** Slots of a warp for a multiply-add of every lane, for each copy of a piece, and for each step */
@@ -197,16 +198,14 @@ GemmKernel kernelOf(const GemmTile& tile, int64_t sharedBytes, const GpuTraits& 
           double(tile.channels) * tile.threadFilters * tile.threadPixels / tile.slices};
 }
 
+/** Of a tile on tensor cores. */
+GemmKernel kernelOf(const Model& model, const TensorBlock& block, int64_t resident) {
+  return {model,           block.m,     block.n,  block.k,
+          block.threads(), block.parts, resident, double(block.k) * block.threadM * block.threadN / block.parts};
+}
+
 GemmKernel kernelOf(const TensorTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  const TensorBlock& block = tile.block;
-  return {kTensorModel,
-          block.m,
-          block.n,
-          tile.stepChannels(),
-          block.threads(),
-          block.parts,
-          residentBlocks(sharedBytes, tile.residentBlocks, traits),
-          double(block.k) * block.threadM * block.threadN / block.parts};
+  return kernelOf(kTensorModel, tile.block, residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
 
 GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
@@ -221,15 +220,7 @@ GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits
 }
 
 GemmKernel kernelOf(const StreamTensorTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  const TensorBlock block = tile.block();
-  return {kStreamTensorModel,
-          block.m,
-          block.n,
-          tile.stepChannels(),
-          block.threads(),
-          block.parts,
-          residentBlocks(sharedBytes, tile.residentBlocks, traits),
-          8.0 * block.threadM * block.threadN};
+  return kernelOf(kStreamTensorModel, tile.block(), residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
 
 /** Issue slots of a warp for one step. */

@@ -70,7 +70,7 @@ __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
  * the row, the filter of the group. A rolled loop over a staged tile: activations inlined for each register would fill
  * the instruction cache. Masks what lies beyond the last filter and pixel. Of `shares` blocks that share the tile, the
  * block `share` stores every so manieth piece. `rolled` keeps the loop to few registers. What most outputs need, and no
- * more, has a loop of its own: a block's last microsecond is the length of it.
+ * more, has a loop of its own, since small problems leave a scheduler nothing else to issue meanwhile.
  */
 template <int rows, int pixels, int threads, bool rolled = false>
 __device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,

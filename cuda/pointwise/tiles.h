@@ -147,6 +147,13 @@ inline constexpr GemmTile kGemmTiles[] = {
     {16, 16, 4, 2, 8, 64, 4},   {8, 16, 2, 2, 8, 64, 4},
 };
 
+/** What a launch bound of so many blocks of a multiprocessor lets a thread have, in the steps that they are given in.
+ */
+constexpr int registersFor(int residentBlocks, int threads) {
+  const int registers = 65536 / (residentBlocks * threads) / 8 * 8;
+  return registers < 255 ? registers : 255;
+}
+
 /** A kernel of the extension on tensor cores (tensor_kernel.cuh); M counts filters, N pixels and K channels. */
 struct TensorTile {
   TensorBlock block;
@@ -161,11 +168,7 @@ struct TensorTile {
     const int staged = block.m * block.n * block.parts;
     return int64_t{4} * (copied > staged ? copied : staged);
   }
-  /** What a launch bound of so many blocks lets a thread have, in the steps that they are given in */
-  constexpr int registers() const {
-    const int registers = 65536 / (residentBlocks * threads()) / 8 * 8;
-    return registers < 255 ? registers : 255;
-  }
+  constexpr int registers() const { return registersFor(residentBlocks, threads()); }
   /** Of the copies of pixels that a thread makes, whose addresses take registers that large tiles need */
   WARPCONV_HOST_DEVICE constexpr int unrolledCopies() const { return block.threadM * block.threadN < 64 ? 2 : 1; }
   constexpr bool mayBeSplit() const { return block.m <= 64 && block.n <= 64; }
@@ -209,10 +212,7 @@ struct StreamTile {
     const int64_t staged = int64_t{slices} * pixels();
     return 4 * filters() * (channels > staged ? channels : staged);
   }
-  constexpr int registers() const {
-    const int registers = 65536 / (residentBlocks * threads()) / 8 * 8;
-    return registers < 255 ? registers : 255;
-  }
+  constexpr int registers() const { return registersFor(residentBlocks, threads()); }
   constexpr bool mayBeSplit() const { return false; }
   /** With two a layer takes up to 0.7 us longer, with eight it was slower as often as faster. */
   static constexpr int kChannelsAhead = 4;
@@ -243,10 +243,7 @@ struct StreamTensorTile {
     const int64_t staged = int64_t{m} * n * parts;
     return 4 * (copied > staged ? copied : staged);
   }
-  constexpr int registers() const {
-    const int registers = 65536 / (residentBlocks * threads()) / 8 * 8;
-    return registers < 255 ? registers : 255;
-  }
+  constexpr int registers() const { return registersFor(residentBlocks, threads()); }
   constexpr bool mayBeSplit() const { return true; }
   constexpr int stepChannels() const { return 8 * parts; }
   constexpr int unitChannels() const { return 8; }
