@@ -85,10 +85,37 @@ __device__ inline void finish(const Epilogue& epilogue, AdjacentSums<kWidth>& su
   activate(sums, epilogue.activation);
 }
 
+/**
+ * Whether outputs take no more than a bias and bounds, which is what most do. A loop over outputs is worth having
+ * twice, with finishBounded and with all else: where a scheduler has one or two warps, instructions are latency. With
+ * the second alone, 64 to 128 channels of 112 x 112 by 3 x 3 took 32 us of an H200, with both 23.5.
+ */
+__device__ inline bool isBounded(const Epilogue& epilogue) {
+  return epilogue.residual == nullptr && isClamp(epilogue.activation);
+}
+
+/** Where isBounded. The bias is the plan's own, which no kernel before can be writing: its load may come early. */
+template <int kWidth>
+__device__ inline void finishBounded(const Epilogue& epilogue, AdjacentSums<kWidth>& sums, int64_t k) {
+  const float bias = epilogue.bias == nullptr ? 0.0f : __ldg(epilogue.bias + k);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i] + bias, epilogue.activation);
+}
+
 /** In place of an output's offset, where there is no output */
 inline constexpr int kBeyond = -1;
 
-/** Finishes and writes outputs of channel k that need not follow each other, at `channel` + offsets[i] of `output`. */
+/** Writes outputs of a channel that need not follow each other, at `channel` + offsets[i] of `output`. */
+template <int kWidth>
+__device__ inline void storeEach(const AdjacentSums<kWidth>& outputs, const int (&offsets)[kWidth], int channel,
+                                 float* output) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    if (offsets[i] != kBeyond) output[offsets[i] + channel] = outputs.x[i];
+  }
+}
+
+/** Finishes such outputs of channel k and writes them. */
 template <int kWidth>
 __device__ inline void finishEach(const Epilogue& epilogue, AdjacentSums<kWidth>& sums, int64_t k,
                                   const int (&offsets)[kWidth], int channel, float* output) {
@@ -99,10 +126,7 @@ __device__ inline void finishEach(const Epilogue& epilogue, AdjacentSums<kWidth>
     if (epilogue.residual != nullptr && offsets[i] != kBeyond) sums.x[i] += epilogue.residual[offsets[i] + channel];
   }
   activate(sums, epilogue.activation);
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) {
-    if (offsets[i] != kBeyond) output[offsets[i] + channel] = sums.x[i];
-  }
+  storeEach(sums, offsets, channel, output);
 }
 
 }  // namespace warpconv::cuda

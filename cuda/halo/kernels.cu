@@ -92,35 +92,36 @@ class PatchLoader {
   }
 
   /**
-   * Brings `chunks` chunks from `firstChunk` on: two elements at a time, with all channels of their chunk, which need
-   * not be the same one, since their loads take longer than all else. `stageOf(chunk)` waits for the place of a chunk,
+   * Brings `chunks` chunks from `firstChunk` on: kElements at a time, with all channels of their chunk, which need not
+   * be the same one, since their loads take longer than all else. `stageOf(chunk)` waits for the place of a chunk,
    * counted from 0, and `publish()` tells of it once it is there.
    */
+  template <int kElements>
   __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
-    float values[2][kChunkChannels];
-    Element next{0, thread_}, now[2];
-    const auto fetchNext = [&]<int kSet>() {
-      now[kSet] = next;
+    float values[kElements][kChunkChannels];
+    Element next{0, thread_}, now[kElements];
+    const auto fetchNext = [&](int set) {
+      now[set] = next;
       if (next.chunk == chunks) return;
-      fetch(values[kSet], firstChunk + next.chunk, next.pixel);
+      fetch(values[set], firstChunk + next.chunk, next.pixel);
       next.pixel += kLoaders;
       // The same number of elements for each thread, so that they go through the chunks together.
       if (next.pixel - thread_ >= pixels_) next = {next.chunk + 1, thread_};
     };
     uint32_t stage = 0;
-    const auto storeOne = [&]<int kSet>() {
-      const Element element = now[kSet];
+    const auto storeOne = [&](int set) {
+      const Element element = now[set];
       if (element.chunk == chunks) return;
       if (element.pixel == thread_) stage = stageOf(element.chunk);
-      if (element.pixel < pixels_) store(values[kSet], stage + element.pixel * 16);
+      if (element.pixel < pixels_) store(values[set], stage + element.pixel * 16);
       if (element.pixel - thread_ + kLoaders >= pixels_) publish();
     };
 #pragma unroll 1
     while (next.chunk < chunks) {
-      fetchNext.template operator()<0>();
-      fetchNext.template operator()<1>();
-      storeOne.template operator()<0>();
-      storeOne.template operator()<1>();
+#pragma unroll
+      for (int set = 0; set < kElements; ++set) fetchNext(set);
+#pragma unroll
+      for (int set = 0; set < kElements; ++set) storeOne(set);
     }
   }
 
@@ -284,23 +285,6 @@ class HaloSums {
     });
   }
 
-  /** Writes outputs whose sums are whole, with an activation that is no more than bounds; `offsets` of the columns. */
-  __device__ void finish(const Arguments& x, const Place& place, const int* offsets) const {
-    const Shape& s = x.shape;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int k = place.m0 + firstRow() + 8 * half;
-      if (!owns(half) || k >= s.groupOutputs) continue;
-      const float bias = x.epilogue.bias == nullptr ? 0.0f : x.epilogue.bias[place.group * s.groupOutputs + k];
-#pragma unroll
-      for (int i = 2 * half; i < kCount; i += 4) {
-        const int2 two = *reinterpret_cast<const int2*>(offsets + firstColumn() + i / 4 * 8);
-        finishOne(x, sums_[i] + bias, two.x, k * s.p * s.q);
-        finishOne(x, sums_[i + 1] + bias, two.y, k * s.p * s.q);
-      }
-    }
-  }
-
  private:
   static constexpr int kCount = kTile.columns / 2;
   /** Of kWarpgroupM x kChunkChannels filter elements */
@@ -327,13 +311,6 @@ class HaloSums {
     waitForProducts<kRunning>(products_[kSet]);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sums_[i] += products_[kSet][i];
-  }
-
-  __device__ static void finishOne(const Arguments& x, float sum, int offset, int channel) {
-    if (offset == kBeyond) return;
-    const int index = offset + channel;
-    if (x.epilogue.residual != nullptr) sum += x.epilogue.residual[index];
-    x.output[index] = clamp(sum, x.epilogue.activation);
   }
 
   __device__ void fetch(RawFilters& raw) {
@@ -407,34 +384,53 @@ __device__ void sumNonFiniteAgain(const Arguments& x, const Place& place, float*
 }
 
 /**
- * Finishes and writes the outputs whose sums the blocks of a cluster have staged, four adjacent positions at a time, of
- * which each block has its share.
+ * Calls store(sums, k, offsets) for the outputs whose sums the blocks of a cluster have staged, of which each block has
+ * its share of the rows: four adjacent positions of output channel k of the group, with their offsets in channel 0.
  */
-template <HaloTile kTile>
-__device__ void finishStaged(const Arguments& x, const Place& place, float* shared, const int* offsets) {
+template <HaloTile kTile, bool kClustered>
+__device__ void storeStaged(const Arguments& x, const Place& place, float* shared, const int* offsets, auto&& store) {
   constexpr int kColumns = kTile.blockN / 4;
-  const Shape& s = x.shape;
-  const int quads = min(kTile.blockM, s.groupOutputs - place.m0) * kColumns;
-  const int share = x.byCluster.quotient(quads + x.cluster - 1);
-  const int end = min(quads, (place.rank + 1) * share);
+  constexpr int kRows = kTile.threads() / kColumns;
+  const int column = threadIdx.x % kColumns * 4;
+  const int4 four = *reinterpret_cast<const int4*>(offsets + column);
+  const int share = x.byCluster.quotient(kTile.blockM + x.cluster - 1);
+  const int end = min(min(kTile.blockM, x.shape.groupOutputs - place.m0), (place.rank + 1) * share);
 #pragma unroll 1
-  for (int i = place.rank * share + threadIdx.x; i < end; i += kTile.threads()) {
-    const int row = i / kColumns, column = i % kColumns * 4;
+  for (int row = place.rank * share + threadIdx.x / kColumns; row < end; row += kRows) {
     float* const own = shared + row * kTile.outputPitch() + column;
-    // All loads are under way together.
-    AdjacentSums<4> staged[kMostBlocks], sums{};
+    AdjacentSums<4> sums{};
+    if constexpr (kClustered) {
+      // All loads are under way together.
+      AdjacentSums<4> staged[kMostBlocks];
 #pragma unroll
-    for (int rank = 0; rank < kMostBlocks; ++rank) {
-      if (rank < x.cluster) staged[rank] = *reinterpret_cast<const AdjacentSums<4>*>(sharedOf(own, x.cluster, rank));
-    }
+      for (int rank = 0; rank < kMostBlocks; ++rank) {
+        if (rank < x.cluster) staged[rank] = *reinterpret_cast<const AdjacentSums<4>*>(sharedOf(own, x.cluster, rank));
+      }
 #pragma unroll
-    for (int rank = 0; rank < kMostBlocks; ++rank) {
-      if (rank < x.cluster) sums.add(staged[rank].x);
+      for (int rank = 0; rank < kMostBlocks; ++rank) {
+        if (rank < x.cluster) sums.add(staged[rank].x);
+      }
+    } else {
+      sums.add(own);
     }
-    const int4 offset = *reinterpret_cast<const int4*>(offsets + column);
-    const int four[] = {offset.x, offset.y, offset.z, offset.w};
-    const int k = place.m0 + row;
-    finishEach(x.epilogue, sums, place.group * s.groupOutputs + k, four, k * s.p * s.q, x.output);
+    store(sums, place.m0 + row, {four.x, four.y, four.z, four.w});
+  }
+}
+
+/** Finishes and writes the outputs whose sums the blocks of a cluster have staged. */
+template <HaloTile kTile, bool kClustered>
+__device__ void finishStaged(const Arguments& x, const Place& place, float* shared, const int* offsets) {
+  const Shape& s = x.shape;
+  const int firstK = place.group * s.groupOutputs, map = s.p * s.q;
+  if (isBounded(x.epilogue)) {
+    storeStaged<kTile, kClustered>(x, place, shared, offsets, [&](AdjacentSums<4>& sums, int k, const int(&four)[4]) {
+      finishBounded(x.epilogue, sums, firstK + k);
+      storeEach(sums, four, k * map, x.output);
+    });
+  } else {
+    storeStaged<kTile, kClustered>(x, place, shared, offsets, [&](AdjacentSums<4>& sums, int k, const int(&four)[4]) {
+      finishEach(x.epilogue, sums, firstK + k, four, k * map, x.output);
+    });
   }
 }
 
@@ -475,7 +471,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
       if (thread % 32 == 0) arrive(full + 8 * ring.stage);
       ring.advance(x.stages);
     };
-    loader.load(place.firstChunk, place.chunks, stageOf, publish);
+    loader.template load<kTile.elementsAhead()>(place.firstChunk, place.chunks, stageOf, publish);
     letNextKernelBegin();
     return;
   }
@@ -525,13 +521,11 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
   if constexpr (kTile.parts > 1) {
     synchroniseFirst<kTile.threads()>();
     sums.exchange(shared);
+    // A thread's own places are free after that.
+    sums.write(shared);
   }
-  const bool isDirect = x.cluster == 1 && isClamp(x.epilogue.activation);
-  // After an exchange a thread's own places are free, and the barrier that finds sums that are not finite serves both.
-  if (kTile.parts > 1 && !isDirect) sums.write(shared);
   const bool finite = !synchroniseFirstAny<kTile.threads()>(!sums.areFinite());
-  if (finite && isDirect) return sums.finish(x, place, outputs);
-  if (kTile.parts == 1 || isDirect) {
+  if constexpr (kTile.parts == 1) {
     sums.write(shared);
     synchroniseFirst<kTile.threads()>();
   }
@@ -539,10 +533,11 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
     sumNonFiniteAgain<kTile>(x, place, shared);
     synchroniseFirst<kTile.threads()>();
   }
-  if (x.cluster > 1) synchroniseCluster(x.cluster);
-  finishStaged<kTile>(x, place, shared, outputs);
+  if (x.cluster == 1) return finishStaged<kTile, false>(x, place, shared, outputs);
+  synchroniseCluster(x.cluster);
+  finishStaged<kTile, true>(x, place, shared, outputs);
   // Nobody leaves while another block still reads.
-  if (x.cluster > 1) awaitClusterReads();
+  awaitClusterReads();
 }
 
 constexpr int kOrderThreads = 256;

@@ -34,9 +34,11 @@ struct HaloTile {
   /** Threads that have sums, and all of a block */
   WARPCONV_HOST_DEVICE constexpr int threads() const { return 128 * warpgroupsM() * warpgroupsN() * parts; }
   WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + kLoaders; }
+  /** Elements of a thread that loads, whose channels are under way together; sums of more columns leave room for two */
+  WARPCONV_HOST_DEVICE constexpr int elementsAhead() const { return columns == 64 ? 4 : 2; }
   /** Registers of a thread that a block begins with, of those that load, and of those that have sums */
   WARPCONV_HOST_DEVICE constexpr int launchRegisters() const { return 65536 / launchThreads() / 8 * 8; }
-  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return 56; }
+  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return elementsAhead() == 4 ? 104 : 56; }
   WARPCONV_HOST_DEVICE constexpr int sumRegisters() const {
     return (launchRegisters() * launchThreads() - loaderRegisters() * kLoaders) / threads() / 8 * 8;
   }

@@ -70,7 +70,7 @@ __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
  * the row, the filter of the group. A rolled loop over a staged tile: activations inlined for each register would fill
  * the instruction cache. Masks what lies beyond the last filter and pixel. Of `shares` blocks that share the tile, the
  * block `share` stores every so manieth piece. `rolled` keeps the loop to few registers. What most outputs need, and no
- * more, has a loop of its own, since small problems leave a scheduler nothing else to issue meanwhile.
+ * more, has a loop of its own: see isBounded.
  */
 template <int rows, int pixels, int threads, bool rolled = false>
 __device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
@@ -95,12 +95,9 @@ __device__ void storeTile(const Arguments& x, int group, const int* offsets, int
     }
   };
   const auto storeBy = [&]<int kWidth>() {
-    if (x.residual == nullptr && isClamp(x.activation)) {
-      storeEach.template operator()<kWidth>([&](AdjacentSums<kWidth>& sums, int k, int) {
-        const float bias = x.bias == nullptr ? 0.0f : x.bias[k];
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i] + bias, x.activation);
-      });
+    if (isBounded(epilogue)) {
+      storeEach.template operator()<kWidth>(
+          [&](AdjacentSums<kWidth>& sums, int k, int) { finishBounded(epilogue, sums, k); });
     } else {
       storeEach.template operator()<kWidth>(
           [&](AdjacentSums<kWidth>& sums, int k, int index) { finish(epilogue, sums, k, index); });
