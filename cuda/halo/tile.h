@@ -36,7 +36,7 @@ struct HaloTile {
   WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + kLoaders; }
   /**
    * Elements of a thread that loads, whose channels are under way together. With two, 64 channels of 56 x 56 and 128 of
-   * 56 x 56 at stride 2 take 4 and 6 % longer at batch 1 on an H200; sums of more columns leave room for no more.
+   * 56 x 56 at stride 2 took 2 and 6 % longer at batch 1 on an H200; sums of more columns leave fewer registers.
    */
   WARPCONV_HOST_DEVICE constexpr int elementsAhead() const { return columns == 64 ? 4 : 2; }
   /** Registers of a thread that a block begins with, of those that load, and of those that have sums */

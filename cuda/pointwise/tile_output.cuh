@@ -85,7 +85,7 @@ __device__ void storeTile(const Arguments& x, int group, const int* offsets, int
     finishSums(sums, group * x.groupOutputs + filter, index);
     *reinterpret_cast<AdjacentSums<kWidth>*>(x.output + index) = sums;
   };
-  const auto storeEach = [&]<int kWidth>(auto finishSums) {
+  const auto storeAll = [&]<int kWidth>(auto finishSums) {
     const int first = kWidth * (share * threads + threadIdx.x), step = kWidth * shares * threads;
     if constexpr (rolled) {
 #pragma unroll 1
@@ -96,10 +96,10 @@ __device__ void storeTile(const Arguments& x, int group, const int* offsets, int
   };
   const auto storeBy = [&]<int kWidth>() {
     if (isBounded(epilogue)) {
-      storeEach.template operator()<kWidth>(
+      storeAll.template operator()<kWidth>(
           [&](AdjacentSums<kWidth>& sums, int k, int) { finishBounded(epilogue, sums, k); });
     } else {
-      storeEach.template operator()<kWidth>(
+      storeAll.template operator()<kWidth>(
           [&](AdjacentSums<kWidth>& sums, int k, int index) { finish(epilogue, sums, k, index); });
     }
   };
