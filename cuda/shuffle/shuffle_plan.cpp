@@ -1,6 +1,8 @@
 #include "cuda/shuffle/shuffle_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "cuda/shuffle/shuffle.h"
@@ -57,47 +59,88 @@ bool takesColumnReuse(const ConvProblem& x) { return reusedColumns(x) >= kWarpLa
 /** Output rows in flight of a rolling window. */
 int windowRows(const Shape& x) { return ceilDivide(x.r, x.strideH); }
 
-/** How a form walks down: in steps of one output row, some of which only fill its window, `atOnce` of them at a time.
- */
-struct Walk {
-  int fillingSteps, atOnce, warpsResident;
-};
+int64_t blocksOf(int64_t warps) { return (warps + kShuffleWarps - 1) / kShuffleWarps; }
 
 /**
- * Output rows of an item: the fewest steps in a row, of as many warps as the device holds at a time. That is short runs
- * where there are few maps, and for many the longest, which read the fewest rows twice.
+ * Gives an item so many output rows that `cost(rows, warps)` is least, of several such the most; a warp has `strips`
+ * items beside each other.
  */
-void splitRows(ShufflePlan& plan, const Shape& x, int64_t warpsOfOneRun, const Walk& walk, int multiprocessors) {
+template <typename Cost>
+void splitRows(ShufflePlan& plan, const Shape& x, int64_t items, int strips, const Cost& cost) {
   // Seed 003.
   constexpr int kMostRows = 56;
-  // What a warp takes to start and to end, in steps.
-  constexpr int64_t kOverhead = 6;
-  int64_t best = 0;
-  for (int steps = walk.atOnce; steps - walk.fillingSteps < std::min(x.p, kMostRows) + walk.atOnce;
-       steps += walk.atOnce) {
-    const int run = std::min({steps - walk.fillingSteps, x.p, kMostRows});
-    if (run < 1) continue;
-    const int64_t warps = warpsOfOneRun * ceilDivide(x.p, run);
-    const int64_t held = int64_t{multiprocessors} * walk.warpsResident;
-    const int64_t cost = (warps + held - 1) / held * (steps + kOverhead);
-    if (best != 0 && cost > best) continue;
-    best = cost;
+  const auto warpsOf = [&](int run) { return (items * ceilDivide(x.p, run) + strips - 1) / strips; };
+  double best = std::numeric_limits<double>::infinity();
+  for (int run = std::min(x.p, kMostRows); run > 0; --run) {
+    const double ofRun = cost(run, warpsOf(run));
+    if (ofRun >= best) continue;
+    best = ofRun;
     plan.run = run;
   }
   plan.runs = ceilDivide(x.p, plan.run);
+  plan.warps = warpsOf(plan.run);
+  plan.blocks = blocksOf(plan.warps);
 }
 
-int64_t blocksOf(int64_t warps) { return (warps + kShuffleWarps - 1) / kShuffleWarps; }
+/**
+ * What the time of `wide` is made of, in cycles, fitted to 259 times of an H100: runs of 1 to 64 rows, of the depthwise
+ * layers at batch 1, the larger of them at batch 128, and the single maps. Of the runs that were timed it takes the
+ * fastest or one within 2 % of it. It says less of how long a layer takes than of which run is best.
+ */
+struct WideModel {
+  /** Of the scheduler, for a row that a warp loads of, and for a multiply-add */
+  double row, multiplyAdd;
+  /** The least that a warp takes for the rows of a batch, and for the square of a row's multiply-adds */
+  double alone, aloneSquare;
+  /** Of a block besides, and of each store */
+  double block, store;
+  /**
+   * Moving the tensors takes longer by this share where all blocks run at once, and by less the more rounds they take.
+   * Of the shorter of moving and computing so much is not hidden by the other.
+   */
+  double together, unhidden;
+};
+constexpr WideModel kWideModel{28.6, 1.6, 492, 0.02, 1500, 88, 0.11, 0.03};
+
+/** Cycles for items of `run` output rows in so many blocks, as kWideModel has it. */
+double cyclesOfWide(const Shape& x, const GpuTraits& traits, int64_t blocksResident, int run, int64_t blocks) {
+  constexpr WideModel model = kWideModel;
+  const int outputs = 4 / x.strideW;
+  const double ofRow = static_cast<double>(x.r * x.s * outputs) / x.strideH;
+  const double busy = kWideBatch * (model.row + model.multiplyAdd * ofRow);
+  const double alone = model.alone + model.aloneSquare * ofRow * ofRow;
+  const int batches = ceilDivide((run + windowRows(x) - 1) * x.strideH, kWideBatch);
+  const double stores = model.store * run * (outputs / std::gcd(outputs, x.q));
+  // Each of a block's warps has a scheduler.
+  const auto together = [&](double resident) {
+    return model.block + stores + batches * std::max(alone, resident * busy);
+  };
+  const double each = static_cast<double>(blocks) / traits.multiprocessors;
+  const double rounds = each / static_cast<double>(blocksResident);
+  const double whole = std::floor(rounds);
+  const double rest = std::ceil(each - whole * static_cast<double>(blocksResident));
+  const double computed = whole * together(static_cast<double>(blocksResident)) + (rest > 0 ? together(rest) : 0);
+
+  const double bytes =
+      kFloatBytes * x.n * (static_cast<double>(x.c) * x.h * x.w + static_cast<double>(x.k) * x.p * x.q);
+  const double perSecond =
+      bytes < static_cast<double>(traits.l2Bytes) ? 2 * traits.bytesPerSecond : traits.bytesPerSecond;
+  const double clock = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
+  const double moved = bytes / perSecond * clock * (1 + model.together / std::max(rounds, 1.0));
+  return std::max(computed, moved) + model.unhidden * std::min(computed, moved);
+}
 
 void planSliding(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, int multiprocessors) {
   plan.form = ShuffleForm::sliding;
   plan.columns = plan.columnReuse ? reusedColumns(problem) : kWarpLanes;
   plan.segments = ceilDivide(x.q, plan.columns);
-  const int64_t strips = int64_t{x.n} * x.k * plan.segments;
-  splitRows(plan, x, strips, {plan.rowReuse ? windowRows(x) - 1 : 0, 1, slidingWarpsResident(x.r)}, multiprocessors);
-  plan.warps = strips * plan.runs;
-  plan.blocks = blocksOf(plan.warps);
   plan.blocksResident = slidingWarpsResident(x.r) / kShuffleWarps;
+  // The fewest steps of one output row, of as many warps as the device holds at a time: short runs where there are few
+  // maps, and for many the longest, which read the fewest rows twice. A warp takes six to start and to end.
+  const int others = 6 + (plan.rowReuse ? windowRows(x) - 1 : 0);
+  const int64_t held = int64_t{multiprocessors} * slidingWarpsResident(x.r);
+  splitRows(plan, x, int64_t{x.n} * x.k * plan.segments, 1,
+            [&](int run, int64_t warps) { return static_cast<double>((warps + held - 1) / held * (run + others)); });
 }
 
 void planBlocked(ShufflePlan& plan, const ConvProblem& problem, const Shape& x) {
@@ -118,7 +161,7 @@ void planBlocked(ShufflePlan& plan, const ConvProblem& problem, const Shape& x) 
   plan.blocks = blocksOf(items) * filterBlocks;
 }
 
-void planWide(ShufflePlan& plan, const Shape& x, int multiprocessors) {
+void planWide(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
   const int chunks = std::max(ceilDivide(x.w, 4), ceilDivide(x.q, 4 / x.strideW));
   plan.lanes = std::min(chunks, kWarpLanes);
   plan.columns = plan.lanes * 4 / x.strideW;
@@ -127,12 +170,10 @@ void planWide(ShufflePlan& plan, const Shape& x, int multiprocessors) {
   const int strips = kWarpLanes / plan.lanes;
   if (x.groupInputs == 1) {
     plan.form = ShuffleForm::wide;
-    const int64_t items = int64_t{x.n} * x.k * plan.segments;
-    splitRows(plan, x, (items + strips - 1) / strips,
-              {windowRows(x) - 1, kWideBatch / x.strideH, wideWarpsResident(x.r, plan.edges)}, multiprocessors);
-    plan.warps = (items * plan.runs + strips - 1) / strips;
-    plan.blocks = blocksOf(plan.warps);
     plan.blocksResident = wideWarpsResident(x.r, plan.edges) / kShuffleWarps;
+    splitRows(plan, x, int64_t{x.n} * x.k * plan.segments, strips, [&](int run, int64_t warps) {
+      return cyclesOfWide(x, traits, plan.blocksResident, run, blocksOf(warps));
+    });
     return;
   }
   plan.form = ShuffleForm::wideFilters;
@@ -174,13 +215,13 @@ void planPlanes(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
 constexpr int kWidestPlane = 20;
 constexpr int64_t kFewestPlaneFloats = int64_t{1} << 19;
 
-std::string chooseVariant(const ConvProblem& problem, int multiprocessors) {
+std::string chooseVariant(const ConvProblem& problem, const GpuTraits& traits) {
   if (takesPlanes(problem) && problem.w <= kWidestPlane && problem.inputSize() >= kFewestPlaneFloats) return "planes";
   const Shape x = shapeOf(problem);
   ShufflePlan plan;
   if (takesWide(problem)) {
-    planWide(plan, x, multiprocessors);
-    if (plan.form == ShuffleForm::wide || plan.warps >= 2 * multiprocessors) return "wide";
+    planWide(plan, x, traits);
+    if (plan.form == ShuffleForm::wide || plan.warps >= 2 * traits.multiprocessors) return "wide";
   } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
     return "both";
   }
@@ -188,7 +229,7 @@ std::string chooseVariant(const ConvProblem& problem, int multiprocessors) {
   // every multiprocessor comes before the reuse of rows.
   plan.columnReuse = false;
   planBlocked(plan, problem, x);
-  return plan.blocks >= 2 * multiprocessors ? "row" : "neither";
+  return plan.blocks >= 2 * traits.multiprocessors ? "row" : "neither";
 }
 
 /** Shares of the device's peaks. */
@@ -264,18 +305,16 @@ std::optional<std::string> refuseShuffle(const GpuRequest& request) {
 ShufflePlan planShuffle(const GpuRequest& request) {
   const ConvProblem& problem = request.problem;
   const Shape x = shapeOf(problem);
-  const std::string variant =
-      request.variant.empty() ? chooseVariant(problem, request.traits.multiprocessors) : request.variant;
-  const int multiprocessors = request.traits.multiprocessors;
+  const std::string variant = request.variant.empty() ? chooseVariant(problem, request.traits) : request.variant;
   ShufflePlan plan;
   plan.columnReuse = variant != "neither" && variant != "row";
   plan.rowReuse = variant != "neither" && variant != "column";
   if (variant == "wide") {
-    planWide(plan, x, multiprocessors);
+    planWide(plan, x, request.traits);
   } else if (variant == "planes") {
     planPlanes(plan, x, request.traits);
   } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
-    planSliding(plan, problem, x, multiprocessors);
+    planSliding(plan, problem, x, request.traits.multiprocessors);
   } else {
     planBlocked(plan, problem, x);
   }
