@@ -208,15 +208,18 @@ void planPlanes(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
 }
 
 /**
- * Measured on an H200 against `wide`: maps of 7 and 14 columns are 1.4 to 4.6 times as fast in shared memory at batch
- * 128 and 1.2 to 2.9 times at batch 16, 0.7 to 1.4 times at batch 4, which is about this border, and 0.4 to 0.9 times
- * at batch 1; maps of 28 columns are slower at all of them.
+ * Measured on an H100 against `wide`, with its runs by kWideModel, at batches of 2 to 16: maps of 7 and 14 columns in
+ * shared memory take 0.95 to 2 times as long where there are up to 4,032 of them, and 0.3 to 0.96 times from 4,608 on;
+ * with a stride of 2 still 1.2 times as long for 4,608, and 0.85 times for 9,216. On an H200 maps of 28 columns were
+ * slower at all batches.
  */
 constexpr int kWidestPlane = 20;
-constexpr int64_t kFewestPlaneFloats = int64_t{1} << 19;
+constexpr int64_t kFewestPlanes = 4096;
 
 std::string chooseVariant(const ConvProblem& problem, const GpuTraits& traits) {
-  if (takesPlanes(problem) && problem.w <= kWidestPlane && problem.inputSize() >= kFewestPlaneFloats) return "planes";
+  if (takesPlanes(problem) && problem.w <= kWidestPlane && problem.n * problem.c >= kFewestPlanes * problem.stride.h) {
+    return "planes";
+  }
   const Shape x = shapeOf(problem);
   ShufflePlan plan;
   if (takesWide(problem)) {

@@ -19,8 +19,9 @@ cuda::GpuTraits traits() {
   traits.multiprocessors = 132;
   traits.registersPerMultiprocessor = 65536;
   traits.sharedBytesPerMultiprocessor = 228 * 1024;
-  traits.flopsPerSecond = 6e13;
-  traits.bytesPerSecond = 4e12;
+  traits.l2Bytes = int64_t{50} << 20;
+  traits.flopsPerSecond = 6.69e13;
+  traits.bytesPerSecond = 3.35e12;
   return traits;
 }
 
@@ -115,6 +116,27 @@ TEST_CASE("the forms and who takes them") {
   CHECK(cuda::refuseShuffle(asked(problem({1, 8, 9, 9}, {8, 1, 3, 3}, 1, 1, 8, 2), "wide")).has_value());
 }
 
+TEST_CASE("wide: runs of the rows that were fastest, or within 2 % of it, on an H100") {
+  struct Layer {
+    int64_t batch, channels, extent, filter, stride;
+    std::vector<int> rows;
+  };
+  const Layer layers[] = {
+      {1, 32, 112, 3, 1, {2}},    {1, 96, 112, 3, 2, {3}},          {1, 960, 7, 3, 1, {1}},
+      {1, 1152, 7, 5, 1, {1}},    {1, 240, 28, 5, 1, {4}},          {1, 96, 56, 7, 1, {6}},
+      {1, 384, 14, 7, 1, {2}},    {128, 144, 56, 3, 1, {7, 8, 10}}, {128, 96, 112, 3, 2, {4, 6, 7}},
+      {128, 240, 28, 5, 1, {28}}, {128, 96, 56, 7, 1, {56}},
+  };
+  for (const Layer& x : layers) {
+    const ConvProblem layer = problem({x.batch, x.channels, x.extent, x.extent}, {x.channels, 1, x.filter, x.filter},
+                                      x.stride, x.filter / 2, x.channels);
+    INFO(describe(layer));
+    const int run = plan(layer, "wide").run;
+    CAPTURE(run);
+    CHECK(std::find(x.rows.begin(), x.rows.end(), run) != x.rows.end());
+  }
+}
+
 TEST_CASE("planes: a warp's lanes cover its maps, which start on 16 bytes and fit into shared memory") {
   std::mt19937 random(8);
   int taken = 0;
@@ -143,9 +165,11 @@ TEST_CASE("planes: a warp's lanes cover its maps, which start on 16 bytes and fi
   CHECK(taken > 500);
 }
 
-TEST_CASE("planes: small maps from about half a million elements on") {
-  CHECK(plan(problem({4, 672, 14, 14}, {672, 1, 5, 5}, 1, 2, 672)).form == cuda::ShuffleForm::planes);
-  CHECK(plan(problem({4, 384, 14, 14}, {384, 1, 3, 3}, 1, 1, 384)).form == cuda::ShuffleForm::wide);
+TEST_CASE("planes: small maps, where there are some thousands of them") {
+  CHECK(plan(problem({8, 672, 14, 14}, {672, 1, 5, 5}, 1, 2, 672)).form == cuda::ShuffleForm::planes);
+  CHECK(plan(problem({4, 672, 14, 14}, {672, 1, 5, 5}, 1, 2, 672)).form == cuda::ShuffleForm::wide);
+  CHECK(plan(problem({16, 576, 14, 14}, {576, 1, 3, 3}, 2, 1, 576)).form == cuda::ShuffleForm::planes);
+  CHECK(plan(problem({8, 576, 14, 14}, {576, 1, 3, 3}, 2, 1, 576)).form == cuda::ShuffleForm::wide);
   CHECK(plan(problem({128, 192, 28, 28}, {192, 1, 3, 3}, 1, 1, 192)).form == cuda::ShuffleForm::wide);
 }
 
