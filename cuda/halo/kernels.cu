@@ -127,7 +127,7 @@ class PatchLoader {
  private:
   /**
    * Under way together. With four the first chunk is there later, since all four are asked for before it is stored:
-   * layers of 3 x 3 filters took 1 to 4 % longer at batch 1 on an H100, and none took less.
+   * layers of 3 x 3 filters, in tiles of 64 columns, took 1 to 4 % longer at batch 1 on an H100.
    */
   static constexpr int kElements = 2;
 
