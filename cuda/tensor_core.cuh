@@ -35,6 +35,9 @@ __device__ inline uint32_t restOfTf32(float x) {
   return __float_as_uint(x - __uint_as_float(__float_as_uint(x) & 0xffffe000));
 }
 
+/** The halves of a number that roundForTf32 gave, the first in a register of its own. */
+__device__ inline Tf32Pair splitRounded(float x) { return {__float_as_uint(x) & 0xffffe000, restOfTf32(x)}; }
+
 /**
  * sums += a * b, 16 x 8 by 8 x 8, from compute capability 8.0 on. With g = lane / 4 and t = lane % 4, a thread has
  * a(g, t), a(g + 8, t), a(g, t + 4), a(g + 8, t + 4); b(t, g), b(t + 4, g); and sums(g, 2 t), sums(g, 2 t + 1),

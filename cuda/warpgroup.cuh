@@ -8,6 +8,12 @@ namespace warpconv::cuda {
 // its threads go on: the tensor cores of compute capability 9.0 alone have them, in code for sm_90a.
 
 /**
+ * Of this thread. The same in all lanes, for the compiler to know: a warp then computes but once what depends on
+ * nothing else, and its products are not in what might be divergent code.
+ */
+__device__ inline int warpgroupIndex() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0); }
+
+/**
  * Where the second operand lies in shared memory: as pieces of four steps by eight columns, column by column, 128 bytes
  * each; the next eight columns follow, and the next four steps come `stepsApart` bytes later.
  */

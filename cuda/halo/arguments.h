@@ -14,8 +14,9 @@ struct Arguments {
   Shape shape;
   const float* input;
   /**
-   * In the order in which threads take them: [group][block of kWarpgroupM outputs][chunk][tap][8 channels][thread][4],
-   * with zeros beyond the group's filters and channels
+   * What roundForTf32 gives, in the order in which threads take them:
+   * [group][block of kWarpgroupM outputs][chunk][tap][8 channels][thread][4], with zeros beyond the group's filters and
+   * channels
    */
   const float* filter;
   float* output;

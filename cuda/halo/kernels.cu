@@ -178,7 +178,8 @@ struct SplitFilters {
       const float four[] = {raw.eight[k].x, raw.eight[k].y, raw.eight[k].z, raw.eight[k].w};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Tf32Pair pair = splitTf32(four[i]);
+        // Products that read what loads write would wait for the newest of them each time.
+        const Tf32Pair pair = splitRounded(four[i]);
         high[k][i] = pair.high, low[k][i] = pair.low;
         // Here, while products run, and not when they are done.
         asm volatile("" : "+r"(high[k][i]), "+r"(low[k][i]));
@@ -203,8 +204,7 @@ class HaloSums {
   static constexpr int kSets = kTile.columns == 64 ? 2 : 1;
 
   __device__ HaloSums(const Arguments& x, const Place& place) {
-    // The same in all lanes, for the compiler to know: products must not be in what might be divergent code.
-    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    const int warpgroup = warpgroupIndex();
     m_ = warpgroup % kTile.warpgroupsM() * kWarpgroupM;
     n_ = warpgroup / kTile.warpgroupsM() % kTile.warpgroupsN() * kTile.columns;
     part_ = warpgroup / (kTile.warpgroupsM() * kTile.warpgroupsN());
@@ -461,7 +461,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), 1)
   const Place place = placeOf<kTile>(x);
   RingPlace ring;
   __syncthreads();
-  if (threadIdx.x >= kTile.threads()) {
+  if (warpgroupIndex() >= kTile.threads() / 128) {
     leaveRegisters<kTile.loaderRegisters()>();
     const int thread = threadIdx.x - kTile.threads();
     const PatchLoader loader(x, place, reinterpret_cast<int*>(shared + x.stages * bytesOfStage / 4), thread);
@@ -565,7 +565,8 @@ __global__ void __launch_bounds__(kOrderThreads)
   const int k = block * kWarpgroupM + warp * 16 + lane / 4 + four % 2 * 8;
   const int c = chunk * kChunkChannels + eight * 8 + lane % 4 + four / 2 * 4;
   const bool exists = k < x.groupOutputs && c < x.groupInputs;
-  ordered[i] = exists ? filter[((int64_t{group} * x.groupOutputs + k) * x.groupInputs + c) * taps + tap] : 0.0f;
+  const int64_t at = ((int64_t{group} * x.groupOutputs + k) * x.groupInputs + c) * taps + tap;
+  ordered[i] = roundForTf32(exists ? filter[at] : 0.0f);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   RingPlace<kStages> ring;
   __syncthreads();
 
-  if (threadIdx.x >= kTile.threads()) {
+  if (warpgroupIndex() >= kTile.threads() / 128) {
     leaveRegisters<kTile.loaderRegisters()>();
     const int loader = threadIdx.x - kTile.threads();
     const int thread = loader % kTile.loaders(), turn = loader / kTile.loaders();

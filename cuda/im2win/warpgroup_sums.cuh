@@ -33,7 +33,7 @@ class WarpgroupSums {
   static constexpr int kRound = kProducts % 2 == 0 ? 1 : 2;
 
   __device__ WarpgroupSums() {
-    const int warpgroup = threadIdx.x / 128;
+    const int warpgroup = warpgroupIndex();
     part_ = warpgroup / (kWarpgroupsM * kWarpgroupsN);
     n_ = warpgroup / kWarpgroupsM % kWarpgroupsN * kColumns;
     m_ = warpgroup % kWarpgroupsM * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 * 2;
@@ -95,6 +95,8 @@ class WarpgroupSums {
       uint32_t* const low = operands.low[k / 8] + k / 4 % 2 * 2;
       high[0] = __float_as_uint(two.x), high[1] = __float_as_uint(two.y);
       low[0] = restOfTf32(two.x), low[1] = restOfTf32(two.y);
+      // Here, while products run, and not when they are done.
+      asm volatile("" : "+r"(low[0]), "+r"(low[1]));
     }
   }
 
