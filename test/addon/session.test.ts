@@ -81,6 +81,26 @@ describe('a session', () => {
     }
   });
 
+  test('does not depend on the bytes that it was made of', async () => {
+    const weights = Float32Array.from({ length: 64 }, (_, index) => index);
+    const model = onnxModel({
+      inputs: [value('x', ['N', 8])],
+      initializers: [tensor('w', [8, 8], weights)],
+      nodes: [node('MatMul', ['x', 'w'], ['y'])],
+      outputs: [value('y')],
+    });
+    const x = new Tensor('float32', [1, 0, 0, 0, 0, 0, 0, 0], [1, 8]);
+    // One of four places of the bytes in memory aligns the constants.
+    for (const shift of [0, 1, 2, 3]) {
+      const bytes = new Uint8Array(new ArrayBuffer(model.length + shift), shift);
+      bytes.set(model);
+      const session = await create(bytes);
+      await session.run({ x });
+      bytes.fill(0);
+      expect((await session.run({ x })).y!.data).toEqual(weights.subarray(0, 8));
+    }
+  });
+
   test('runs any extent of a named dimension, each compiled once', async () => {
     const session = await create(twoOutputs);
     for (const n of [1, 4, 1, 7, 2, 9, 4]) {

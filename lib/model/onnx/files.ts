@@ -35,7 +35,8 @@ export async function readFilePart(file: string, offset: number, length: number)
   return bytes;
 }
 
-function allocate(length: number): Uint8Array {
+/** @throws `ERR_WARPCONV_OUT_OF_MEMORY` */
+export function allocate(length: number): Uint8Array {
   try {
     return new Uint8Array(length);
   } catch (cause) {

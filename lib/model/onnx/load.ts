@@ -3,11 +3,11 @@ import path from 'node:path';
 
 import { invalid, mismatch } from '../../check';
 import { WarpconvError } from '../../errors';
-import { instability, isDetached, kindOf } from '../../typed_array';
+import { isDetached, kindOf, lengthOf } from '../../typed_array';
 import { invalidModel } from '../complaints';
 import type { Graph } from '../graph';
 import { externalTensors, readExternalData } from './external_data';
-import { readFilePart, sizeOfFile } from './files';
+import { allocate, readFilePart, sizeOfFile } from './files';
 import { readModel } from './read_model';
 import { decodeModel } from './wire';
 
@@ -17,8 +17,8 @@ const LARGEST_FILE = 2 ** 31 - 1;
 /**
  * Loads an ONNX model. Only its form is checked here: `checkOperators` tells which nodes a compiler can take.
  *
- * @param model - the path of a file, whose external data are read from its folder, or a file's bytes, which are not copied:
- * they must not change as long as the graph is in use
+ * @param model - the path of a file, whose external data are read from its folder, or a file's bytes, which are copied: the
+ * caller may change them or transfer them away as soon as this returns
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming what is wrong with the file, `ERR_WARPCONV_UNSUPPORTED` for its version or the
  * types of its inputs and outputs, `ERR_WARPCONV_INVALID_ARGUMENT` where there is no file
  */
@@ -29,7 +29,7 @@ export async function loadOnnx(model: string | Uint8Array): Promise<Graph> {
 
 /** {@link loadOnnx} for bytes. */
 export function parseOnnx(model: Uint8Array): Graph {
-  const proto = decodeModel(checkBytes(model));
+  const proto = decodeModel(copyBytes(model));
   const [external] = externalTensors(proto);
   if (external !== undefined) {
     throw invalidModel(`${external.what} has its data in another file; load the model by its path`);
@@ -37,11 +37,14 @@ export function parseOnnx(model: Uint8Array): Graph {
   return readModel(proto, new Map());
 }
 
-function checkBytes(model: unknown): Uint8Array {
+/** Constants are views of the bytes, and native code keeps their addresses: nobody else may have a say over this memory. */
+function copyBytes(model: unknown): Uint8Array {
   if (kindOf(model) !== 'Uint8Array') throw mismatch('model', 'the path of a file or a Uint8Array', model);
   const bytes = model as Uint8Array;
   if (isDetached(bytes)) throw invalid('model is detached: its buffer was transferred away');
-  return instability(bytes) === undefined ? bytes : new Uint8Array(bytes);
+  const copy = allocate(lengthOf(bytes));
+  copy.set(bytes);
+  return copy;
 }
 
 async function loadFile(file: string): Promise<Graph> {
