@@ -93,13 +93,16 @@ let processor: string | undefined;
 
 /** A device as far as speed goes: another of the same kind has the same name. */
 function identify(place: Place): string {
-  if (place === 'cpu') {
-    processor ??= addon().cpu().name;
-    return `${processor}, ${addon().usableIsa()}, threads: ${addon().threads()}`;
-  }
+  if (place === 'cpu') return callNative(identifyCpu);
   const { driver, gpus } = addon().gpuProbe();
   const { name, computeCapability, multiprocessors } = gpus.find(({ index }) => index === indexOf(place))!;
   return `${name}, compute capability ${computeCapability}, multiprocessors: ${multiprocessors}, driver for CUDA ${driver}`;
+}
+
+/** Native code refuses what WARPCONV_ISA may ask for. */
+function identifyCpu(): string {
+  processor ??= addon().cpu().name;
+  return `${processor}, ${addon().usableIsa()}, threads: ${addon().threads()}`;
 }
 
 function learn(key: TuningKey, measurements: readonly NativeMeasurement[]): TuningRecord {

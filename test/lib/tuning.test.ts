@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import type { ConvolutionSpec, Done, NativeGpu, NativeMeasurement } from '../../lib/addon';
+import type { ConvolutionSpec, Done, NativeFailure, NativeGpu, NativeMeasurement } from '../../lib/addon';
 import { explain } from '../../lib/explanation';
 import { readProblem } from '../../lib/options';
 import { openChosen, openChosenSync, type PlanRequest } from '../../lib/tuning';
@@ -54,6 +54,7 @@ class MockPlan {
 const mockEnds: (() => void)[] = [];
 
 const mockMachine = { isa: 'avx2', threads: 3, driver: '13.0' };
+let mockIsaFailure: NativeFailure | undefined;
 const mockGpu: NativeGpu = {
   index: 0,
   name: 'G',
@@ -65,7 +66,10 @@ jest.mock('../../lib/load', () => ({
   addon: () => ({
     Plan: MockPlan,
     cpu: () => ({ name: 'C' }),
-    usableIsa: () => mockMachine.isa,
+    usableIsa: () => {
+      if (mockIsaFailure !== undefined) throw mockIsaFailure as unknown as Error;
+      return mockMachine.isa;
+    },
     threads: () => mockMachine.threads,
     gpuProbe: () => ({ missing: null, reason: '', driver: mockMachine.driver, gpus: [mockGpu] }),
     cancel: (call: number) => {
@@ -84,6 +88,7 @@ beforeEach(() => {
   mockCalls.length = 0;
   mockEnds.length = 0;
   mockRefused.clear();
+  mockIsaFailure = undefined;
   Object.assign(mockMachine, { isa: 'avx2', threads: 3, driver: '13.0' });
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
@@ -255,6 +260,18 @@ it('rejects an illegal problem with what native code says, and remembers nothing
   });
   expect(() => openChosenSync(request)).toThrow(expect.objectContaining({ message: 'no tune' }));
   expect(files()).toEqual([]);
+});
+
+it('refuses a WARPCONV_ISA that cannot be used like any other call', async () => {
+  mockIsaFailure = { code: 'INVALID_ARGUMENT', message: 'WARPCONV_ISA is avx9' };
+  const request = anotherRequest();
+  const refusal = {
+    name: 'WarpconvError',
+    code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+    message: 'WARPCONV_ISA is avx9',
+  };
+  await expect(openChosen(request)).rejects.toMatchObject(refusal);
+  expect(() => openChosenSync(request)).toThrow(expect.objectContaining(refusal));
 });
 
 it('measures again where the algorithm that was fastest is no more', async () => {
