@@ -1,17 +1,22 @@
 #include "cuda/shape.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 
 namespace warpconv::cuda {
 
 std::optional<std::string> refuseLarge(const ConvProblem& x) {
-  // Windows may begin and end in the padding: coordinates there must fit, too.
-  const int64_t rows = x.h + x.padding.top + x.padding.bottom;
-  const int64_t columns = x.w + x.padding.left + x.padding.right;
-  const int64_t largest = std::max({x.n * x.c * rows * columns, x.weightSize(), x.outputSize()});
+  // Windows may begin and end in the padding: coordinates there must fit, too. Their number may not fit into 64 bits.
+  const auto rows = static_cast<double>(x.h + x.padding.top + x.padding.bottom);
+  const auto columns = static_cast<double>(x.w + x.padding.left + x.padding.right);
+  const auto elements = static_cast<double>(std::max(x.weightSize(), x.outputSize()));
+  const double largest = std::max(static_cast<double>(x.n * x.c) * rows * columns, elements);
   if (largest <= kMaxExtent) return std::nullopt;
-  return "takes tensors of fewer than 2^31 elements, padding counted; this problem has one of " +
-         std::to_string(largest);
+  std::ostringstream refusal;
+  refusal << std::setprecision(15)
+          << "takes tensors of fewer than 2^31 elements, padding counted; this problem has one of " << largest;
+  return refusal.str();
 }
 
 Shape shapeOf(const ConvProblem& x) {

@@ -39,6 +39,13 @@ Status checkElements(const char* name, std::span<const int64_t> dims) {
   return {};
 }
 
+Status firstFailure(std::initializer_list<Status> statuses) {
+  for (const Status& status : statuses) {
+    if (!status.isOk()) return status;
+  }
+  return {};
+}
+
 Status checkChannels(const ConvRequest& request) {
   const int64_t c = request.inputDims[1];
   const int64_t k = request.weightDims[0];
@@ -82,6 +89,21 @@ Padding resolvePadding(const ConvRequest& request) {
   return {rows.before, columns.before, rows.after, columns.after};
 }
 
+Status checkSamePadding(const char* axis, int64_t most, int64_t filter, int64_t dilation) {
+  if (most <= kMaxExtent) return {};
+  return invalidArgument(std::string("options.padding 'same' would be ") + text(most) + " " + axis +
+                         " on one side of the input, for a filter of " + text(filter) + " " + axis + " at dilation " +
+                         text(dilation) + "; it can be at most " + text(kMaxExtent) +
+                         ": use a smaller filter or dilation");
+}
+
+/** Given padding has been checked with the rest of the request. */
+Status checkResolved(const Padding& padding, const ConvRequest& request) {
+  // The odd row is below and the odd column to the right.
+  return firstFailure({checkSamePadding("rows", padding.bottom, request.weightDims[2], request.dilation.h),
+                       checkSamePadding("columns", padding.right, request.weightDims[3], request.dilation.w)});
+}
+
 /** Windows along one axis; 0 or less when not one fits. */
 int64_t outputExtent(int64_t extent, AxisPadding padding, int64_t filter, int64_t stride, int64_t dilation) {
   const int64_t slack = extent + padding.before + padding.after - dilation * (filter - 1) - 1;
@@ -92,13 +114,6 @@ std::string emptyOutput(const char* axis, int64_t extent, AxisPadding padding, i
   return std::string("the output would be empty: a filter of ") + text(filter) + " " + axis + " at dilation " +
          text(dilation) + " spans more than the input's " + text(extent) + " " + axis + " plus padding " +
          text(padding.before) + " + " + text(padding.after) + "; enlarge input or options.padding";
-}
-
-Status firstFailure(std::initializer_list<Status> statuses) {
-  for (const Status& status : statuses) {
-    if (!status.isOk()) return status;
-  }
-  return {};
 }
 
 Status checkRequest(const ConvRequest& request) {
@@ -125,6 +140,7 @@ Result<ConvProblem> makeConvProblem(const ConvRequest& request) {
   const auto& [n, c, h, w] = request.inputDims;
   const auto& [k, groupInputs, r, s] = request.weightDims;
   const Padding padding = resolvePadding(request);
+  if (Status status = checkResolved(padding, request); !status.isOk()) return status;
   const AxisPadding rows{padding.top, padding.bottom};
   const AxisPadding columns{padding.left, padding.right};
   const int64_t p = outputExtent(h, rows, r, request.stride.h, request.dilation.h);

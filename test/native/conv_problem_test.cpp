@@ -124,6 +124,22 @@ TEST_CASE("sizes are refused by name and never wrap") {
   CHECK(contains(failureOf(dilated), "the output would be empty"));
 }
 
+TEST_CASE("'same' is refused where its padding would exceed what may be given") {
+  const auto same = [](int64_t filterRows, int64_t filterColumns) {
+    ConvRequest asked = request({1, 1, 4, 4}, {1, 1, filterRows, filterColumns});
+    asked.dilation = {kMaxExtent, kMaxExtent};
+    asked.paddingMode = PaddingMode::same;
+    return asked;
+  };
+  CHECK(contains(failureOf(same(5, 1)),
+                 "options.padding 'same' would be 4294967294 rows on one side of the input, for a filter of 5 rows at "
+                 "dilation 2147483647; it can be at most 2147483647"));
+  CHECK(contains(failureOf(same(1, 4)), "would be 3221225471 columns"));
+  const Result<ConvProblem> most = makeConvProblem(same(3, 3));
+  REQUIRE(most.isOk());
+  CHECK(most.value().padding.right == kMaxExtent);
+}
+
 TEST_CASE("more than 2^31 elements are a legal problem") {
   const Result<ConvProblem> made = makeConvProblem(request({3, 64, 4096, 4096}, {64, 64, 1, 1}));
   REQUIRE(made.isOk());
