@@ -75,6 +75,11 @@ class Contest {
  public:
   explicit Contest(const Cancellation* cancellation) : cancellation_(cancellation) {}
 
+  /** Whether its prediction is not worth a look, against that of one that was measured. */
+  bool isHopeless(const Entrant& entrant) const {
+    return entrant.predictedMilliseconds > kPredictedHopeless * predicted_;
+  }
+
   /** Looks at one more. */
   void admit(Entrant entrant) {
     // What takes as long as the fastest need not be seen to its end, however much time is left.
@@ -85,6 +90,7 @@ class Contest {
       return;
     }
     fastest_ = std::min(fastest_, looked.value());
+    predicted_ = std::min(predicted_, entrant.predictedMilliseconds);
     finalists_.push_back({std::move(entrant), looked.value()});
     // Whoever leaves frees the memory that the next one may need.
     std::erase_if(finalists_, [&](const Finalist& one) { return one.milliseconds > kHopeless * fastest_; });
@@ -127,6 +133,8 @@ class Contest {
   const Cancellation* const cancellation_;
   const Clock::time_point begin_ = Clock::now();
   double fastest_ = std::numeric_limits<double>::infinity();
+  /** The least of those that did not fail */
+  double predicted_ = std::numeric_limits<double>::infinity();
   std::vector<Finalist> finalists_;
   std::optional<Status> failure_;
 };
@@ -153,9 +161,8 @@ Result<std::vector<Measurement>> compete(std::vector<Entrant> entrants, const Ca
     return a.predictedMilliseconds < b.predictedMilliseconds;
   });
   Contest contest(cancellation);
-  const double predicted = entrants.empty() ? 0 : entrants.front().predictedMilliseconds;
   for (Entrant& entrant : entrants) {
-    if (entrant.predictedMilliseconds > kPredictedHopeless * predicted) break;
+    if (contest.isHopeless(entrant)) break;
     contest.admit(std::move(entrant));
     if (isCancelled(cancellation)) return stoppedWhileRunning();
   }

@@ -154,6 +154,17 @@ TEST_CASE("what is predicted to take many times as long is not tried") {
   CHECK(stage.logs["far"].limits.empty());
 }
 
+TEST_CASE("what is predicted to take many times as long is tried where the faster ones fail") {
+  const Status noMemory{StatusCode::outOfMemory, "no room"};
+  Stage stage;
+  stage.add("large", 1, {1}, noMemory);
+  stage.add("small", 20, {20});
+  stage.add("near", 150, {30});
+  stage.add("far", 210, {1});
+  CHECK(namesOf(stage.run().value()) == std::vector<std::string>{"small", "near"});
+  CHECK(stage.logs["far"].limits.empty());
+}
+
 TEST_CASE("where the caller sets no limit, a gibibyte of scratch memory is tried, and no activation") {
   PlanProblem asked = plainProblem();
   asked.activation.kind = ActivationKind::relu;
