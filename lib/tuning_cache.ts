@@ -86,18 +86,25 @@ function fileOf(key: TuningKey): string {
   return path.join(cacheFolder(), `tuning-${FORMAT}`, `${name}.json`);
 }
 
-/** Where this user's caches of the package are. */
+/** Where this user's caches of the package are. Throws where there is no home directory to have them in. */
 export function cacheFolder(): string {
   const { WARPCONV_CACHE_DIR, XDG_CACHE_HOME, LOCALAPPDATA } = process.env;
   if (WARPCONV_CACHE_DIR) return path.resolve(WARPCONV_CACHE_DIR);
   if (process.platform === 'win32') {
-    return path.join(LOCALAPPDATA || path.join(homedir(), 'AppData', 'Local'), 'warpconv', 'Cache');
+    return path.join(LOCALAPPDATA || path.join(home(), 'AppData', 'Local'), 'warpconv', 'Cache');
   }
-  if (process.platform === 'darwin') return path.join(homedir(), 'Library', 'Caches', 'warpconv');
+  if (process.platform === 'darwin') return path.join(home(), 'Library', 'Caches', 'warpconv');
   // The XDG specification has relative paths ignored.
   const caches =
-    XDG_CACHE_HOME && path.isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : path.join(homedir(), '.cache');
+    XDG_CACHE_HOME && path.isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : path.join(home(), '.cache');
   return path.join(caches, 'warpconv');
+}
+
+function home(): string {
+  const folder = homedir();
+  if (path.isAbsolute(folder)) return folder;
+  // It would lie in whatever directory the process was started in.
+  throw new Error(`the home directory is '${folder}', and should be an absolute path`);
 }
 
 function writeAtomically(file: string, text: string): void {
@@ -115,15 +122,22 @@ function writeAtomically(file: string, text: string): void {
 
 /** The entry of that key, nothing where there is none, or a sentence on what is wrong with it. */
 function readEntry(key: TuningKey): TuningRecord | string | undefined {
+  let file: string;
+  try {
+    file = fileOf(key);
+  } catch {
+    // remember() warns of it.
+    return undefined;
+  }
   let text: string;
   try {
-    text = readFileSync(fileOf(key), 'utf8');
+    text = readFileSync(file, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
     return `cannot be read: ${String(error)}`;
   }
-  return parseEntry(text, key) ?? `has a file that is not as it was written, ${fileOf(key)}`;
+  return parseEntry(text, key) ?? `has a file that is not as it was written, ${file}`;
 }
 
 function parseEntry(text: string, key: TuningKey): TuningRecord | undefined {

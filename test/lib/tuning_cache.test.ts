@@ -153,18 +153,47 @@ describe('a file that is not as it was written', () => {
   });
 });
 
-it('keeps to this process where nothing can be written, with one warning', () => {
-  const file = path.join(folder, 'no-directory');
-  writeFileSync(file, '');
-  process.env.WARPCONV_CACHE_DIR = path.join(file, 'below');
+/** Leaves the home directory to say where the cache is. */
+function forgetFolders(): void {
+  for (const variable of ['WARPCONV_CACHE_DIR', 'XDG_CACHE_HOME', 'LOCALAPPDATA'])
+    delete process.env[variable];
+}
+
+/** Remembers and recalls where no file can be had. */
+function expectThisProcessAlone(): void {
   const cache = new TuningCache();
   for (const extent of [3, 4]) {
     expect(cache.recall(key(extent))).toBeUndefined();
     cache.remember(key(extent), record(extent));
     expect(cache.recall(key(extent))).toEqual(record(extent));
   }
+}
+
+it('keeps to this process where nothing can be written, with one warning', () => {
+  const file = path.join(folder, 'no-directory');
+  writeFileSync(file, '');
+  process.env.WARPCONV_CACHE_DIR = path.join(file, 'below');
+  expectThisProcessAlone();
   expectOneWarning('cannot be written');
 });
+
+it.each(['', 'somewhere'])(
+  'keeps to this process where the home directory is %j, with one warning',
+  (home) => {
+    forgetFolders();
+    const homedir = jest.spyOn(os, 'homedir').mockReturnValue(home);
+    const started = process.cwd();
+    process.chdir(folder);
+    try {
+      expectThisProcessAlone();
+    } finally {
+      process.chdir(started);
+      homedir.mockRestore();
+    }
+    expect(readdirSync(folder)).toEqual([]);
+    expectOneWarning(`the home directory is '${home}', and should be an absolute path`);
+  },
+);
 
 it('leaves nothing behind where the last step fails', () => {
   const file = onlyFile();
@@ -197,8 +226,7 @@ describe('the folder', () => {
     ['win32', {}, path.join(home, 'AppData/Local/warpconv/Cache')],
   ])('on %s with %j is %s', (name, variables, expected) => {
     Object.defineProperty(process, 'platform', { ...platform, value: name });
-    for (const variable of ['WARPCONV_CACHE_DIR', 'XDG_CACHE_HOME', 'LOCALAPPDATA'])
-      delete process.env[variable];
+    forgetFolders();
     Object.assign(process.env, variables);
     expect(cacheFolder()).toBe(expected);
   });
