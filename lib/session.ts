@@ -24,7 +24,6 @@ import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
 import { ValueNeeded } from './model/lowering';
 import { loadOnnx } from './model/onnx/load';
 import { unsupportedNode } from './model/refusals';
-import type { NativeProgram } from './model/steps';
 import { explainProgram, type SessionExplanation } from './model/explain';
 import {
   readRunArguments,
@@ -35,6 +34,7 @@ import {
   type SessionRequest,
 } from './session_options';
 import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
+import { SharedProgram, type Prepared } from './shared_program';
 import { arraysOf, newArray, zeros, type DataType, type Tensor } from './tensor';
 import { checkLocation, readOnGpu, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
@@ -47,21 +47,6 @@ export interface ValueMetadata {
   readonly type: DataType;
   /** A dimension that each run chooses has its name, or an empty one */
   readonly shape: readonly (number | string)[];
-}
-
-/** A program for one set of input dims. */
-interface Prepared {
-  readonly compiled: Compiled;
-  readonly native: NativeProgram;
-  /** Milliseconds that its last run took; infinite before the first, and on a GPU */
-  lastRun: number;
-}
-
-/** What is kept for one set of input dims. */
-interface Cached {
-  readonly prepared: Promise<Prepared>;
-  /** The same, once it is there */
-  now?: Prepared;
 }
 
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
@@ -84,7 +69,7 @@ export class InferenceSession {
   readonly #graph: Graph;
   readonly #place: Place;
   readonly #options: SessionRequest;
-  readonly #programs: LRUCache<string, Cached>;
+  readonly #programs: LRUCache<string, SharedProgram>;
   /** Whether extents have to be compared with each other */
   readonly #sharesDimensions: boolean;
   /** The dims of the last run and their key: it takes longer to make than to compare them. */
@@ -108,7 +93,7 @@ export class InferenceSession {
     this.#sharesDimensions = hasSharedDimensions(graph.inputs);
     this.#programs = new LRUCache({
       max: options.cachedShapes,
-      dispose: ({ prepared }) => void prepared.then(({ native }) => native.dispose()).catch(() => {}),
+      dispose: (program) => program.letGo(),
     });
   }
 
@@ -161,13 +146,7 @@ export class InferenceSession {
     const request = readRunArguments(args, this.outputNames);
     const inputs = this.#readFeeds(request);
     this.#requireLive();
-    const call = this.#runWith(inputs, request);
-    this.#running.add(call);
-    try {
-      return await call;
-    } finally {
-      this.#running.delete(call);
-    }
+    return this.#track(this.#runWith(inputs, request));
   }
 
   /**
@@ -206,8 +185,11 @@ export class InferenceSession {
     if (dims === undefined || missing.length > 0) {
       throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
     }
-    const { compiled, native } = await this.#prepared({ dims, constants: new Map() });
-    return explainProgram(this.device, compiled, native.choices());
+    return this.#track(
+      this.#use(this.#holdForDims(dims), ({ compiled, native }) =>
+        explainProgram(this.device, compiled, native.choices()),
+      ),
+    );
   }
 
   /**
@@ -222,17 +204,8 @@ export class InferenceSession {
     const request = readRunArguments([feeds], this.outputNames);
     const inputs = this.#readFeeds(request);
     this.#requireLive();
-    const prepared = await this.#prepareFor(inputs);
-    const { compiled, native } = prepared;
-    const times: number[][] = compiled.steps.map(() => []);
-    for (let run = 0; run < checkInteger('runs', runs, { min: 1, max: MAX_INT32 }); run++) {
-      const taken: number[] = [];
-      await this.#start(prepared, inputs, outputsOf(compiled, undefined), taken);
-      taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
-    }
-    const explanation = explainProgram(this.device, compiled, native.choices());
-    const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
-    return { ...explanation, steps };
+    const count = checkInteger('runs', runs, { min: 1, max: MAX_INT32 });
+    return this.#track(this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count)));
   }
 
   /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
@@ -261,16 +234,36 @@ export class InferenceSession {
     return this.#graph.inputs.map((info) => readFeed(info, feeds[info.name], this.#place));
   }
 
-  async #runWith(
-    inputs: readonly Feed[],
-    { fetches, signal }: RunArguments,
-  ): Promise<Record<string, Tensor>> {
-    const prepared = await this.#prepareFor(inputs);
-    // Compiling takes a while, and on a GPU what is launched is not stopped.
-    if (signal?.aborted) throw abortedBy(signal);
-    const outputs = outputsOf(prepared.compiled, fetches);
-    await this.#execute(prepared, inputs, outputs, signal);
-    return byName(prepared.compiled, outputs, fetches);
+  async #track<T>(call: Promise<T>): Promise<T> {
+    this.#running.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#running.delete(call);
+    }
+  }
+
+  #runWith(inputs: readonly Feed[], { fetches, signal }: RunArguments): Promise<Record<string, Tensor>> {
+    return this.#useFor(inputs, async (prepared) => {
+      // Compiling takes a while, and on a GPU what is launched is not stopped.
+      if (signal?.aborted) throw abortedBy(signal);
+      const outputs = outputsOf(prepared.compiled, fetches);
+      await this.#execute(prepared, inputs, outputs, signal);
+      return byName(prepared.compiled, outputs, fetches);
+    });
+  }
+
+  async #profileWith(prepared: Prepared, inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
+    const { compiled, native } = prepared;
+    const times: number[][] = compiled.steps.map(() => []);
+    for (let run = 0; run < runs; run++) {
+      const taken: number[] = [];
+      await this.#start(prepared, inputs, outputsOf(compiled, undefined), taken);
+      taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
+    }
+    const explanation = explainProgram(this.device, compiled, native.choices());
+    const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
+    return { ...explanation, steps };
   }
 
   async #execute(
@@ -306,15 +299,24 @@ export class InferenceSession {
   }
 
   /** With the elements of those inputs compiled in that turn out to decide shapes. */
-  async #prepareFor(inputs: readonly Feed[]): Promise<Prepared> {
+  async #useFor<T>(inputs: readonly Feed[], work: (prepared: Prepared) => T | Promise<T>): Promise<T> {
     this.#requireConsistent(inputs);
     for (;;) {
       try {
-        const known = this.#programs.get(this.#keyOf(inputs));
-        return await (known?.prepared ?? this.#prepared(this.#bind(inputs)));
+        const program = this.#hold(this.#keyOf(inputs), () => this.#bind(inputs));
+        return await this.#use(program, work);
       } catch (error) {
         if (!(error instanceof ValueNeeded) || !this.#decide(error, inputs)) throw asPublic(error);
       }
+    }
+  }
+
+  /** Works with a program that is held, and lets go of it. */
+  async #use<T>(program: SharedProgram, work: (prepared: Prepared) => T | Promise<T>): Promise<T> {
+    try {
+      return await work(await program.prepared);
+    } finally {
+      program.letGo();
     }
   }
 
@@ -355,17 +357,24 @@ export class InferenceSession {
     return small.length > 0;
   }
 
-  #prepared(bindings: Bindings): Promise<Prepared> {
-    const key = keyOf(bindings);
-    const known = this.#programs.get(key);
-    if (known !== undefined) return known.prepared;
-    const cached: Cached = { prepared: this.#prepare(bindings) };
-    this.#programs.set(key, cached);
-    cached.prepared.then(
-      (prepared) => (cached.now = prepared),
-      () => this.#programs.delete(key),
-    );
-    return cached.prepared;
+  #holdForDims(dims: Bindings['dims']): SharedProgram {
+    const bindings = { dims, constants: new Map() };
+    return this.#hold(keyOf(bindings), () => bindings);
+  }
+
+  /** The program of that key, known or new. It is held at once: an eviction may come before it is awaited. */
+  #hold(key: string, bind: () => Bindings): SharedProgram {
+    return (this.#programs.get(key) ?? this.#add(key, bind())).hold();
+  }
+
+  #add(key: string, bindings: Bindings): SharedProgram {
+    const program = new SharedProgram(this.#prepare(bindings));
+    this.#programs.set(key, program.hold());
+    program.prepared.catch(() => {
+      // Another may have taken its place.
+      if (this.#programs.peek(key) === program) this.#programs.delete(key);
+    });
+    return program;
   }
 
   async #prepare(bindings: Bindings): Promise<Prepared> {
@@ -385,7 +394,7 @@ export class InferenceSession {
 
   async #prepareAhead(dims: ReadonlyMap<string, readonly number[]>): Promise<void> {
     try {
-      await this.#prepared({ dims, constants: new Map() });
+      await this.#use(this.#holdForDims(dims), () => {});
     } catch (error) {
       // The first run brings what is missing.
       if (!(error instanceof ValueNeeded)) throw error;

@@ -250,6 +250,46 @@ describe('runs', () => {
   });
 });
 
+describe('more sets of dims at once than are kept', () => {
+  const ofRows = (n: number) => {
+    const x = new Tensor('float32', new Float32Array(3 * n).fill(n), [n, 3]);
+    return { x, y: x };
+  };
+
+  test('are all run, those that are new and those that were there', async () => {
+    const before = memory();
+    const session = await create(twoOutputs);
+    const extents = [1, 2, 3, 4, 5, 6];
+    for (let round = 0; round < 3; round++) {
+      const results = await Promise.all(extents.map((n) => session.run(ofRows(n))));
+      results.forEach(({ most }, i) =>
+        expect(most!.data).toEqual(new Float32Array(extents[i]!).fill(3 * extents[i]!)),
+      );
+    }
+    await session.release();
+    expect(memory().plans).toBe(before.plans);
+  });
+
+  test('leave a run its program that another one evicts', async () => {
+    const session = await create(twoOutputs, { cachedShapes: 1 });
+    await session.run(ofRows(1));
+    const [known] = await Promise.all([session.run(ofRows(1)), session.run(ofRows(2))]);
+    expect(known.most!.data).toEqual(Float32Array.of(3));
+  });
+
+  test('leave explain() and profile() theirs, and release() waits for these', async () => {
+    const before = memory();
+    const session = await create(twoOutputs, { cachedShapes: 1 });
+    await session.run(ofRows(1));
+    const looking = [session.profile(ofRows(1), { runs: 20 }), session.explain({ x: [1, 3], y: [1, 3] })];
+    for (const n of [2, 3, 4]) await session.run(ofRows(n));
+    const released = session.release();
+    for (const { steps } of await Promise.all(looking)) expect(steps).toHaveLength(2);
+    await released;
+    expect(memory().plans).toBe(before.plans);
+  });
+});
+
 describe('runs on the calling thread', () => {
   test('give what others give, all outputs or those wanted, into memory of the caller', async () => {
     const session = await create(twoOutputs);

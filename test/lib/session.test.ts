@@ -1,0 +1,82 @@
+/** Sessions over native code that does what the test says. */
+import type { Done, NativeFailure } from '../../lib/addon';
+import { InferenceSession } from '../../lib/session';
+import { Tensor } from '../../lib/tensor';
+import { node, onnxModel, value } from '../support/onnx_builder';
+
+class MockProgram {
+  disposed = false;
+  readonly preparing: Done[] = [];
+
+  constructor() {
+    mockPrograms.push(this);
+  }
+  prepare(done: Done): number {
+    if (mockHoldsBack) this.preparing.push(done);
+    else setImmediate(done);
+    return 1;
+  }
+  run(_inputs: unknown, _outputs: unknown, milliseconds: number[], done: Done): number {
+    // Too long for the event loop's thread.
+    milliseconds.push(1000);
+    if (this.disposed) throw { code: 'DISPOSED', message: 'used after dispose' } as unknown as Error;
+    setImmediate(done, mockFailure);
+    return 1;
+  }
+  dispose(): void {
+    this.disposed = true;
+  }
+}
+
+let mockPrograms: MockProgram[];
+/** Whether programs stay in preparation until the test ends it */
+let mockHoldsBack: boolean;
+let mockFailure: NativeFailure | undefined;
+jest.mock('../../lib/load', () => ({ addon: () => ({ Program: MockProgram, cancel: () => {} }) }));
+
+beforeEach(() => {
+  mockPrograms = [];
+  mockHoldsBack = false;
+  mockFailure = undefined;
+});
+
+const model = onnxModel({
+  inputs: [value('x', ['N'])],
+  nodes: [node('Relu', ['x'], ['y'])],
+  outputs: [value('y')],
+});
+const feedsOf = (n: number) => ({ x: new Tensor('float32', new Float32Array(n), [n]) });
+const create = (cachedShapes: number) => InferenceSession.create(model, { device: 'cpu', cachedShapes });
+const nextTurn = () => new Promise(setImmediate);
+
+describe('a program', () => {
+  it('that is evicted is disposed when the last run has ended that had it', async () => {
+    const session = await create(1);
+    await session.run(feedsOf(1));
+    const [first] = mockPrograms;
+    const runs = [session.run(feedsOf(1)), session.run(feedsOf(1)), session.run(feedsOf(2))];
+    await Promise.resolve();
+    expect(first!.disposed).toBe(false);
+    await Promise.all(runs);
+    expect(mockPrograms.map(({ disposed }) => disposed)).toEqual([true, false]);
+    await session.release();
+    expect(mockPrograms.map(({ disposed }) => disposed)).toEqual([true, true]);
+  });
+
+  it('that fails late does not take the place of the one that came after it', async () => {
+    const session = await create(1);
+    mockHoldsBack = true;
+    const late = session.run(feedsOf(1));
+    const between = session.run(feedsOf(2));
+    const newer = session.run(feedsOf(1));
+    await nextTurn();
+    const [first, ...others] = mockPrograms;
+    first!.preparing.forEach((done) => done({ code: 'INTERNAL', message: 'late' }));
+    await expect(late).rejects.toMatchObject({ message: 'late' });
+    others.forEach(({ preparing }) => preparing.forEach((done) => done()));
+    await Promise.all([between, newer]);
+    await session.run(feedsOf(1));
+    expect(mockPrograms).toHaveLength(3);
+    await session.release();
+  });
+});
