@@ -27,6 +27,7 @@ import {
   placeOf,
   readableElements,
   readTensor,
+  requireApart,
   stableData,
   toCpu,
   writableElements,
@@ -34,7 +35,6 @@ import {
   type TensorLike,
 } from './tensor_like';
 import { openChosen, type ChosenPlan, type PlanRequest } from './tuning';
-import { overlap } from './typed_array';
 
 /** What {@link Conv2d.create} hands to the constructor. */
 interface Prepared {
@@ -196,7 +196,7 @@ export class Conv2d {
           : residualElements(request.residual, this.outputDims, place),
       output: output === undefined ? elementsOf(tensor) : this.#givenOutput(output.argument),
     };
-    if (output !== undefined) requireApart(operands);
+    if (output !== undefined) requireOutputApart(operands);
     return { operands, tensor, signal };
   }
 
@@ -224,16 +224,8 @@ interface Binding {
   readonly signal: AbortSignal | undefined;
 }
 
-function requireApart({ input, residual, output }: Operands): void {
-  const shared = shareMemory(output, input)
-    ? 'input'
-    : residual && shareMemory(output, residual)
-      ? 'the residual'
-      : null;
-  if (shared === null) return;
-  throw invalid(`options.output shares memory with ${shared}; give it memory of its own`);
-}
-
-function shareMemory(a: NativeElements, b: NativeElements): boolean {
-  return a === b || (ArrayBuffer.isView(a) && ArrayBuffer.isView(b) && overlap(a, b));
+function requireOutputApart({ input, residual, output }: Operands): void {
+  const others = [{ name: 'input', elements: input }];
+  if (residual !== null) others.push({ name: 'the residual', elements: residual });
+  requireApart({ name: 'options.output', elements: output }, others);
 }

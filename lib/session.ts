@@ -35,8 +35,8 @@ import {
 } from './session_options';
 import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { SharedProgram, type Prepared } from './shared_program';
-import { arraysOf, newArray, zeros, type DataType, type Tensor } from './tensor';
-import { checkLocation, readOnGpu, type TensorLike } from './tensor_like';
+import { arraysOf, newArray, tensorOver, type DataType, type Tensor } from './tensor';
+import { checkLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
 import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
@@ -172,8 +172,8 @@ export class InferenceSession {
     this.#requireConsistent(inputs);
     const prepared = this.#programs.get(this.#keyOf(inputs))?.now;
     if (prepared === undefined) throw notCompiled(inputs);
-    const outputs = outputsOf(prepared.compiled, request.fetches);
-    callNative(() => prepared.native.runSync(elementsOf(inputs), dataOf(outputs)));
+    const outputs = outputsFor(prepared.compiled, inputs, request.fetches);
+    callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
     return byName(prepared.compiled, outputs, request.fetches);
   }
 
@@ -247,7 +247,7 @@ export class InferenceSession {
     return this.#useFor(inputs, async (prepared) => {
       // Compiling takes a while, and on a GPU what is launched is not stopped.
       if (signal?.aborted) throw abortedBy(signal);
-      const outputs = outputsOf(prepared.compiled, fetches);
+      const outputs = outputsFor(prepared.compiled, inputs, fetches);
       await this.#execute(prepared, inputs, outputs, signal);
       return byName(prepared.compiled, outputs, fetches);
     });
@@ -258,7 +258,7 @@ export class InferenceSession {
     const times: number[][] = compiled.steps.map(() => []);
     for (let run = 0; run < runs; run++) {
       const taken: number[] = [];
-      await this.#start(prepared, inputs, outputsOf(compiled, undefined), taken);
+      await this.#start(prepared, inputs, outputsFor(compiled, inputs, undefined), taken);
       taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
     }
     const explanation = explainProgram(this.device, compiled, native.choices());
@@ -269,13 +269,13 @@ export class InferenceSession {
   async #execute(
     prepared: Prepared,
     inputs: readonly Feed[],
-    outputs: readonly Tensor[],
+    outputs: readonly TypedArray[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
     // An abort by whoever called has been seen by now; any other comes when the event loop turns.
     if (runsAtOnce(prepared.lastRun, undefined)) {
       const started = performance.now();
-      callNative(() => prepared.native.runSync(elementsOf(inputs), dataOf(outputs)));
+      callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
       prepared.lastRun = performance.now() - started;
       return;
     }
@@ -288,14 +288,11 @@ export class InferenceSession {
   #start(
     { native }: Prepared,
     inputs: readonly Feed[],
-    outputs: readonly Tensor[],
+    outputs: readonly TypedArray[],
     milliseconds: number[] | null,
     signal?: AbortSignal,
   ): Promise<void> {
-    return callNativeAsync(
-      (done) => native.run(elementsOf(inputs), dataOf(outputs), milliseconds, done),
-      signal,
-    );
+    return callNativeAsync((done) => native.run(elementsOf(inputs), outputs, milliseconds, done), signal);
   }
 
   /** With the elements of those inputs compiled in that turn out to decide shapes. */
@@ -462,10 +459,6 @@ function elementsOf(feeds: readonly Feed[]): Feed['elements'][] {
   return feeds.map(({ elements }) => elements);
 }
 
-function dataOf(tensors: readonly Tensor[]): TypedArray[] {
-  return tensors.map(({ data }) => data);
-}
-
 /** The elements of a feed that decides shapes. */
 function arrayOf({ name, elements }: Feed): TypedArray {
   if (kindOf(elements) !== undefined) return elements as TypedArray;
@@ -484,13 +477,17 @@ function readFeed({ name, type, shape }: ValueInfo, value: unknown, place: Place
   const dims = readDims(called, given.dims, shape);
   if (location === 'gpu-buffer')
     return { name, type, dims, elements: residentElements(called, value, place) };
-  const data = given.data as TypedArray;
-  const kinds = arraysOf(type);
-  if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
-  checkElements(`${called}.`, data, dims);
+  const data = checkData(called, given.data, type, dims);
   // A copy where the memory may change hands or shrink during the call.
   const stable = instability(data) === undefined ? data : copyOf(type, data);
   return { name, type, dims, elements: stable };
+}
+
+function checkData(called: string, data: unknown, type: DataType, dims: readonly number[]): TypedArray {
+  const kinds = arraysOf(type);
+  if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
+  checkElements(`${called}.`, data as TypedArray, dims);
+  return data as TypedArray;
 }
 
 function residentElements(called: string, tensor: object, place: Place): NativeGpuBuffer {
@@ -586,20 +583,41 @@ function notCompiled(inputs: readonly Feed[]): WarpconvError {
   );
 }
 
-function outputsOf({ outputs }: Compiled, fetches: RunArguments['fetches']): Tensor[] {
-  return outputs.map((port) => outputFor(port, fetches?.get(port.name)));
+/** What the outputs are written into: arrays of the caller, and new ones. */
+function outputsFor(
+  { outputs: ports }: Compiled,
+  inputs: readonly Feed[],
+  fetches: RunArguments['fetches'],
+): TypedArray[] {
+  const outputs = ports.map((port) => outputFor(port, fetches?.get(port.name)));
+  if (fetches !== undefined) requireOutputsApart(ports, outputs, inputs);
+  return outputs;
 }
 
-/** Those that were asked for. */
+function requireOutputsApart(
+  ports: readonly Port[],
+  outputs: readonly TypedArray[],
+  inputs: readonly Feed[],
+): void {
+  const others = inputs.map(({ name, elements }) => ({ name: `feeds.${name}`, elements }));
+  outputs.forEach((elements, i) => {
+    const output = { name: `fetches.${ports[i]!.name}`, elements };
+    requireApart(output, others);
+    others.push(output);
+  });
+}
+
+/** The tensors of those that were asked for. */
 function byName(
   { outputs: ports }: Compiled,
-  outputs: readonly Tensor[],
+  outputs: readonly TypedArray[],
   fetches: RunArguments['fetches'],
 ): Record<string, Tensor> {
   const entries: [string, Tensor][] = [];
   for (let i = 0; i < ports.length; i++) {
-    const { name } = ports[i]!;
-    if (fetches === undefined || fetches.has(name)) entries.push([name, outputs[i]!]);
+    const { name, type, dims } = ports[i]!;
+    if (fetches === undefined || fetches.has(name))
+      entries.push([name, fetches?.get(name) ?? tensorOver(type, outputs[i]!, dims)]);
   }
   return Object.fromEntries(entries);
 }
@@ -608,13 +626,26 @@ function medianOf(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
-function outputFor(port: Port, given: Tensor | null | undefined): Tensor {
-  if (!given) return zeros(port.type, port.dims);
-  const fits = given.type === port.type && areSameDims(given.dims, port.dims);
-  if (fits && (given.location === 'cpu' || given.location === 'cpu-pinned')) return given;
-  throw mismatch(
-    `fetches.${port.name}`,
-    `a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory`,
-    `${given.type} ${describe(given.dims)} in '${given.location}'`,
+function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
+  if (!given) return newArray(port.type, elementCount(port.dims));
+  const called = `fetches.${port.name}`;
+  requireFit(called, port, given);
+  const data = checkData(called, given.data, port.type, port.dims);
+  requireStable(called, data);
+  return data;
+}
+
+function requireFit(
+  called: string,
+  port: Port,
+  given: Readonly<Partial<Record<keyof TensorLike, unknown>>>,
+): void {
+  const location = checkLocation(called, given.location);
+  const { type, dims } = given;
+  const hasDims = Array.isArray(dims) && areSameDims(dims, port.dims);
+  if (location === 'cpu' && type === port.type && hasDims) return;
+  throw invalid(
+    `${called} must be a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory, ` +
+      `got type ${describe(type)}, dims ${describe(dims)} and location '${location}'`,
   );
 }

@@ -387,9 +387,9 @@ export function arraysOf(type: DataType): readonly string[] {
   return ARRAYS[type];
 }
 
-/** A tensor of zeros in CPU memory. Nothing is checked: the dims must be legal, and frozen, since the tensor keeps them. */
-export function zeros(type: DataType, dims: readonly number[]): Tensor {
-  return new Tensor(type, new UncheckedElements(newArray(type, elementCount(dims))) as never, dims);
+/** A tensor over that array. Nothing is checked: the dims must be right, and frozen, since the tensor keeps them. */
+export function tensorOver(type: DataType, array: TypedArray, dims: readonly number[]): Tensor {
+  return new Tensor(type, new UncheckedElements(array) as never, dims);
 }
 
 function checkArray(type: DataType, data: unknown): TypedArray {

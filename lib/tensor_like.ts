@@ -4,7 +4,7 @@ import { callNativeAsync } from './calls';
 import { WarpconvError } from './errors';
 import { checkElements, checkIntegers, elementCount, invalid, isObject, mismatch } from './check';
 import type { Place } from './placement';
-import { instability, kindOf } from './typed_array';
+import { instability, kindOf, overlap, type TypedArray } from './typed_array';
 
 /**
  * What the package accepts as a tensor: its own {@link Tensor}, onnxruntime's, or any object of this shape.
@@ -108,11 +108,32 @@ export function stableData(argument: TensorArgument): Float32Array {
 
 function writableData(argument: TensorArgument): Float32Array {
   const data = dataInCpuMemory(argument);
+  requireStable(argument.name, data);
+  return data;
+}
+
+/** Checks that native code may write to the data of that tensor during a call. */
+export function requireStable(name: string, data: TypedArray): void {
   const reason = instability(data);
-  if (reason === undefined) return data;
-  throw invalid(
-    `${argument.name}.data must be over an ordinary ArrayBuffer, got one over a ${reason} buffer`,
-  );
+  if (reason === undefined) return;
+  throw invalid(`${name}.data must be over an ordinary ArrayBuffer, got one over a ${reason} buffer`);
+}
+
+/** Elements, and what the caller knows them by. */
+export interface NamedElements {
+  readonly name: string;
+  readonly elements: TypedArray | NativeGpuBuffer;
+}
+
+/** Checks that writing an output changes nothing else that the call reads or writes. */
+export function requireApart(output: NamedElements, others: readonly NamedElements[]): void {
+  const shared = others.find(({ elements }) => shareMemory(output.elements, elements));
+  if (shared === undefined) return;
+  throw invalid(`${output.name} shares memory with ${shared.name}; give it memory of its own`);
+}
+
+function shareMemory(a: NamedElements['elements'], b: NamedElements['elements']): boolean {
+  return a === b || (ArrayBuffer.isView(a) && ArrayBuffer.isView(b) && overlap(a, b));
 }
 
 function dataInCpuMemory({ name, elements, dims }: TensorArgument): Float32Array {

@@ -169,6 +169,71 @@ describe('fetches', () => {
     await expect(run).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
     await expect(run).rejects.toThrow(message);
   });
+
+  const ofSum = (data: ArrayLike<unknown>) => ({ type: 'float32', dims: [1, 3], data });
+  const resizable = Reflect.construct(ArrayBuffer, [12, { maxByteLength: 12 }]) as ArrayBuffer;
+  const detached = new Float32Array(3);
+  structuredClone(detached.buffer, { transfer: [detached.buffer] });
+  const both = new Float32Array(5);
+
+  test.each<[string, Record<string, unknown>, RegExp]>([
+    ['memory that may shrink', { sum: ofSum(new Float32Array(resizable)) }, /resizable buffer/],
+    [
+      'memory of other threads, too',
+      { sum: ofSum(new Float32Array(new SharedArrayBuffer(12))) },
+      /shared buffer/,
+    ],
+    ['memory that was transferred away', { sum: ofSum(detached) }, /fetches\.sum\.data is detached/],
+    ['another kind of array', { sum: ofSum(new Float64Array(3)) }, /sum\.data must be a Float32Array/],
+    ['too few elements', { sum: ofSum(new Float32Array(2)) }, /sum\.data has 2 elements/],
+    ['dims that are no list', { sum: { ...ofSum(new Float32Array(3)), dims: 5 } }, /dims 5/],
+    [
+      'a GPU',
+      { sum: { ...ofSum(new Float32Array(3)), location: 'gpu-buffer' } },
+      /in CPU memory, got .* location 'gpu-buffer'/,
+    ],
+    ['a feed', { sum: feeds.x }, /fetches\.sum shares memory with feeds\.x/],
+    [
+      'another output',
+      {
+        sum: ofSum(both.subarray(0, 3)),
+        most: { type: 'float32', dims: [1], data: both.subarray(2, 3) },
+      },
+      /fetches\.most shares memory with fetches\.sum/,
+    ],
+  ])('over %s are refused', async (_, given, message) => {
+    const session = await create(twoOutputs);
+    const fetches = given as Record<string, Tensor>;
+    await session.run(feeds);
+    const refusal = { code: 'ERR_WARPCONV_INVALID_ARGUMENT', message: expect.stringMatching(message) };
+    await expect(session.run(feeds, fetches)).rejects.toMatchObject(refusal);
+    expect(() => session.runSync(feeds, fetches)).toThrow(expect.objectContaining(refusal));
+  });
+
+  test('that are disposed are refused as such', async () => {
+    const session = await create(twoOutputs);
+    const sum = rows(0, 0, 0);
+    sum.dispose();
+    await expect(session.run(feeds, { sum })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_DISPOSED',
+      message: 'fetches.sum has been disposed',
+    });
+  });
+
+  test('are asked for their data once', async () => {
+    const session = await create(twoOutputs);
+    const given = [new Float32Array(3), new Float32Array(3)];
+    const sum = {
+      type: 'float32',
+      dims: [1, 3],
+      location: 'cpu',
+      get data() {
+        return given.pop();
+      },
+    };
+    await session.run(feeds, { sum: sum as unknown as Tensor });
+    expect(given).toEqual([new Float32Array(3)]);
+  });
 });
 
 describe('feeds', () => {
