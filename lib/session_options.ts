@@ -19,7 +19,10 @@ export interface SessionOptions {
   readonly device?: 'auto' | Device;
   /** Default `'fp32'`. */
   readonly precision?: Precision;
-  /** Of every convolution; default `'auto'`. `'tune'` measures for each, where nothing is remembered, before the first run. */
+  /**
+   * Of every convolution; default `'auto'`. `'tune'` measures for each of constant weights, where nothing is remembered,
+   * before the first run.
+   */
   readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
   /** For how many sets of input dims the compiled network is kept. Default 4. */
   readonly cachedShapes?: number;

@@ -1,12 +1,15 @@
 /** Networks with `algorithm: 'tune'`: each convolution by the algorithm that was measured to be fastest. */
 import type { Compiled } from './model/compile';
-import type { Step } from './model/steps';
+import type { NativeBuffer, Step } from './model/steps';
 import { openChosen, type PlanRequest } from './tuning';
 import { indexOf } from './placement';
 
 type Program = Compiled['program'];
 
-/** The program with every convolution's algorithm and variant pinned. What is remembered is not measured again. */
+/**
+ * The program with the algorithm and variant of every convolution of constant weights pinned; where a run brings or computes
+ * them, native code chooses. What is remembered is not measured again.
+ */
 export async function tuneProgram(program: Program, request: Omit<PlanRequest, 'spec'>): Promise<Program> {
   const steps = [];
   // One after the other: measurements would disturb each other.
@@ -14,11 +17,20 @@ export async function tuneProgram(program: Program, request: Omit<PlanRequest, '
   return { ...program, steps };
 }
 
-async function tuneStep<B>(step: Step<B>, request: Omit<PlanRequest, 'spec'>): Promise<Step<B>> {
+async function tuneStep(
+  step: Step<NativeBuffer>,
+  request: Omit<PlanRequest, 'spec'>,
+): Promise<Step<NativeBuffer>> {
   if (step.kind !== 'convolution') return step;
+  // What is measured has its weights packed once, which no run can do with those that it brings.
+  if (!isConstant(step.weight) || !isConstant(step.bias)) return step;
   const spec = { ...step.convolution, device: indexOf(request.place) };
   const { native, tuning } = await openChosen({ ...request, spec });
   native.dispose();
   const { algorithm, variant } = tuning!.measurements[0]!;
   return { ...step, convolution: { ...spec, algorithm, variant } };
+}
+
+function isConstant(buffer: NativeBuffer | null): boolean {
+  return buffer === null || buffer.space === 'constant';
 }

@@ -474,6 +474,20 @@ test('tuning pins what was measured', async () => {
   expect((await tuned.run({ x })).y!.data).toEqual(expected);
 });
 
+test('tuning leaves a network whose weights are fed what the choice by prediction gives', async () => {
+  const dims = [1, 8, 12, 12];
+  const model = onnxModel({
+    inputs: [value('x', dims), value('w', [8, 8, 3, 3])],
+    nodes: [node('Conv', ['x', 'w'], ['y'], { pads: [1, 1, 1, 1] })],
+    outputs: [value('y')],
+  });
+  const x = new Tensor('float32', new Float32Array(8 * 144).fill(1), dims);
+  const w = new Tensor('float32', new Float32Array(576).fill(0.5), [8, 8, 3, 3]);
+  const [auto, tuned] = [await create(model), await create(model, { algorithm: 'tune' })];
+  expect((await tuned.explain()).steps).toEqual((await auto.explain()).steps);
+  expect((await tuned.run({ x, w })).y!.data).toEqual((await auto.run({ x, w })).y!.data);
+});
+
 test('options that are misspelt are refused, and those of onnxruntime taken', async () => {
   await expect(create(twoOutputs, { devise: 'cpu' } as never)).rejects.toThrow(/did you mean 'device'/);
   await create(twoOutputs, { graphOptimizationLevel: 'all', executionProviders: ['cpu'] } as never);

@@ -1,0 +1,47 @@
+/** Networks with `algorithm: 'tune'`, where measuring finds what the test says. */
+import type { ConvolutionSpec } from '../../lib/addon';
+import type { NativeBuffer, Step } from '../../lib/model/steps';
+import { tuneProgram } from '../../lib/tuned_program';
+import { openChosen } from '../../lib/tuning';
+
+jest.mock('../../lib/tuning', () => ({ openChosen: jest.fn() }));
+const measured = jest.mocked(openChosen);
+
+beforeEach(() => {
+  const measurements = [{ algorithm: 'im2win', variant: 'wide', milliseconds: 1 }];
+  measured.mockReset().mockResolvedValue({
+    native: { dispose: () => {} },
+    tuning: { measurements, measuredAt: '', fromCache: false },
+  } as never);
+});
+
+const at = (space: NativeBuffer['space']): NativeBuffer => ({ space, index: 0, offset: 0 });
+const convolution = { algorithm: 'tune', variant: '' } as ConvolutionSpec;
+
+function stepOf(weight: NativeBuffer, bias: NativeBuffer | null): Step<NativeBuffer> {
+  const [input, output] = [at('input'), at('output')];
+  return { kind: 'convolution', convolution, input, weight, bias, residual: null, output };
+}
+
+async function tuned(step: Step<NativeBuffer>): Promise<Step<NativeBuffer>> {
+  const program = { steps: [step], constants: [], arenaBytes: 0, inputBytes: [], outputBytes: [] };
+  const { steps } = await tuneProgram(program, { place: 'cuda:0', precision: 'fp32', deterministic: false });
+  return steps[0]!;
+}
+
+it.each([
+  ['weights', stepOf(at('constant'), null)],
+  ['weights and biases', stepOf(at('constant'), at('constant'))],
+])('pins what was fastest where %s are constant', async (_, step) => {
+  const pinned = { ...convolution, device: 0, algorithm: 'im2win', variant: 'wide' };
+  expect(await tuned(step)).toEqual({ ...step, convolution: pinned });
+});
+
+it.each([
+  ['brings weights', stepOf(at('input'), null)],
+  ['computes weights', stepOf(at('arena'), at('constant'))],
+  ['brings a bias', stepOf(at('constant'), at('input'))],
+])('leaves the choice to native code where a run %s', async (_, step) => {
+  expect(await tuned(step)).toEqual(step);
+  expect(measured).not.toHaveBeenCalled();
+});
