@@ -58,12 +58,16 @@ export async function conv2d(
     request.method.algorithm === 'tune'
       ? (await openChosen(planRequest(request), request.signal)).native
       : openPlan(planRequest(request).spec);
+  let output: Tensor<'float32'> | undefined;
   try {
-    const output = newOutput(request.input, plan.outputDims);
+    output = newOutput(request.input, plan.outputDims);
     const operands = operandsOf(request, plan.outputDims, output);
     if (atOnce(plan, request)) callNative(() => plan.convolveSync(...operands));
     else await callNativeAsync((done) => plan.convolve(...operands, done), request.signal);
     return output;
+  } catch (error) {
+    output?.dispose();
+    throw error;
   } finally {
     plan.dispose();
   }
@@ -84,11 +88,15 @@ export function conv2dSync(
   const request = placeRequest(readRequest(input, weight, options));
   openPlaceSync(request.place);
   const plan = openChosenSync(planRequest(request)).native;
+  let output: Tensor<'float32'> | undefined;
   try {
-    const output = newOutput(request.input, plan.outputDims);
+    output = newOutput(request.input, plan.outputDims);
     const operands = operandsOf(request, plan.outputDims, output);
     callNative(() => plan.convolveSync(...operands));
     return output;
+  } catch (error) {
+    output?.dispose();
+    throw error;
   } finally {
     plan.dispose();
   }

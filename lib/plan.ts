@@ -126,16 +126,26 @@ export class Conv2d {
   async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
     const binding = this.#bind(input, options);
     const { request, milliseconds } = this.#prepared;
-    if (request.place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
-    else await this.#runElsewhere(binding);
-    return binding.tensor;
+    try {
+      if (request.place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
+      else await this.#runElsewhere(binding);
+      return binding.tensor;
+    } catch (error) {
+      discard(binding);
+      throw error;
+    }
   }
 
   /** As {@link run}, on the calling thread. */
   runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<'float32'> {
     const binding = this.#bind(input, options);
-    this.#runHere(binding);
-    return binding.tensor;
+    try {
+      this.#runHere(binding);
+      return binding.tensor;
+    } catch (error) {
+      discard(binding);
+      throw error;
+    }
   }
 
   /** Why this algorithm, and why not the others. */
@@ -187,17 +197,21 @@ export class Conv2d {
     const { spec, place } = this.#prepared.request;
     requireDims(image, spec.inputDims, 'what the plan was created for');
     const { output, signal } = request;
-    const tensor = output?.tensor ?? newOutput(image, this.outputDims);
-    const operands: Operands = {
+    const read = {
       input: readableElements(image, place),
       residual:
         request.residual === undefined
           ? this.#prepared.residual
           : residualElements(request.residual, this.outputDims, place),
+    };
+    // A new one is made last, when nothing before the call can fail any more.
+    const tensor = output?.tensor ?? newOutput(image, this.outputDims);
+    const operands: Operands = {
+      ...read,
       output: output === undefined ? elementsOf(tensor) : this.#givenOutput(output.argument),
     };
     if (output !== undefined) requireOutputApart(operands);
-    return { operands, tensor, signal };
+    return { operands, tensor, isNew: output === undefined, signal };
   }
 
   #givenOutput(output: TensorArgument): NativeElements {
@@ -221,7 +235,13 @@ interface Binding {
   readonly operands: Operands;
   /** The output: the caller's own tensor or a new one */
   readonly tensor: Tensor<'float32'>;
+  readonly isNew: boolean;
   readonly signal: AbortSignal | undefined;
+}
+
+/** After a failure nobody sees an output that was made for the call. */
+function discard({ tensor, isNew }: Binding): void {
+  if (isNew) tensor.dispose();
 }
 
 function requireOutputApart({ input, residual, output }: Operands): void {
