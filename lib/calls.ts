@@ -65,6 +65,27 @@ export function follow(signal: AbortSignal, cancel: () => void): () => void {
   };
 }
 
+/**
+ * What `promise` gives, or a rejection as soon as `signal` aborts.
+ *
+ * @param leave - called at an abort that comes before the promise has settled
+ */
+export function unlessAborted<T>(
+  promise: Promise<T>,
+  signal: AbortSignal | undefined,
+  leave = () => {},
+): Promise<T> {
+  if (signal === undefined) return promise;
+  let stopFollowing = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stopFollowing = follow(signal, () => {
+      leave();
+      reject(abortedBy(signal));
+    });
+  });
+  return Promise.race([promise, aborted]).finally(() => stopFollowing());
+}
+
 function startFollowing(signal: AbortSignal): Followers {
   const cancels = new Set<() => void>();
   const cancelAll = () => cancels.forEach((cancel) => cancel());

@@ -4,7 +4,7 @@ import { totalmem } from 'node:os';
 import { LRUCache } from 'lru-cache';
 
 import type { NativeGpuBuffer } from './addon';
-import { callNativeAsync, runsAtOnce } from './calls';
+import { callNativeAsync, runsAtOnce, unlessAborted } from './calls';
 import {
   areSameDims,
   checkElements,
@@ -244,13 +244,14 @@ export class InferenceSession {
   }
 
   #runWith(inputs: readonly Feed[], { fetches, signal }: RunArguments): Promise<Record<string, Tensor>> {
-    return this.#useFor(inputs, async (prepared) => {
-      // Compiling takes a while, and on a GPU what is launched is not stopped.
+    const work = async (prepared: Prepared) => {
+      // It may have been there already, and on a GPU what is launched is not stopped.
       if (signal?.aborted) throw abortedBy(signal);
       const outputs = outputsFor(prepared.compiled, inputs, fetches);
       await this.#execute(prepared, inputs, outputs, signal);
       return byName(prepared.compiled, outputs, fetches);
-    });
+    };
+    return this.#useFor(inputs, work, signal);
   }
 
   async #profileWith(prepared: Prepared, inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
@@ -296,22 +297,30 @@ export class InferenceSession {
   }
 
   /** With the elements of those inputs compiled in that turn out to decide shapes. */
-  async #useFor<T>(inputs: readonly Feed[], work: (prepared: Prepared) => T | Promise<T>): Promise<T> {
+  async #useFor<T>(
+    inputs: readonly Feed[],
+    work: (prepared: Prepared) => T | Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     this.#requireConsistent(inputs);
     for (;;) {
       try {
         const program = this.#hold(this.#keyOf(inputs), () => this.#bind(inputs));
-        return await this.#use(program, work);
+        return await this.#use(program, work, signal);
       } catch (error) {
         if (!(error instanceof ValueNeeded) || !this.#decide(error, inputs)) throw asPublic(error);
       }
     }
   }
 
-  /** Works with a program that is held, and lets go of it. */
-  async #use<T>(program: SharedProgram, work: (prepared: Prepared) => T | Promise<T>): Promise<T> {
+  /** Works with a program that is held, and lets go of it. Who aborts while it is prepared leaves that to others. */
+  async #use<T>(
+    program: SharedProgram,
+    work: (prepared: Prepared) => T | Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     try {
-      return await work(await program.prepared);
+      return await work(await (program.now ?? unlessAborted(program.prepared, signal)));
     } finally {
       program.letGo();
     }

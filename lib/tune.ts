@@ -1,5 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 import type { ConvolutionSpec } from './addon';
-import { WarpconvError } from './errors';
+import { abortedBy, WarpconvError } from './errors';
 import { explain, type PlanExplanation } from './explanation';
 import { readTuneRequest, requirePrecision, type ConvolutionProblem, type TuneOptions } from './options';
 import { indexOf, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
@@ -29,6 +31,9 @@ export async function tune(
   const specs = asked.problems.map((problem, index) => checkProblem(problem, index, place));
   const explanations: PlanExplanation[] = [];
   for (const spec of specs) {
+    // What is remembered is found at once: others, and those who would abort, get their turn in between.
+    await nextTurn();
+    if (signal?.aborted) throw abortedBy(signal);
     const request = { spec, place, precision, deterministic };
     const explanation = explain(request, await openChosen(request, signal));
     explanations.push(explanation);

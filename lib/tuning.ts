@@ -1,7 +1,7 @@
 /** Plans, and the choice of their algorithms by measurement. */
 import type { ConvolutionSpec, NativeMeasurement, NativePlan } from './addon';
-import { callNativeAsync, follow } from './calls';
-import { abortedBy, callNative, WarpconvError } from './errors';
+import { callNativeAsync, unlessAborted } from './calls';
+import { callNative, WarpconvError } from './errors';
 import { addon, packageVersion } from './load';
 import type { Precision } from './options';
 import { indexOf, type Place } from './placement';
@@ -154,17 +154,9 @@ class Measurement {
     lastEnded = this.#found.catch(() => {});
   }
 
-  async join(signal: AbortSignal | undefined): Promise<TuningRecord> {
+  join(signal: AbortSignal | undefined): Promise<TuningRecord> {
     this.#waiting++;
-    if (signal === undefined) return this.#found;
-    let stopFollowing = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      stopFollowing = follow(signal, () => {
-        this.#leave();
-        reject(abortedBy(signal));
-      });
-    });
-    return Promise.race([this.#found, aborted]).finally(() => stopFollowing());
+    return unlessAborted(this.#found, signal, () => this.#leave());
   }
 
   #leave(): void {

@@ -228,6 +228,25 @@ describe('tune', () => {
     expect([first!.tuning!.fromCache, second!.tuning!.fromCache]).toEqual([true, false]);
   });
 
+  it('can be aborted, and lets the event loop turn, where all is remembered', async () => {
+    const list = problems();
+    await tune(list, { device });
+    let turns = 0;
+    const count = () => {
+      turns++;
+      immediate = setImmediate(count);
+    };
+    let immediate = setImmediate(count);
+    const done: number[] = [];
+    await tune(list, { device, onProgress: () => done.push(turns) });
+    clearImmediate(immediate);
+    expect(new Set(done).size).toBe(list.length);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const tuning = tune(list, { device, signal, onProgress: () => controller.abort('enough') });
+    await expect(tuning).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED', cause: 'enough' });
+  });
+
   it('rejects with what telling throws', async () => {
     const onProgress = () => {
       throw new Error('on purpose');

@@ -1,4 +1,6 @@
 /** Sessions over native code that does what the test says. */
+import { getEventListeners } from 'node:events';
+
 import type { Done, NativeFailure } from '../../lib/addon';
 import { InferenceSession } from '../../lib/session';
 import { Tensor } from '../../lib/tensor';
@@ -77,6 +79,25 @@ describe('a program', () => {
     await Promise.all([between, newer]);
     await session.run(feedsOf(1));
     expect(mockPrograms).toHaveLength(3);
+    await session.release();
+  });
+});
+
+describe('a run that is aborted while its program is prepared', () => {
+  it('rejects at once, and leaves the program to others', async () => {
+    const session = await create(4);
+    mockHoldsBack = true;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const aborted = session.run(feedsOf(1), { signal });
+    const other = session.run(feedsOf(1));
+    await nextTurn();
+    controller.abort('enough');
+    await expect(aborted).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED', cause: 'enough' });
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    mockPrograms[0]!.preparing.forEach((done) => done());
+    expect((await other).y!.dims).toEqual([1]);
+    expect(mockPrograms).toHaveLength(1);
     await session.release();
   });
 });
