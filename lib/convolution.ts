@@ -1,9 +1,10 @@
 import { constants } from 'node:buffer';
 
+import { allocate } from './allocation';
 import type { ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { areSameDims, describe, elementCount, invalid } from './check';
-import { callNative, WarpconvError } from './errors';
+import { callNative } from './errors';
 import { addon } from './load';
 import { packMilliseconds, runMilliseconds } from './loop_budget';
 import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dRequest } from './options';
@@ -208,17 +209,9 @@ export function requireDims(
 /** Memory for an output of which a call that succeeds writes every element, and which nobody sees if it fails. */
 function allocateOutput(dims: readonly number[]): Float32Array {
   const bytes = elementCount(dims) * Float32Array.BYTES_PER_ELEMENT;
-  try {
-    const output = new Float32Array(allocateBytes(bytes));
-    if (bytes >= LEAST_HUGE_BYTES) addon().adviseHugePages(output);
-    return output;
-  } catch (cause) {
-    throw new WarpconvError(
-      'ERR_WARPCONV_OUT_OF_MEMORY',
-      `cannot allocate ${bytes} bytes for an output of dims ${describe(dims)}; convolve fewer images at a time`,
-      { cause },
-    );
-  }
+  const output = allocate({ what: 'an output', dims, bytes }, () => new Float32Array(allocateBytes(bytes)));
+  if (bytes >= LEAST_HUGE_BYTES) addon().adviseHugePages(output);
+  return output;
 }
 
 /**

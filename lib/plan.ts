@@ -22,7 +22,7 @@ import {
   type Conv2dRunOptions,
 } from './options';
 import { indexOf, isProbed, locateForWork, probeElsewhere } from './placement';
-import type { Tensor } from './tensor';
+import { copyOf, type Tensor } from './tensor';
 import {
   placeOf,
   readableElements,
@@ -102,7 +102,7 @@ export class Conv2d {
         request,
         chosen,
         milliseconds: runMilliseconds(native.predictedMilliseconds, inputDims, weights.dims, outputDims),
-        residual: constant && new Float32Array(constant),
+        residual: constant && (copyOf('float32', constant, outputDims) as Float32Array),
       };
       const packed = [stableData(ready.weight), biasData(ready.bias, weights.dims)] as const;
       await callNativeAsync((done) => native.prepare(...packed, done), signal);

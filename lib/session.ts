@@ -35,10 +35,10 @@ import {
 } from './session_options';
 import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { SharedProgram, type Prepared } from './shared_program';
-import { arraysOf, newArray, tensorOver, type DataType, type Tensor } from './tensor';
+import { arraysOf, newArray, stable, tensorOver, type DataType, type Tensor } from './tensor';
 import { checkLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
-import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
+import { kindOf, type TypedArray } from './typed_array';
 
 /** What a model says of an input or output: onnxruntime-common's `ValueMetadata` of a tensor. */
 export interface ValueMetadata {
@@ -487,9 +487,7 @@ function readFeed({ name, type, shape }: ValueInfo, value: unknown, place: Place
   if (location === 'gpu-buffer')
     return { name, type, dims, elements: residentElements(called, value, place) };
   const data = checkData(called, given.data, type, dims);
-  // A copy where the memory may change hands or shrink during the call.
-  const stable = instability(data) === undefined ? data : copyOf(type, data);
-  return { name, type, dims, elements: stable };
+  return { name, type, dims, elements: stable(type, data, dims) };
 }
 
 function checkData(called: string, data: unknown, type: DataType, dims: readonly number[]): TypedArray {
@@ -505,12 +503,6 @@ function residentElements(called: string, tensor: object, place: Place): NativeG
   throw invalid(
     `${called} is on '${given.place}' and the session on '${place}'; await its to('${place}') first`,
   );
-}
-
-function copyOf(type: DataType, data: TypedArray): TypedArray {
-  const array = newArray(type, lengthOf(data));
-  array.set(data as never);
-  return array;
 }
 
 function readDims(called: string, value: unknown, shape: ValueInfo['shape']): number[] {
@@ -636,7 +628,7 @@ function medianOf(values: readonly number[]): number {
 }
 
 function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
-  if (!given) return newArray(port.type, elementCount(port.dims));
+  if (!given) return newArray(port.type, port.dims, 'an output');
   const called = `fetches.${port.name}`;
   requireFit(called, port, given);
   const data = checkData(called, given.data, port.type, port.dims);

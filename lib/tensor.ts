@@ -1,4 +1,5 @@
 import type { NativeGpuBuffer } from './addon';
+import { allocate } from './allocation';
 import { callNativeAsync } from './calls';
 import {
   checkCount,
@@ -23,7 +24,7 @@ import {
   type Device,
   type Place,
 } from './placement';
-import { instability, kindOf, lengthOf, type TypedArray } from './typed_array';
+import { bytesUnder, instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
 /** The array that holds the elements of each type. 16-bit floats travel as their bits. */
 export interface DataTypeMap {
@@ -297,7 +298,7 @@ export class Tensor<T extends DataType = DataType> {
   async getData(release?: boolean): Promise<DataTypeMap[T]> {
     const elements = this.#requireLive();
     if (!(elements instanceof GpuElements)) return inCpuMemory(elements);
-    const array = new CONSTRUCTORS[this.type](elements.length) as DataTypeMap[T];
+    const array = newArray(this.type, this.dims, 'a tensor') as DataTypeMap[T];
     await callNativeAsync((done) => elements.buffer.read(array, done));
     if (release && this.#data === elements) {
       this.#data = array;
@@ -317,7 +318,7 @@ export class Tensor<T extends DataType = DataType> {
     if (!isProbed(wanted)) await probeElsewhere(wanted);
     const place = locate(wanted);
     if (place === from) return this;
-    const array = stable(await this.getData(), CONSTRUCTORS[this.type]);
+    const array = stable(this.type, await this.getData(), this.dims);
     if (place === 'cpu') return new Tensor(this.type, array as DataTypeMap[T], this.dims);
     await openPlace(place);
     const elements = allocateOn(place, this.type, this.size);
@@ -365,8 +366,16 @@ function inCpuMemory<T extends DataType>(elements: DataTypeMap[T] | PinnedElemen
 }
 
 /** The elements, or a copy of elements whose memory may change hands or shrink during a call. */
-function stable(array: TypedArray, Copy: new (from: never) => TypedArray): TypedArray {
-  return instability(array) === undefined ? array : new Copy(array as never);
+export function stable(type: DataType, array: TypedArray, dims: readonly number[]): TypedArray {
+  return instability(array) === undefined ? array : copyOf(type, array, dims);
+}
+
+/** The elements in memory of their own. Bytes are copied, not numbers: 16-bit floats may come as such or as their bits. */
+export function copyOf(type: DataType, array: TypedArray, dims: readonly number[]): TypedArray {
+  const from = bytesUnder(array);
+  const purpose = { what: 'a copy of a tensor', dims, bytes: from.byteLength };
+  const copy = allocate(purpose, () => new Uint8Array(from));
+  return new CONSTRUCTORS[type](copy.buffer);
 }
 
 function inferType(data: unknown): DataType {
@@ -377,9 +386,11 @@ function inferType(data: unknown): DataType {
   return type;
 }
 
-/** A new array for so many elements of a type. */
-export function newArray(type: DataType, length: number): TypedArray {
-  return new CONSTRUCTORS[type](length);
+/** A new array for the elements of a tensor, which is `what` a message calls it. */
+export function newArray(type: DataType, dims: readonly number[], what: string): TypedArray {
+  const Elements = CONSTRUCTORS[type];
+  const length = elementCount(dims);
+  return allocate({ what, dims, bytes: length * Elements.BYTES_PER_ELEMENT }, () => new Elements(length));
 }
 
 /** The kinds of arrays that a type takes. */

@@ -2,8 +2,9 @@
 import type { NativeElements, NativeGpuBuffer } from './addon';
 import { callNativeAsync } from './calls';
 import { WarpconvError } from './errors';
-import { checkElements, checkIntegers, elementCount, invalid, isObject, mismatch } from './check';
+import { checkElements, checkIntegers, invalid, isObject, mismatch } from './check';
 import type { Place } from './placement';
+import { newArray, stable } from './tensor';
 import { instability, kindOf, overlap, type TypedArray } from './typed_array';
 
 /**
@@ -95,7 +96,7 @@ export function writableElements(argument: TensorArgument, place: Place): Native
 export async function toCpu(argument: TensorArgument): Promise<TensorArgument> {
   const { name, dims, elements } = argument;
   if (!isOnGpu(elements)) return argument;
-  const array = new Float32Array(elementCount(dims));
+  const array = newArray('float32', dims, `a copy of ${name}`) as Float32Array;
   await callNativeAsync((done) => elements.buffer.read(array, done));
   return { name, dims, elements: array };
 }
@@ -103,7 +104,7 @@ export async function toCpu(argument: TensorArgument): Promise<TensorArgument> {
 /** The data for native code to read during a call: a view, or a copy where the memory may change hands or shrink. */
 export function stableData(argument: TensorArgument): Float32Array {
   const data = dataInCpuMemory(argument);
-  return instability(data) === undefined ? data : new Float32Array(data);
+  return stable('float32', data, argument.dims) as Float32Array;
 }
 
 function writableData(argument: TensorArgument): Float32Array {

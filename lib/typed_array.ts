@@ -57,6 +57,11 @@ export function instability(array: TypedArray): 'shared' | 'resizable' | undefin
   return resizable(buffer) ? 'resizable' : undefined;
 }
 
+/** The same memory, as bytes. */
+export function bytesUnder(array: TypedArray): Uint8Array {
+  return new Uint8Array(bufferOf(array), byteOffsetOf(array), byteLengthOf(array));
+}
+
 /** Whether two arrays have bytes in common. */
 export function overlap(a: TypedArray, b: TypedArray): boolean {
   const [startA, startB] = [byteOffsetOf(a), byteOffsetOf(b)];

@@ -27,7 +27,7 @@ function feedOf({ type, shape }: ValueMetadata, dims: readonly number[], random:
   const extents = fits ? dims : shape.map((extent) => (typeof extent === 'number' ? extent : 2));
   const small = extents.map((extent) => Math.min(Math.max(extent, 0), 64));
   const size = small.reduce((product, extent) => product * extent, 1);
-  return new Tensor(type, newArray(type, Math.min(size, 2 ** 20)) as never, small);
+  return new Tensor(type, newArray(type, [Math.min(size, 2 ** 20)], 'a feed') as never, small);
 }
 
 const CODES = ['INVALID_MODEL', 'UNSUPPORTED', 'INVALID_ARGUMENT', 'OUT_OF_MEMORY', 'ABORTED'];

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm';
 
 import type { Addon } from '../../lib/addon';
-import { liveTensors, Tensor, type DataType } from '../../lib/tensor';
+import { copyOf, liveTensors, Tensor, type DataType } from '../../lib/tensor';
 import { readTensor, stableData, writableElements } from '../../lib/tensor_like';
 import type { TypedArray } from '../../lib/typed_array';
 
@@ -48,10 +48,15 @@ describe('Tensor', () => {
     },
   );
 
-  const Float16 = (globalThis as { Float16Array?: new (length: number) => Uint16Array }).Float16Array;
+  const Float16 = (globalThis as { Float16Array?: Uint16ArrayConstructor }).Float16Array;
   (Float16 ? it : it.skip)('takes a Float16Array where there is one', () => {
     expect(new Tensor(new Float16!(2)).type).toBe('float16');
     expect(new Tensor('float16', new Float16!(2)).size).toBe(2);
+  });
+
+  (Float16 ? it : it.skip)('keeps the bits of a Float16Array that is copied', () => {
+    const halves = Float16!.from([0.5, -2]);
+    expect(copyOf('float16', halves, [2])).toEqual(Uint16Array.of(0x3800, 0xc000));
   });
 
   it('has one dimension by default, and may have none or a zero', () => {
