@@ -304,11 +304,15 @@ export class InferenceSession {
   ): Promise<T> {
     this.#requireConsistent(inputs);
     for (;;) {
+      const decided = this.#deciding.size;
       try {
         const program = this.#hold(this.#keyOf(inputs), () => this.#bind(inputs));
         return await this.#use(program, work, signal);
       } catch (error) {
-        if (!(error instanceof ValueNeeded) || !this.#decide(error, inputs)) throw asPublic(error);
+        if (!(error instanceof ValueNeeded)) throw error;
+        this.#decide(error, inputs);
+        // Another run may have found it while this one waited.
+        if (this.#deciding.size === decided) throw undecided(error);
       }
     }
   }
@@ -352,15 +356,11 @@ export class InferenceSession {
     };
   }
 
-  /** Whether compiling again with the elements of more inputs may help. */
-  #decide({ value }: ValueNeeded, inputs: readonly Feed[]): boolean {
+  /** Notes the inputs with whose elements compiling again may help. */
+  #decide({ value }: ValueNeeded, inputs: readonly Feed[]): void {
     const sources = sourcesOf(this.#graph, value);
-    const small = inputs.filter(
-      ({ name, dims }) =>
-        sources.has(name) && !this.#deciding.has(name) && elementCount(dims) <= MOST_DECIDING,
-    );
+    const small = inputs.filter(({ name, dims }) => sources.has(name) && elementCount(dims) <= MOST_DECIDING);
     small.forEach(({ name }) => this.#deciding.add(name));
-    return small.length > 0;
   }
 
   #holdForDims(dims: Bindings['dims']): SharedProgram {
@@ -562,9 +562,8 @@ function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
   return sources;
 }
 
-function asPublic(error: unknown): unknown {
-  if (!(error instanceof ValueNeeded)) return error;
-  return unsupportedNode(error.node, `needs the elements of '${error.value}' before the network runs`);
+function undecided({ node, value }: ValueNeeded): WarpconvError {
+  return unsupportedNode(node, `needs the elements of '${value}' before the network runs`);
 }
 
 function keyOf({ dims, constants }: Bindings): string {
