@@ -135,7 +135,7 @@ export class InferenceSession {
    * As above, for some of the outputs.
    *
    * @param fetches - the names of the outputs that are wanted, or for each a tensor to write it into, or null for a new
-   * one
+   * one. Such a tensor is in CPU memory, over an ordinary `ArrayBuffer`, and shares no memory with feeds or other outputs
    */
   run(
     feeds: Readonly<Record<string, TensorLike>>,

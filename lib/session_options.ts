@@ -85,8 +85,8 @@ function readFreeDimensions(value: unknown): Record<string, number> {
 /** The options of {@link InferenceSession.run}. */
 export interface RunOptions {
   /**
-   * Takes a waiting run out of the queue, and stops a running one between two steps; on a GPU, until its kernels are
-   * launched, from where on it runs to its end.
+   * Takes a waiting run out of the queue, also while the network is compiled and measured for its dims, and stops a running
+   * one between two steps; on a GPU, until its kernels are launched, from where on it runs to its end.
    */
   readonly signal?: AbortSignal;
 }
