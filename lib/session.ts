@@ -177,7 +177,10 @@ export class InferenceSession {
     return byName(prepared.compiled, outputs, request.fetches);
   }
 
-  /** What was compiled for inputs of these dims: each step, what it computes, how and where. */
+  /**
+   * What was compiled for inputs of these dims: each step, what it computes, how and where. Where the elements of an input
+   * decide shapes, dims are not enough: {@link profile} takes both.
+   */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
     this.#requireLive();
     const dims = inputDims === undefined ? this.#fixedDims() : new Map(Object.entries(inputDims));
@@ -185,11 +188,12 @@ export class InferenceSession {
     if (dims === undefined || missing.length > 0) {
       throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
     }
-    return this.#track(
-      this.#use(this.#holdForDims(dims), ({ compiled, native }) =>
-        explainProgram(this.device, compiled, native.choices()),
-      ),
+    const call = this.#use(this.#holdForDims(dims), ({ compiled, native }) =>
+      explainProgram(this.device, compiled, native.choices()),
     );
+    return this.#track(call).catch((error: unknown) => {
+      throw error instanceof ValueNeeded ? undecided(error) : error;
+    });
   }
 
   /**

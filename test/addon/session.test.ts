@@ -143,6 +143,13 @@ describe('a session', () => {
     expect((await Promise.all(runs)).map(({ y }) => y!.dims)).toEqual(asked);
   });
 
+  test('says that dims are not enough to explain what elements decide', async () => {
+    const session = await create(reshape);
+    const explained = session.explain({ x: [6], dims: [2] });
+    await expect(explained).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+    await expect(explained).rejects.toThrow("needs the elements of 'dims'");
+  });
+
   test('explains and measures its steps', async () => {
     const session = await create(twoOutputs);
     const { steps } = await session.explain({ x: [2, 3], y: [2, 3] });
