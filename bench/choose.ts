@@ -18,6 +18,11 @@ On a GPU, where --group, --layer and --batch may be given again for more:
   --json          print the result instead of the report
   --out FOLDER    instead of bench/results
 
+The exit code is 1 where a layer fails, or regresses: against its newest thorough measurement in bench/results on the same
+GPU its median is more than 10 % higher, and its lower quartile is above the upper quartile there. A layer that regressed is
+held to the same again the next time, unless the file that is named is removed. With --quick the files are
+<device>-<date>-quick, and nothing is held to them.
+
 On the CPU, where both may be given again for more:
   --group NAME    sconv-393 or mobile
   --threads N     1 and 2 unless given

@@ -1,13 +1,14 @@
 /**
  * The GPU part of `npm run bench`: the named layers of bench/layers/gpu-bench.json, every family that accepts a layer
  * against cuDNN's best and im2col + cuBLAS, judged first and timed in turns. Writes bench/results/<gpu>-<date>.json after
- * every layer, and from it the report. What was measured on the same day before stays, unless it is measured again.
+ * every layer, and from it the report; with --quick <gpu>-<date>-quick.json, lest it take the place of what was measured
+ * thoroughly. What was measured on the same day before stays, unless it is measured again.
  *
  *     npm run bench -- [--group mec12] [--layer conv1] [--batch 1] [--quick] [--json] [--out FOLDER] [--device cuda:0]
  *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew, with its pictures
  *
- * `--json` prints the result instead of the report. Exit code 1: a layer failed, or is slower than in the newest stored
- * result of the same device (REGRESSION_THRESHOLD in gpu_result.ts).
+ * `--json` prints the result instead of the report. Exit code 1: a layer failed, or has regressed from its newest thorough
+ * measurement in the stored results of the same device (REGRESSION_THRESHOLD in gpu_result.ts).
  */
 import { fork } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -28,17 +29,19 @@ import {
   findRegressions,
   groupLayers,
   SCHEMA,
+  withBaseline,
   withLayer,
   type GpuBenchResult,
   type LayerResult,
   type RunInfo,
+  type StoredResult,
 } from './gpu_result';
 import { formatJson } from './json';
 import { countLoadRequests } from './load_requests';
 import { toSvg } from './plot';
 import { showProgress } from './progress';
 import type { BenchResult } from './report';
-import { FOLDER, readJson, slugOf, writeText } from './results';
+import { FOLDER, gpuFileName, readJson, slugOf, writeText } from './results';
 
 /** Of one layer, with the start of a process; nothing that goes well takes a tenth of this. */
 const LONGEST_MILLISECONDS = 150_000;
@@ -61,10 +64,11 @@ class ResultFile {
   constructor(
     gpu: GpuInfo,
     private readonly settings: Settings,
+    private readonly stored: readonly StoredResult[],
   ) {
     const date = new Date().toISOString().slice(0, 10);
     const empty: GpuBenchResult = { schema: SCHEMA, date, gpu, runs: [], layers: [] };
-    const name = `${slugOf(gpu.name!)}-${date}`;
+    const name = gpuFileName(gpu.name!, date, settings.quick);
     // Wherever this is written, it may lie in bench/results one day.
     const isTaken = [FOLDER, settings.folder]
       .map((folder) => readJson<Partial<GpuBenchResult>>(name, folder))
@@ -98,7 +102,8 @@ class ResultFile {
   }
 
   addLayer(layer: Omit<LayerResult, 'run'>): void {
-    this.#change({ layers: withLayer(this.#result.layers, { ...layer, run: this.#run }) });
+    const judged = withBaseline({ ...layer, run: this.#run }, this.stored);
+    this.#change({ layers: withLayer(this.#result.layers, judged) });
   }
   changeRun(change: Partial<RunInfo>): void {
     const run = this.#result.runs[this.#run]!;
@@ -248,13 +253,12 @@ function storedNames(folder: string): string[] {
     .sort();
 }
 
-/** The newest of this device, to see what has become slower. */
-function newestStored(gpu: GpuInfo): { name: string; result: GpuBenchResult } | undefined {
+/** Of this device, to see what has become slower. */
+function storedOf(gpu: GpuInfo): StoredResult[] {
   return storedNames(FOLDER)
     .filter((name) => name.startsWith(slugOf(gpu.name!)))
     .map((name) => ({ name, result: readJson<GpuBenchResult>(name)! }))
-    .filter(({ result }) => result.schema === SCHEMA && result.gpu.name === gpu.name)
-    .at(-1);
+    .filter(({ result }) => result.schema === SCHEMA && result.gpu.name === gpu.name);
 }
 
 /** The newest of the CPU bench, so that the report covers it. */
@@ -332,23 +336,22 @@ export async function benchGpu(args: readonly string[]): Promise<void> {
   const device = values.device as Settings['device'];
   const settings = { device, folder: path.resolve(values.out), quick, json };
   const gpu = findGpu(device);
-  const stored = newestStored(gpu);
-  const record = new ResultFile(gpu, settings);
+  const record = new ResultFile(gpu, settings, storedOf(gpu));
   const tasks = layers.map((layer) => ({ layer, without: [] }));
   await new Measurement(tasks, settings, record).finish();
   const isWhole = groups.length + names.length === 0;
   if (isWhole && !quick) record.setLoadRequests(await countLoadRequests());
   const report = await writeReport(record.result, record.name, settings.folder);
   console.log(json ? JSON.stringify(record.result) : report);
-  judge(record, stored);
+  judge(record.layers);
   console.error(`bench: wrote ${path.join(settings.folder, record.name)}.json and .md`);
   if (isWhole) console.error('bench: the CPU is measured by npm run bench -- --device cpu');
 }
 
-function judge(record: ResultFile, stored: ReturnType<typeof newestStored>): void {
-  const regressions = findRegressions(record.layers, stored?.result);
-  const failures = findFailures(record.layers);
-  if (regressions.length > 0) console.error(renderRegressions(regressions, stored!.name));
+function judge(layers: readonly LayerResult[]): void {
+  const regressions = findRegressions(layers);
+  const failures = findFailures(layers);
+  if (regressions.length > 0) console.error(renderRegressions(regressions));
   if (failures.length > 0) console.error(['What failed:', ...failures].join('\n  '));
   if (regressions.length + failures.length > 0) process.exitCode = 1;
 }

@@ -1,8 +1,8 @@
 /**
  * The GPU part of bench/networks.ts: InferenceSession against PyTorch (rivals/torch_networks.py), each in a process of its
  * own, in turns. Without Python, PyTorch, torchvision or NumPy the report goes without the rival, and says why. Writes
- * <gpu>-<date>-networks.json and .md after every network; what was measured on the same day before stays, unless it is
- * measured again.
+ * <gpu>-<date>-networks.json and .md after every network, with --quick <gpu>-<date>-networks-quick.json; what was measured
+ * on the same day before stays, unless it is measured again.
  */
 import path from 'node:path';
 
@@ -26,7 +26,7 @@ import { formatJson } from './json';
 import { LineProcess } from './line_process';
 import { modelOf } from './network_files';
 import type { Loaded, Profile, Turn, TurnRequest } from './gpu_network_turns';
-import { readJson, slugOf, writeText } from './results';
+import { gpuFileName, readJson, writeText } from './results';
 import { quantile } from './statistics';
 
 /** What is to be measured or checked. */
@@ -210,7 +210,7 @@ class NetworksFile {
     private readonly folder: string,
   ) {
     const date = new Date().toISOString().slice(0, 10);
-    this.#name = `${slugOf(gpu.name!)}-${date}-networks`;
+    this.#name = gpuFileName(gpu.name!, date, run.quick, 'networks');
     const before = readJson<GpuNetworksResult>(this.#name, folder);
     this.#result = { date, gpu, runs: [...(before?.runs ?? []), run], networks: before?.networks ?? [] };
   }

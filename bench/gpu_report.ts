@@ -520,15 +520,14 @@ function cpuSection(cpu: CpuPart | undefined): string[] {
 }
 
 /** Empty where nothing has regressed. */
-export function renderRegressions(regressions: readonly Regression[], storedName: string): string {
+export function renderRegressions(regressions: readonly Regression[]): string {
   if (regressions.length === 0) return '';
   const lines = regressions.map(
     ({ layer, before, now }) =>
-      `  ${layer.group} ${layer.name}, batch ${layer.batch}: ${microseconds(median(before))} µs by ` +
-      `${describeContestant(before)}, now ${microseconds(median(now))} µs by ${describeContestant(now)}`,
+      `  ${layer.group} ${layer.name}, batch ${layer.batch}: ${microseconds(median(before.entry))} µs by ` +
+      `${describeContestant(before.entry)} in ${before.file}, now ${microseconds(median(now))} µs by ` +
+      describeContestant(now),
   );
   const limit = ((REGRESSION_THRESHOLD - 1) * 100).toFixed(0);
-  return [`Layers more than ${limit} % slower than in ${storedName}: ${regressions.length}`, ...lines].join(
-    '\n',
-  );
+  return [`Layers more than ${limit} % slower than they were: ${regressions.length}`, ...lines].join('\n');
 }

@@ -46,6 +46,14 @@ export interface LayerResult extends GpuLayer {
   readonly entries: readonly Entry[];
   /** Why the layer was not measured at all */
   readonly failure?: string;
+  /** What a layer that failed or regressed is still held to the next time */
+  readonly heldTo?: Baseline;
+}
+
+/** What `auto` took of a layer in a stored file. */
+export interface Baseline {
+  readonly file: string;
+  readonly entry: MeasuredEntry;
 }
 
 /** What nvidia-smi says at one moment. */
@@ -222,10 +230,9 @@ export function withLayer(layers: readonly LayerResult[], layer: LayerResult): L
   return index < 0 ? [...layers, layer] : layers.with(index, layer);
 }
 
-export interface Regression {
-  readonly layer: LayerResult;
-  readonly before: MeasuredEntry;
-  readonly now: MeasuredEntry;
+export interface StoredResult {
+  readonly name: string;
+  readonly result: GpuBenchResult;
 }
 
 /**
@@ -234,18 +241,48 @@ export interface Regression {
  */
 export const REGRESSION_THRESHOLD = 1.1;
 
-/** Of the layers of one run, those that are slower than in a stored result of the same device. */
-export function findRegressions(
-  layers: readonly LayerResult[],
-  stored: GpuBenchResult | undefined,
-): Regression[] {
-  const thorough = stored?.layers.filter(({ run }) => stored.runs[run]?.quick === false) ?? [];
+/**
+ * A layer just measured, with what it is held to where it failed or regressed: the newest thorough measurement of it, or
+ * what that one was held to, lest a regression that is stored becomes the measure of the next run.
+ *
+ * @param stored - of the same device, the newest last
+ */
+export function withBaseline(layer: LayerResult, stored: readonly StoredResult[]): LayerResult {
+  const names = stored.map(({ name }) => name);
+  const heldTo = stored.flatMap((one) => baselinesIn(one, layer, names)).at(-1);
+  return heldTo === undefined || keepsUp(auto(layer), heldTo.entry) ? layer : { ...layer, heldTo };
+}
+
+/** Whoever removes a file accepts what has become slower since. */
+function baselinesIn(
+  { name, result }: StoredResult,
+  layer: GpuLayer,
+  present: readonly string[],
+): Baseline[] {
+  return result.layers
+    .filter((one) => identityOf(one) === identityOf(layer) && result.runs[one.run]?.quick === false)
+    .flatMap((one) => {
+      if (one.heldTo !== undefined && present.includes(one.heldTo.file)) return [one.heldTo];
+      const entry = auto(one);
+      return entry === undefined ? [] : [{ file: name, entry }];
+    });
+}
+
+function keepsUp(now: MeasuredEntry | undefined, before: MeasuredEntry): boolean {
+  if (now === undefined) return false;
+  return median(now) <= REGRESSION_THRESHOLD * median(before) || now.ms[0] <= before.ms[2];
+}
+
+export interface Regression {
+  readonly layer: LayerResult;
+  readonly before: Baseline;
+  readonly now: MeasuredEntry;
+}
+
+export function findRegressions(layers: readonly LayerResult[]): Regression[] {
   return layers.flatMap((layer) => {
-    const earlier = thorough.find((one) => identityOf(one) === identityOf(layer));
-    const [before, now] = [earlier && auto(earlier), auto(layer)];
-    if (before === undefined || now === undefined) return [];
-    const slower = median(now) > REGRESSION_THRESHOLD * median(before) && now.ms[0] > before.ms[2];
-    return slower ? [{ layer, before, now }] : [];
+    const now = auto(layer);
+    return layer.heldTo === undefined || now === undefined ? [] : [{ layer, before: layer.heldTo, now }];
   });
 }
 

@@ -30,6 +30,11 @@ export function slugOf(device: string): string {
   return device.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 }
 
+/** Quick measurements have a file of their own, so that they take the place of no thorough one. */
+export function gpuFileName(gpu: string, date: string, quick: boolean, of = ''): string {
+  return `${slugOf(gpu)}-${date}${of && `-${of}`}${quick ? '-quick' : ''}`;
+}
+
 /** Family and model: virtual machines of different processors often share a name. Empty where Linux does not tell. */
 function processorOf(): string {
   try {

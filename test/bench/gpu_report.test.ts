@@ -171,14 +171,15 @@ it('a group is one line in a terminal', () => {
   );
 });
 
-it('regressions are listed with both times', () => {
-  const before = { library: 'warpconv', algorithm: 'im2win', variant: '', ...measured(0.25) } as const;
+it('regressions are listed with both times, and where the earlier one is stored', () => {
+  const entry = { library: 'warpconv', algorithm: 'im2win', variant: '', ...measured(0.25) } as const;
+  const before = { file: 'gpu-2026-11-20', entry };
   const now = { library: 'warpconv', algorithm: 'direct', variant: '', ...measured(4) } as const;
-  expect(renderRegressions([{ layer: LAYER, before, now }], 'gpu-2026-11-20')).toBe(
-    'Layers more than 10 % slower than in gpu-2026-11-20: 1\n' +
-      '  mec12 conv12, batch 128: 250.0 µs by im2win, now 4000 µs by direct',
+  expect(renderRegressions([{ layer: LAYER, before, now }])).toBe(
+    'Layers more than 10 % slower than they were: 1\n' +
+      '  mec12 conv12, batch 128: 250.0 µs by im2win in gpu-2026-11-20, now 4000 µs by direct',
   );
-  expect(renderRegressions([], 'gpu-2026-11-20')).toBe('');
+  expect(renderRegressions([])).toBe('');
 });
 
 describe('the pictures', () => {

@@ -13,9 +13,13 @@ import {
   floorOf,
   groupLayers,
   speedup,
+  withBaseline,
   withLayer,
   type Entry,
+  type LayerResult,
+  type StoredResult,
 } from '../../bench/gpu_result';
+import { gpuFileName } from '../../bench/results';
 import { cudnn, layer, measured, ours, result, RUN } from './results';
 
 const CUBLAS: Entry = { library: 'cublas', algorithm: 'im2col', ...measured(0.9) };
@@ -128,29 +132,66 @@ describe('a layer', () => {
 });
 
 describe('a regression', () => {
-  const stored = result([layer([ours('im2win', 0.4)]), layer([ours('im2win', 0.4)], { name: 'conv11' })]);
-  const now = (ms: number, more: Parameters<typeof ours>[3] = {}) => [layer([ours('im2win', ms, '', more)])];
+  const file = (name: string, layers: readonly LayerResult[], quick = false): StoredResult => ({
+    name,
+    result: result(layers, { runs: [{ ...RUN, quick }] }),
+  });
+  const taking = (ms: number, more: Parameters<typeof ours>[3] = {}) => layer([ours('im2win', ms, '', more)]);
+  const stored = [file('first', [taking(0.4), layer([ours('im2win', 0.4)], { name: 'conv11' })])];
+  const judge = (now: LayerResult, files = stored) => findRegressions([withBaseline(now, files)]);
 
   it('is more than a tenth, and more than noise', () => {
-    expect(findRegressions(now(0.45), stored)).toMatchObject([
-      { layer: { name: 'conv12' }, before: { ms: [0.396, 0.4, 0.404] } },
+    expect(judge(taking(0.45))).toMatchObject([
+      { layer: { name: 'conv12' }, before: { file: 'first', entry: { ms: [0.396, 0.4, 0.404] } } },
     ]);
-    expect(findRegressions(now(0.43), stored)).toEqual([]);
-    expect(findRegressions(now(0.45, { ms: [0.4, 0.45, 0.5] }), stored)).toEqual([]);
-    expect(findRegressions(now(0.2), stored)).toEqual([]);
+    expect(judge(taking(0.43))).toEqual([]);
+    expect(judge(taking(0.45, { ms: [0.4, 0.45, 0.5] }))).toEqual([]);
+    expect(judge(taking(0.2))).toEqual([]);
   });
 
   it('needs something of the same layer that was measured thoroughly', () => {
-    expect(findRegressions(now(0.9), undefined)).toEqual([]);
-    expect(findRegressions([layer([ours('im2win', 0.9)], { batch: 1 })], stored)).toEqual([]);
-    const quick = { ...stored, runs: [{ ...RUN, quick: true }] };
-    expect(findRegressions(now(0.9), quick)).toEqual([]);
+    expect(judge(taking(0.9), [])).toEqual([]);
+    expect(judge(layer([ours('im2win', 0.9)], { batch: 1 }))).toEqual([]);
+    expect(judge(taking(0.9), [file('quick', [taking(0.4)], true)])).toEqual([]);
+  });
+
+  it('is from the newest of these, which a part of the layers and a quick run leave where it is', () => {
+    const conv11 = file('part', [layer([ours('im2win', 0.1)], { name: 'conv11' })]);
+    const quick = file('quick', [taking(0.9)], true);
+    const failed = file('failed', [layer([], { chosen: '', failure: 'lost' })]);
+    const before = { file: 'first' };
+    expect(judge(taking(0.45), [...stored, conv11, quick, failed])).toMatchObject([{ before }]);
+    expect(judge(taking(0.45), [...stored, file('second', [taking(0.44)])])).toEqual([]);
+  });
+
+  it('is one again the next time, on the same day, too', () => {
+    const slow = withBaseline(taking(0.6), stored);
+    expect(judge(taking(0.6), [file('first', [slow])])).toMatchObject([{ before: { file: 'first' } }]);
+    const failed = withBaseline(layer([], { chosen: '', failure: 'lost' }), [file('first', [slow])]);
+    expect(judge(taking(0.6), [file('first', [failed])])).toMatchObject([{ before: { file: 'first' } }]);
+    const mended = withBaseline(taking(0.3), [file('first', [slow])]);
+    expect(judge(taking(0.4), [file('first', [mended])])).toMatchObject([
+      { before: { entry: { ms: [0.297, 0.3, 0.303] } } },
+    ]);
+  });
+
+  it('is accepted by whoever removes the file that it is from', () => {
+    const slow = file('second', [withBaseline(taking(0.6), stored)]);
+    expect(judge(taking(0.6), [...stored, slow])).toMatchObject([{ before: { file: 'first' } }]);
+    expect(judge(taking(0.6), [slow])).toEqual([]);
+    expect(judge(taking(0.9), [slow])).toMatchObject([{ before: { file: 'second' } }]);
   });
 
   it('is of what auto takes, whichever that is', () => {
     const other = layer([ours('direct', 0.5), ours('im2win', 0.3)], { chosen: 'direct' });
-    expect(findRegressions([other], stored)).toMatchObject([{ now: { algorithm: 'direct' } }]);
+    expect(judge(other)).toMatchObject([{ now: { algorithm: 'direct' } }]);
   });
+});
+
+it('a quick run has a file of its own', () => {
+  expect(gpuFileName('Test GPU', '2026-11-23', false)).toBe('test-gpu-2026-11-23');
+  expect(gpuFileName('Test GPU', '2026-11-23', true)).toBe('test-gpu-2026-11-23-quick');
+  expect(gpuFileName('Test GPU', '2026-11-23', true, 'networks')).toBe('test-gpu-2026-11-23-networks-quick');
 });
 
 describe('the goals', () => {
