@@ -19,7 +19,7 @@ import type { Device, GpuInfo } from 'warpconv';
 
 import { ROOT } from './command';
 import { selectLayers, type GpuLayer } from './gpu_layers';
-import { clocksNow, findGpu, readBatch, versionNow } from './gpu_machine';
+import { clocksNow, findGpu, readBatch } from './gpu_machine';
 import type { GpuMeasureMessage, GpuMeasureRequest, Task } from './gpu_measure';
 import { gpuPictures } from './gpu_plot';
 import { renderGpuReport, renderRegressions, summariseGroup, type CpuPart } from './gpu_report';
@@ -42,6 +42,7 @@ import { toSvg } from './plot';
 import { showProgress } from './progress';
 import type { BenchResult } from './report';
 import { FOLDER, gpuFileName, readJson, slugOf, writeText } from './results';
+import { versionNow } from './version';
 
 /** Of one layer, with the start of a process; nothing that goes well takes a tenth of this. */
 const LONGEST_MILLISECONDS = 150_000;

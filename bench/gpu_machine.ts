@@ -1,11 +1,8 @@
 /** What the benches of GPUs ask of the machine and of their command lines. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 
 import { devices, type GpuInfo } from 'warpconv';
 
-import { ROOT } from './command';
 import type { Clocks } from './gpu_result';
 
 /** What nvidia-smi knows of the GPU at this moment; nothing where it is missing. */
@@ -30,23 +27,6 @@ export function clocksNow(when: string, device: string): Clocks[] {
     return [{ when, facts: Object.fromEntries(fields.map((field, i) => [field, values[i] ?? ''])) }];
   } catch {
     return [];
-  }
-}
-
-/** Of this package, with the commit where it is known. */
-export function versionNow(): string {
-  const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
-    version: string;
-  };
-  try {
-    const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
-      cwd: ROOT,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    return `${version} (${commit.trim()})`;
-  } catch {
-    return version;
   }
 }
 

@@ -8,7 +8,7 @@ import path from 'node:path';
 
 import type { Device, GpuInfo } from 'warpconv';
 
-import { clocksNow, findGpu, versionNow } from './gpu_machine';
+import { clocksNow, findGpu } from './gpu_machine';
 import { renderGpuNetworks, summariseNetwork } from './gpu_networks_report';
 import {
   LAYOUTS,
@@ -28,6 +28,7 @@ import { modelOf } from './network_files';
 import type { Loaded, Profile, Turn, TurnRequest } from './gpu_network_turns';
 import { gpuFileName, readJson, writeText } from './results';
 import { quantile } from './statistics';
+import { versionNow } from './version';
 
 /** What is to be measured or checked. */
 export interface Subjects {

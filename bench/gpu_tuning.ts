@@ -16,11 +16,12 @@ import { readProblem } from '../lib/options';
 import { indexOf, locate, type Place } from '../lib/placement';
 import { openPlan } from '../lib/tuning';
 import { BATCHES, problemOf, selectLayers, type GpuLayer } from './gpu_layers';
-import { findGpu, readBatch, versionNow } from './gpu_machine';
+import { findGpu, readBatch } from './gpu_machine';
 import { showProgress } from './progress';
 import { tableOf } from './report_engine';
 import { FOLDER, slugOf, writeText } from './results';
 import { median, quantile } from './statistics';
+import { versionNow } from './version';
 
 type GpuDevice = Exclude<Device, 'cpu'>;
 

@@ -26,7 +26,15 @@ import { benchGpuNetworks, checkNetworks } from './gpu_networks';
 import { LineProcess } from './line_process';
 import { modelOf, networksIn } from './network_files';
 import { BASE, installRivals, rivalEnvironment } from './rivals';
-import { circumstances, FOLDER, nameOf, writeJson, writeText, type Circumstances } from './results';
+import {
+  circumstances,
+  FOLDER,
+  nameOf,
+  softwareOf,
+  writeJson,
+  writeText,
+  type Circumstances,
+} from './results';
 import { geometricMean } from './statistics';
 
 /** Of threads */
@@ -109,7 +117,7 @@ function render(result: NetworksResult): string {
   const lines = [
     `# Whole networks on ${result.cpu.name}, ${result.date}`,
     '',
-    `Batch 1, float32, ${result.cpu.isa}, Node.js ${result.node}: milliseconds of one run, the median of ${(result.quick ? QUICK : WHOLE).rounds} turns. Above 1 ×`,
+    `Batch 1, float32, ${result.cpu.isa}, ${softwareOf(result)}: milliseconds of one run, the median of ${(result.quick ? QUICK : WHOLE).rounds} turns. Above 1 ×`,
     "warpconv is faster. `warpconv` is runSync(), which computes on the JavaScript thread, as onnxruntime-node's run() does; our",
     "run() hands the network to another thread and waits for it. `im2col + OpenBLAS` is SConv's baseline (Table 2 of the paper):",
     'runSync() of the same program, in a build of warpconv whose convolutions are im2col and a call of OpenBLAS, with bias,',

@@ -2,7 +2,7 @@
 import { describeLayer, isDepthwise, isPointwise, shapesOf, type Layer } from './layers';
 import type { PackingResult } from './packing';
 import { packingShare, percent, renderEngine, type EngineResults } from './report_engine';
-import type { Circumstances } from './results';
+import { softwareOf, type Circumstances } from './results';
 import { geometricMean, sum } from './statistics';
 
 export interface LayerResult extends Layer {
@@ -171,11 +171,11 @@ export function renderSpeedups(result: BenchResult, packing: PackingResult | und
 }
 
 export function renderReport(result: BenchResult, name: string, engine: EngineResults): string {
-  const { cpu, processor, date, node, quick } = result;
+  const { cpu, processor, date, quick } = result;
   return [
     `# ${cpu.name}${processor ? ` (${processor})` : ''}, ${date}`,
     '',
-    `${cpu.isa}, ${cpu.cores} processors; Node.js ${node}; one image per layer${quick ? '; quick run' : ''}. ` +
+    `${cpu.isa}, ${cpu.cores} processors; ${softwareOf(result)}; one image per layer${quick ? '; quick run' : ''}. ` +
       'Speed-ups are geometric means over every layer of every model; `runSync`, and `run()` where it says so, into an ' +
       'output that the caller owns unless it says otherwise.',
     '',

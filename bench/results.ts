@@ -5,12 +5,16 @@ import { parseArgs } from 'node:util';
 
 import { devices, type CpuInfo } from 'warpconv';
 
+import { versionNow } from './version';
+
 export const FOLDER = path.join(__dirname, 'results');
 
 /** When and on what something was measured. */
 export interface Circumstances {
   readonly date: string;
   readonly node: string;
+  /** Of this package, with its commit; files of before have none */
+  readonly version?: string;
   readonly cpu: CpuInfo;
   readonly processor: string;
   readonly quick: boolean;
@@ -18,7 +22,13 @@ export interface Circumstances {
 
 export function circumstances(quick: boolean): Circumstances {
   const date = new Date().toISOString().slice(0, 10);
-  return { date, node: process.version, cpu: devices()[0] as CpuInfo, processor: processorOf(), quick };
+  const cpu = devices()[0] as CpuInfo;
+  return { date, node: process.version, version: versionNow(), cpu, processor: processorOf(), quick };
+}
+
+/** What was measured, and under what. */
+export function softwareOf({ version, node }: Circumstances): string {
+  return `${version === undefined ? '' : `warpconv ${version}, `}Node.js ${node}`;
 }
 
 export function nameOf({ cpu, processor, date }: Circumstances): string {

@@ -1,5 +1,5 @@
 /** What serve_load.ts measured, as a page of Markdown. */
-import type { Circumstances } from './results';
+import { softwareOf, type Circumstances } from './results';
 
 /** Clients that each send a request as soon as the one before is answered. Times are milliseconds, memory bytes. */
 export interface Load {
@@ -76,11 +76,11 @@ function loadCells({ perSecond, p50, p99, delayP99, rssBefore, rss }: Load): str
 const LOAD_HEADS = ['answers / s', 'p50 ms', 'p99 ms', 'event loop p99 ms', 'memory MB'];
 
 export function renderServeReport(result: ServeResult): string {
-  const { cpu, date, node, model, device, seconds, servers, overload, termination } = result;
+  const { cpu, date, model, device, seconds, servers, overload, termination } = result;
   const lines = [
     `# Serving on ${cpu.name}, ${date}`,
     '',
-    `${model} on ${device}, one image a request in binary, Node.js ${node}, ${cpu.cores} processors, which servers and clients`,
+    `${model} on ${device}, one image a request in binary, ${softwareOf(result)}, ${cpu.cores} processors, which servers and clients`,
     `share; ${seconds} seconds each. Both servers get the same elements; Fastify's answers are the bare output, ours those of the`,
     'Open Inference Protocol. By `npx ts-node bench/serve_load.ts`.',
   ];
@@ -109,12 +109,12 @@ export function renderServeReport(result: ServeResult): string {
 }
 
 export function renderLongServeReport(result: LongServeResult): string {
-  const { cpu, date, node, model, device, load, connections, samples } = result;
+  const { cpu, date, model, device, load, connections, samples } = result;
   const { minutes } = samples.at(-1)!;
   const lines = [
     `# Serving for ${minutes} minutes on ${cpu.name}, ${date}`,
     '',
-    `${model} on ${device}, one image a request in binary, Node.js ${node}, ${cpu.cores} processors, which server and clients`,
+    `${model} on ${device}, one image a request in binary, ${softwareOf(result)}, ${cpu.cores} processors, which server and clients`,
     `share with whatever else runs: ${connections} connections, ${rate.format(load.perSecond)} answers per second, p50 ` +
       `${load.p50.toFixed(2)} ms, p99 ${load.p99.toFixed(2)} ms; ${describeStatuses(load.statuses)}, and ${load.connectionErrors} errors of`,
     `connections. By \`npx ts-node bench/serve_load.ts --minutes ${minutes}\`.`,
