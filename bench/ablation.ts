@@ -1,6 +1,6 @@
 /**
  * What each idea of sconv brings: every switch of it, and im2col with the same micro-kernel, against sconv as it is, on the
- * 393 layers with one thread. Results are checked before they are timed.
+ * 393 layers with one thread. Results are checked before they are timed; what was measured quickly is printed only.
  *
  *     npx ts-node bench/ablation.ts [--quick]
  */
@@ -102,7 +102,7 @@ async function main(): Promise<void> {
   for (const layer of loadLayers('sconv-393')) layers.push({ ...layer, ms: await measure(layer, quick) });
   process.stderr.write(' measured\n');
   const result = { ...circumstances(quick), variants: VARIANTS.map((variant) => variant.name), layers };
-  writeJson(`${name ?? nameOf(result)}-ablation`, result);
+  if (!quick) writeJson(`${name ?? nameOf(result)}-ablation`, result);
   console.log(renderAblation(result));
 }
 

@@ -23,9 +23,9 @@ GPU its median is more than 10 % higher, and its lower quartile is above the upp
 held to the same again the next time, unless the file that is named is removed. With --quick the files are
 <device>-<date>-quick, and nothing is held to them.
 
-On the CPU, where both may be given again for more:
+On the CPU, where both may be given again for more; only a run without these and --quick is stored, any other printed:
   --group NAME    sconv-393 or mobile
-  --threads N     1 and 2 unless given
+  --threads N     at most the processors that there are; 1 and 2 unless given
 `;
 
 export interface Choice {

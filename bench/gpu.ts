@@ -19,7 +19,7 @@ import type { Device, GpuInfo } from 'warpconv';
 
 import { ROOT } from './command';
 import { selectLayers, type GpuLayer } from './gpu_layers';
-import { clocksNow, findGpu, readBatch } from './gpu_machine';
+import { clocksNow, findGpu } from './gpu_machine';
 import type { GpuMeasureMessage, GpuMeasureRequest, Task } from './gpu_measure';
 import { gpuPictures } from './gpu_plot';
 import { renderGpuReport, renderRegressions, summariseGroup, type CpuPart } from './gpu_report';
@@ -38,6 +38,7 @@ import {
 } from './gpu_result';
 import { formatJson } from './json';
 import { countLoadRequests } from './load_requests';
+import { readBatch } from './options';
 import { toSvg } from './plot';
 import { showProgress } from './progress';
 import type { BenchResult } from './report';

@@ -1,4 +1,4 @@
-/** What the benches of GPUs ask of the machine and of their command lines. */
+/** What the benches of GPUs ask of the machine. */
 import { execFileSync } from 'node:child_process';
 
 import { devices, type GpuInfo } from 'warpconv';
@@ -28,12 +28,6 @@ export function clocksNow(when: string, device: string): Clocks[] {
   } catch {
     return [];
   }
-}
-
-export function readBatch(text: string): number {
-  const batch = Number(text);
-  if (Number.isInteger(batch) && batch > 0) return batch;
-  throw new Error(`--batch takes a number of images, not '${text}'`);
 }
 
 export function findGpu(device: string): GpuInfo {

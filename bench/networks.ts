@@ -17,14 +17,14 @@ import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import type { CpuInfo, Device } from 'warpconv';
+import { devices, type CpuInfo, type Device } from 'warpconv';
 
 import { playInTurns, type Pace } from './contenders';
 import { ASYNCHRONOUS, BASELINE, OURS, RUNTIME, type Turn, type TurnRequest } from './cpu_network_turns';
-import { readBatch } from './gpu_machine';
 import { benchGpuNetworks, checkNetworks } from './gpu_networks';
 import { LineProcess } from './line_process';
 import { modelOf, networksIn } from './network_files';
+import { readBatch, readThreads } from './options';
 import { BASE, installRivals, rivalEnvironment } from './rivals';
 import {
   circumstances,
@@ -194,7 +194,9 @@ async function main(): Promise<void> {
   if (values.check) return checkNetworks(values.device as Device, subjects);
   if (values.device === 'cpu') {
     const store = !quick && values.network === undefined && values.threads === undefined;
-    return benchCpuNetworks(folder, names, values.threads?.map(Number) ?? COUNTS, { quick, store });
+    const { cores } = devices()[0] as CpuInfo;
+    const counts = values.threads?.map((text) => readThreads(text, cores)) ?? COUNTS;
+    return benchCpuNetworks(folder, names, counts, { quick, store });
   }
   return benchGpuNetworks(values.device as Exclude<Device, 'cpu'>, subjects, {
     quick,

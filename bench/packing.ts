@@ -1,7 +1,7 @@
 /**
  * How much of a layer's time goes into rearranging its input, in sconv and in im2col: Figure 10 of the SConv paper. One
  * thread; the time is taken inside the native code, in a build of its own (native/cpu/packing_timer.h), because leaving the
- * multiplication out would leave its effects on the caches out, too.
+ * multiplication out would leave its effects on the caches out, too. What was measured quickly is printed only.
  *
  *     npx ts-node bench/packing.ts [--quick]
  */
@@ -45,7 +45,7 @@ function main(): void {
   buildLayerRuns();
   const result = { ...circumstances(quick), layers: measure(loadLayers('sconv-393'), quick) };
   process.stderr.write(' measured\n');
-  writeJson(`${name ?? nameOf(result)}-packing`, result);
+  if (!quick) writeJson(`${name ?? nameOf(result)}-packing`, result);
   console.log(renderPacking(result));
 }
 

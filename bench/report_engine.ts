@@ -103,9 +103,9 @@ export function renderPacking(result: PackingResult, plot?: string): string {
 
 /** What was measured of the engine besides its speed. */
 export interface EngineResults {
-  readonly packing: PackingResult | undefined;
-  readonly ablation: AblationResult | undefined;
-  readonly cache: CacheResult | undefined;
+  readonly packing?: PackingResult | undefined;
+  readonly ablation?: AblationResult | undefined;
+  readonly cache?: CacheResult | undefined;
 }
 
 /** The sections on what was measured; `plot` is the picture of packing. */

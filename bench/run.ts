@@ -2,7 +2,8 @@
  * The CPU part of `npm run bench`: ours against im2col + OpenBLAS, oneDNN and onnxruntime-node, interleaved on every layer with one thread
  * and one after the other with several; then what packing takes (bench/packing.ts) and what each idea brings
  * (bench/ablation.ts). Results are checked before they are timed. Writes bench/results/<machine>-<date>.json, the report beside
- * it and its pictures.
+ * it and its pictures; of a part of the groups or of the threads, or quickly, the report is printed only, lest it take the place
+ * of the whole.
  *
  *     npm run bench -- --device cpu [--group sconv-393] [--threads 1] [--quick]
  *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew, with what was measured since
@@ -11,7 +12,7 @@ import { fork } from 'node:child_process';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import type { CpuInfo } from 'warpconv';
+import { devices, type CpuInfo } from 'warpconv';
 
 import type { AblationResult } from './ablation';
 import type { CacheResult } from './cache_misses';
@@ -19,6 +20,7 @@ import { ROOT, runScript } from './command';
 import { GROUPS } from './layers';
 import type { MeasureMessage, MeasureRequest } from './measure';
 import type { PackingResult } from './packing';
+import { readThreads } from './options';
 import { plotPacking, plotSpeedups } from './plot';
 import { showProgress } from './progress';
 import { renderReport, type BenchResult, type ThreadsResult } from './report';
@@ -56,6 +58,9 @@ function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> 
   });
 }
 
+/** Of threads, as far as the machine has so many */
+const COUNTS = [1, 2];
+
 const CONTENDERS = ['warpconv', 'im2col+OpenBLAS', 'oneDNN', 'onnxruntime-node'];
 
 /**
@@ -73,31 +78,60 @@ async function measureAll(cpu: CpuInfo, request: Omit<MeasureRequest, 'contender
   return { ...results[0]!, layers };
 }
 
+/** What is measured of the engine itself. */
+const PARTS = ['packing.ts', 'ablation.ts'];
+
+interface CpuRequest {
+  readonly groups: readonly string[];
+  readonly counts: readonly number[];
+  readonly quick: boolean;
+  /** Whether it is of all groups and of the usual threads */
+  readonly isWhole: boolean;
+  /** The file of an earlier result, which is rendered instead of measuring */
+  readonly report: string | undefined;
+}
+
 /** @param args - of the command line */
-export async function benchCpu(args: readonly string[]): Promise<void> {
+export function readCpuRequest(args: readonly string[], cores: number): CpuRequest {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      group: { type: 'string', multiple: true, default: [...GROUPS] },
-      threads: { type: 'string', multiple: true, default: ['1', '2'] },
+      group: { type: 'string', multiple: true },
+      threads: { type: 'string', multiple: true },
       quick: { type: 'boolean', default: false },
       report: { type: 'string' },
     },
   });
+  const { group, threads, quick, report } = values;
+  const counts = threads?.map((text) => readThreads(text, cores)) ?? COUNTS.filter((count) => count <= cores);
+  const isWhole = group === undefined && threads === undefined;
+  return { groups: group ?? GROUPS, counts, quick, isWhole, report };
+}
+
+/** @param args - of the command line */
+export async function benchCpu(args: readonly string[]): Promise<void> {
+  const { cores } = devices()[0] as CpuInfo;
+  const { groups, counts, quick, isWhole, report } = readCpuRequest(args, cores);
   installRivals();
-  if (values.report !== undefined) return writeReport(path.parse(values.report).name);
-  const about = circumstances(values.quick);
-  const counts = values.threads.map(Number).filter((threads) => threads <= about.cpu.cores);
+  if (report !== undefined) return writeReport(path.parse(report).name);
+  const about = circumstances(quick);
   const runs: ThreadsResult[] = [];
-  for (const threads of counts) {
-    runs.push(await measureAll(about.cpu, { groups: values.group, threads, quick: values.quick }));
-  }
+  for (const threads of counts) runs.push(await measureAll(about.cpu, { groups, threads, quick }));
   const result: BenchResult = { ...about, runs };
+  return isWhole && !quick ? store(result) : print(result, isWhole);
+}
+
+async function store(result: BenchResult): Promise<void> {
   const name = nameOf(result);
   writeJson(name, result);
-  const quick = values.quick ? ['--quick'] : [];
-  for (const script of ['packing.ts', 'ablation.ts']) runScript(script, ['--name', name, ...quick]);
+  for (const script of PARTS) runScript(script, ['--name', name]);
   await writeReport(name);
+}
+
+function print(result: BenchResult, isWhole: boolean): void {
+  console.log(renderReport(result, nameOf(result), {}));
+  if (isWhole) for (const script of PARTS) runScript(script, ['--quick']);
+  console.error('bench: not stored; a run without --group, --threads and --quick is');
 }
 
 /** From all that was measured under that name. */

@@ -1,7 +1,9 @@
 import { chooseBench } from '../../bench/choose';
 import { formatJson } from '../../bench/json';
 import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_requests';
+import { readThreads } from '../../bench/options';
 import { PAIRS, renderModels } from '../../bench/report';
+import { readCpuRequest } from '../../bench/run';
 
 describe('npm run bench', () => {
   const never = () => {
@@ -41,6 +43,24 @@ describe('npm run bench', () => {
     expect(chooseBench(args, never, read({ gpu: {} })).bench).toBe('gpu');
     expect(chooseBench(args, never, read({ cpu: {} })).bench).toBe('cpu');
   });
+});
+
+it('the CPU bench knows the whole, which it stores, from a part', () => {
+  const whole = { groups: ['sconv-393', 'mobile'], counts: [1, 2], quick: false, isWhole: true };
+  expect(readCpuRequest([], 2)).toEqual(whole);
+  expect(readCpuRequest(['--quick'], 2)).toEqual({ ...whole, quick: true });
+  expect(readCpuRequest([], 1)).toEqual({ ...whole, counts: [1] });
+  const group = ['--group', 'mobile'];
+  expect(readCpuRequest(group, 2)).toEqual({ ...whole, groups: ['mobile'], isWhole: false });
+  expect(readCpuRequest(['--threads', '1'], 2)).toEqual({ ...whole, counts: [1], isWhole: false });
+  expect(() => readCpuRequest(['--threads', '4'], 2)).toThrow('--threads takes');
+});
+
+it('threads are integers, and no more than there are processors', () => {
+  expect(readThreads('2', 2)).toBe(2);
+  for (const text of ['4', '0', '-1', '1.5', 'abc', '']) {
+    expect(() => readThreads(text, 2)).toThrow(`from 1 to 2, this machine's processors, not '${text}'`);
+  }
 });
 
 it('the convolutions of a model are added up, as often as it has each', () => {

@@ -1,0 +1,13 @@
+/** What the benches' command lines may say. */
+
+export function readBatch(text: string): number {
+  const batch = Number(text);
+  if (Number.isInteger(batch) && batch > 0) return batch;
+  throw new Error(`--batch takes a number of images, not '${text}'`);
+}
+
+export function readThreads(text: string, cores: number): number {
+  const threads = Number(text);
+  if (Number.isInteger(threads) && threads >= 1 && threads <= cores) return threads;
+  throw new Error(`--threads takes an integer from 1 to ${cores}, this machine's processors, not '${text}'`);
+}
