@@ -10,9 +10,7 @@
  *
  * With `--minutes` there is one load of so long instead, with the memory on the way: <machine>-<date>-serve-long.json and .md.
  */
-import { fork, type ChildProcess } from 'node:child_process';
-import type { EventEmitter } from 'node:events';
-import { once } from 'node:events';
+import { once, type EventEmitter } from 'node:events';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -21,6 +19,7 @@ import { parseArgs } from 'node:util';
 import { InferenceSession } from 'warpconv';
 
 import { ROOT } from './command';
+import { LoadedServer, OURS, RIVAL, type Figures, type Served } from './loaded_server';
 import { circumstances, nameOf, writeJson, writeText } from './results';
 import {
   renderLongServeReport,
@@ -31,8 +30,6 @@ import {
 } from './serve_report';
 import { quantile } from './statistics';
 
-const OURS = 'warpconv/serve';
-const RIVAL = 'Fastify + onnxruntime-node';
 const CONNECTIONS = [1, 8, 32, 128];
 /** The queue takes 256 and a run 32. */
 const OVERLOAD = 512;
@@ -40,9 +37,7 @@ const LONG = 32;
 const SAMPLES = 20;
 const RIVALS = path.join(__dirname, 'rivals/node_modules');
 
-interface Settings {
-  readonly model: string;
-  readonly device: string;
+interface Settings extends Served {
   readonly seconds: number;
   readonly minutes: number;
 }
@@ -53,46 +48,10 @@ interface Request {
   readonly body: Buffer;
 }
 
-interface Figures {
-  /** Milliseconds, since these were last asked for */
-  readonly delayP99: number;
-  readonly rss: number;
-}
-
 /** The part of autocannon that is used here. */
 type Autocannon = (
   options: Readonly<Record<string, unknown>>,
 ) => EventEmitter & PromiseLike<unknown> & { stop(): void };
-
-class LoadedServer {
-  private constructor(
-    readonly process: ChildProcess,
-    readonly url: string,
-  ) {}
-
-  static async start(who: string, { model, device }: Settings): Promise<LoadedServer> {
-    const args = [who === OURS ? 'warpconv' : 'rival', model, device];
-    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
-    const ended = once(child, 'exit').then(([code]) => {
-      throw new Error(`the server of ${who} ended with ${code} before it listened`);
-    });
-    const [{ url }] = (await Promise.race([once(child, 'message'), ended])) as [{ url: string }];
-    ended.catch(() => {});
-    return new LoadedServer(child, url);
-  }
-
-  async figures(): Promise<Figures> {
-    this.process.send('figures');
-    const [figures] = (await once(this.process, 'message')) as [Figures];
-    return figures;
-  }
-
-  async kill(): Promise<void> {
-    const ended = once(this.process, 'exit');
-    this.process.kill('SIGKILL');
-    await ended;
-  }
-}
 
 /** Clients that each send a request as soon as the one before is answered, until they are stopped. */
 class Clients {
@@ -117,19 +76,22 @@ class Clients {
     this.#run.on('reqError', () => this.connectionErrors++);
   }
 
-  async stop(): Promise<Omit<Load, keyof Figures | 'rssBefore'>> {
+  /** So far. */
+  measured(): Omit<Load, keyof Figures | 'rssBefore'> {
     const seconds = (performance.now() - this.#started) / 1000;
     const { latencies, statuses, connectionErrors } = this;
-    const measured = {
+    return {
       perSecond: latencies.length / seconds,
       p50: quantile(latencies, 0.5),
       p99: quantile(latencies, 0.99),
       statuses: { ...statuses },
       connectionErrors,
     };
+  }
+
+  async stop(): Promise<void> {
     this.#run.stop();
     await this.#run;
-    return measured;
   }
 }
 
@@ -150,9 +112,13 @@ async function loadFor(
   await untilIdle(server, request);
   const { rss: rssBefore } = await server.figures();
   const clients = new Clients(server, request, connections);
-  await setTimeout(1000 * seconds);
-  const figures = await server.figures();
-  return { ...(await clients.stop()), ...figures, rssBefore };
+  try {
+    await setTimeout(1000 * seconds);
+    const figures = await server.figures();
+    return { ...clients.measured(), ...figures, rssBefore };
+  } finally {
+    await clients.stop();
+  }
 }
 
 /** What the two servers take for the same image of random elements. */
@@ -226,12 +192,16 @@ async function measureLong(
   minutes: number,
 ): Promise<Pick<LongServeResult, 'connections' | 'samples' | 'load'>> {
   const clients = new Clients(server, request, LONG);
-  const samples = [];
-  for (let sample = 1; sample <= SAMPLES; sample++) {
-    await setTimeout((60_000 * minutes) / SAMPLES);
-    samples.push({ minutes: (minutes * sample) / SAMPLES, ...(await server.figures()) });
+  try {
+    const samples = [];
+    for (let sample = 1; sample <= SAMPLES; sample++) {
+      await setTimeout((60_000 * minutes) / SAMPLES);
+      samples.push({ minutes: (minutes * sample) / SAMPLES, ...(await server.figures()) });
+    }
+    return { connections: LONG, samples, load: clients.measured() };
+  } finally {
+    await clients.stop();
   }
-  return { connections: LONG, samples, load: await clients.stop() };
 }
 
 /** Full, and then as if nothing had been. */
@@ -253,18 +223,21 @@ async function measureTermination(
   seconds: number,
 ): Promise<ServeResult['termination']> {
   const clients = new Clients(server, request, LONG);
-  await setTimeout(250 * seconds);
-  const ended = once(server.process, 'exit');
-  const told = once(server.process, 'message');
-  const started = performance.now();
-  server.process.kill('SIGTERM');
-  const [{ answered }] = (await told) as [{ answered: number }];
-  const [exitCode] = (await ended) as [number];
-  const milliseconds = performance.now() - started;
-  // What was sent last may still be on its way through this process.
-  await setTimeout(CLOSING_MS);
-  const { statuses } = await clients.stop();
-  return { connections: LONG, milliseconds, exitCode, answered, received: statuses[200] ?? 0, statuses };
+  try {
+    await setTimeout(250 * seconds);
+    const ended = once(server.process, 'exit');
+    const started = performance.now();
+    server.process.kill('SIGTERM');
+    const { answered } = await server.message<{ answered: number }>();
+    const [exitCode] = (await ended) as [number];
+    const milliseconds = performance.now() - started;
+    // What was sent last may still be on its way through this process.
+    await setTimeout(CLOSING_MS);
+    const { statuses } = clients.measured();
+    return { connections: LONG, milliseconds, exitCode, answered, received: statuses[200] ?? 0, statuses };
+  } finally {
+    await clients.stop();
+  }
 }
 
 function failures({ servers, overload, termination }: ServeResult): string[] {
@@ -290,9 +263,7 @@ function failures({ servers, overload, termination }: ServeResult): string[] {
 async function mainForMinutes(settings: Settings): Promise<void> {
   const { device, minutes } = settings;
   const request = (await requestsFor(settings))[OURS]!;
-  const server = await LoadedServer.start(OURS, settings);
-  const measured = await measureLong(server, request, minutes);
-  await server.kill();
+  const measured = await LoadedServer.use(OURS, settings, (server) => measureLong(server, request, minutes));
   const about = circumstances(minutes < 30);
   const result: LongServeResult = { ...about, model: path.basename(settings.model), device, ...measured };
   const name = `${nameOf(result)}-serve-long`;
@@ -306,37 +277,35 @@ async function mainForMinutes(settings: Settings): Promise<void> {
 }
 
 async function main(settings: Settings): Promise<void> {
+  const { device, seconds } = settings;
   const progress = (text: string) => process.stderr.write(`serve: ${text}\n`);
   const requests = await requestsFor(settings);
-  const answers: Float32Array[] = [];
-  const servers: ServeResult['servers'][number][] = [];
-  let overload: ServeResult['overload'] | undefined;
-  for (const who of [OURS, RIVAL]) {
-    const request = requests[who]!;
-    const server = await LoadedServer.start(who, settings);
-    answers.push(await answerOf(server, request));
+  const measure = async (server: LoadedServer, who: string) => {
+    const answer = await answerOf(server, requests[who]!);
     progress(`${who}, ${CONNECTIONS.join(', ')} connections`);
-    servers.push({ who, loads: await measureLoads(server, request, settings.seconds) });
-    if (who === OURS) {
-      progress('overload');
-      overload = await measureOverload(server, request, settings.seconds);
-    }
-    await server.kill();
-  }
-  requireEqual(answers[0]!, answers[1]!);
+    return { answer, loads: await measureLoads(server, requests[who]!, seconds) };
+  };
+  const ours = await LoadedServer.use(OURS, settings, async (server) => {
+    const measured = await measure(server, OURS);
+    progress('overload');
+    return { ...measured, overload: await measureOverload(server, requests[OURS]!, seconds) };
+  });
+  const theirs = await LoadedServer.use(RIVAL, settings, (server) => measure(server, RIVAL));
+  requireEqual(ours.answer, theirs.answer);
   progress('SIGTERM');
-  const last = await LoadedServer.start(OURS, settings);
-  const termination = await measureTermination(last, requests[OURS]!, settings.seconds);
-  const about = circumstances(settings.seconds < 10);
-  const model = path.basename(settings.model);
-  const { device, seconds } = settings;
+  const termination = await LoadedServer.use(OURS, settings, (server) =>
+    measureTermination(server, requests[OURS]!, seconds),
+  );
   const result: ServeResult = {
-    ...about,
-    model,
+    ...circumstances(seconds < 10),
+    model: path.basename(settings.model),
     device,
     seconds,
-    servers,
-    overload: overload!,
+    servers: [
+      { who: OURS, loads: ours.loads },
+      { who: RIVAL, loads: theirs.loads },
+    ],
+    overload: ours.overload,
     termination,
   };
   const name = `${nameOf(result)}-serve`;

@@ -1,0 +1,69 @@
+/** The servers that serve_load.ts loads, each in a process of its own (serve_load_server.mjs). */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+
+import { ROOT } from './command';
+
+export const OURS = 'warpconv/serve';
+export const RIVAL = 'Fastify + onnxruntime-node';
+
+export interface Served {
+  readonly model: string;
+  readonly device: string;
+}
+
+export interface Figures {
+  /** Milliseconds, since these were last asked for */
+  readonly delayP99: number;
+  readonly rss: number;
+}
+
+export class LoadedServer {
+  /** Empty until it listens */
+  url = '';
+  readonly #ended: Promise<never>;
+
+  private constructor(
+    who: string,
+    readonly process: ChildProcess,
+  ) {
+    this.#ended = once(process, 'exit').then(([code, signal]) => {
+      throw new Error(`the server of ${who} ended with ${signal ?? `code ${code}`} before it answered`);
+    });
+    this.#ended.catch(() => {});
+  }
+
+  /** Starts a server for a task, at whose end, a good one or not, it is killed where it still runs. */
+  static async use<T>(
+    who: string,
+    { model, device }: Served,
+    task: (server: LoadedServer) => Promise<T>,
+  ): Promise<T> {
+    const args = [who === OURS ? 'warpconv' : 'rival', model, device];
+    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
+    const server = new LoadedServer(who, child);
+    try {
+      server.url = (await server.message<{ url: string }>()).url;
+      return await task(server);
+    } finally {
+      await server.#kill();
+    }
+  }
+
+  /** The next one. @throws Error where the server ends instead */
+  async message<T>(): Promise<T> {
+    const [message] = (await Promise.race([once(this.process, 'message'), this.#ended])) as [T];
+    return message;
+  }
+
+  figures(): Promise<Figures> {
+    this.process.send('figures');
+    return this.message<Figures>();
+  }
+
+  async #kill(): Promise<void> {
+    this.process.kill('SIGKILL');
+    await this.#ended.catch(() => {});
+  }
+}
