@@ -11,3 +11,9 @@ export function readThreads(text: string, cores: number): number {
   if (Number.isInteger(threads) && threads >= 1 && threads <= cores) return threads;
   throw new Error(`--threads takes an integer from 1 to ${cores}, this machine's processors, not '${text}'`);
 }
+
+export function readPositive(option: string, text: string): number {
+  const value = Number(text);
+  if (Number.isFinite(value) && value > 0) return value;
+  throw new Error(`--${option} takes a number above 0, not '${text}'`);
+}

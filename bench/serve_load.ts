@@ -2,7 +2,8 @@
  * `warpconv/serve` under load, beside Fastify with onnxruntime-node on the same model, each in a process of its own: by how
  * many clients ask at once. Then ours alone: more clients than its queue takes, and SIGTERM in the middle of a load. Ends
  * with exit code 1 where an accepted request was lost, an answer was neither 200 nor 503, or the server did not recover.
- * Writes bench/results/<machine>-<date>-serve.json and .md.
+ * Writes bench/results/<machine>-<date>-serve.json and .md where all went well; of another model, on another device or for
+ * another time the figures are printed only.
  *
  *     npm --prefix bench/rivals ci
  *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] [--seconds 10]
@@ -14,11 +15,9 @@ import { once, type EventEmitter } from 'node:events';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 
 import { InferenceSession } from 'warpconv';
 
-import { ROOT } from './command';
 import { LoadedServer, OURS, RIVAL, type Figures, type Served } from './loaded_server';
 import { circumstances, nameOf, writeJson, writeText } from './results';
 import {
@@ -28,6 +27,7 @@ import {
   type LongServeResult,
   type ServeResult,
 } from './serve_report';
+import { readServeSettings, type ServeSettings } from './serve_settings';
 import { quantile } from './statistics';
 
 const CONNECTIONS = [1, 8, 32, 128];
@@ -36,11 +36,6 @@ const OVERLOAD = 512;
 const LONG = 32;
 const SAMPLES = 20;
 const RIVALS = path.join(__dirname, 'rivals/node_modules');
-
-interface Settings extends Served {
-  readonly seconds: number;
-  readonly minutes: number;
-}
 
 interface Request {
   readonly path: string;
@@ -122,7 +117,7 @@ async function loadFor(
 }
 
 /** What the two servers take for the same image of random elements. */
-async function requestsFor({ model, device }: Settings): Promise<Record<string, Request>> {
+async function requestsFor({ model, device }: Served): Promise<Record<string, Request>> {
   const session = await InferenceSession.create(model, { device: device as 'cpu' });
   const [input, another] = session.inputMetadata;
   const [output] = session.outputNames;
@@ -260,24 +255,43 @@ function failures({ servers, overload, termination }: ServeResult): string[] {
   return checks.filter(([failed]) => failed).map(([, what]) => what);
 }
 
-async function mainForMinutes(settings: Settings): Promise<void> {
-  const { device, minutes } = settings;
-  const request = (await requestsFor(settings))[OURS]!;
-  const measured = await LoadedServer.use(OURS, settings, (server) => measureLong(server, request, minutes));
-  const about = circumstances(minutes < 30);
-  const result: LongServeResult = { ...about, model: path.basename(settings.model), device, ...measured };
-  const name = `${nameOf(result)}-serve-long`;
-  writeJson(name, result);
-  writeText(`${name}.md`, renderLongServeReport(result));
-  console.log(renderLongServeReport(result));
-  const { statuses, connectionErrors } = measured.load;
-  if (connectionErrors === 0 && Object.keys(statuses).join() === '200') return;
-  console.error('FAILED: not every request was answered by 200, with room in the queue');
-  process.exitCode = 1;
+function longFailures({ load: { statuses, connectionErrors } }: LongServeResult): string[] {
+  if (connectionErrors === 0 && Object.keys(statuses).join() === '200') return [];
+  return ['not every request was answered by 200, with room in the queue'];
 }
 
-async function main(settings: Settings): Promise<void> {
-  const { device, seconds } = settings;
+/** A page of what was measured, which is stored where nothing failed and it is what the name stands for. */
+function finish(
+  result: ServeResult | LongServeResult,
+  suffix: string,
+  page: string,
+  failed: readonly string[],
+  { isUsual }: ServeSettings,
+): void {
+  console.log(page);
+  for (const failure of failed) console.error(`FAILED: ${failure}`);
+  if (failed.length > 0) process.exitCode = 1;
+  else if (!isUsual)
+    console.error('serve: not stored; the usual model on the CPU for 10 seconds, or for 30 minutes, is');
+  else {
+    const name = `${nameOf(result)}-${suffix}`;
+    writeJson(name, result);
+    writeText(`${name}.md`, page);
+  }
+}
+
+async function mainForMinutes(settings: ServeSettings, minutes: number): Promise<void> {
+  const { model, device, quick } = settings;
+  const about = circumstances(quick);
+  const request = (await requestsFor(settings))[OURS]!;
+  const measured = await LoadedServer.use(OURS, settings, (server) => measureLong(server, request, minutes));
+  const result: LongServeResult = { ...about, model: path.basename(model), device, ...measured };
+  finish(result, 'serve-long', renderLongServeReport(result), longFailures(result), settings);
+}
+
+async function main(settings: ServeSettings): Promise<void> {
+  const { model, device, seconds, quick } = settings;
+  const about = circumstances(quick);
   const progress = (text: string) => process.stderr.write(`serve: ${text}\n`);
   const requests = await requestsFor(settings);
   const measure = async (server: LoadedServer, who: string) => {
@@ -297,8 +311,8 @@ async function main(settings: Settings): Promise<void> {
     measureTermination(server, requests[OURS]!, seconds),
   );
   const result: ServeResult = {
-    ...circumstances(seconds < 10),
-    model: path.basename(settings.model),
+    ...about,
+    model: path.basename(model),
     device,
     seconds,
     servers: [
@@ -308,33 +322,18 @@ async function main(settings: Settings): Promise<void> {
     overload: ours.overload,
     termination,
   };
-  const name = `${nameOf(result)}-serve`;
-  writeJson(name, result);
-  writeText(`${name}.md`, renderServeReport(result));
-  console.log(renderServeReport(result));
-  for (const failure of failures(result)) {
-    console.error(`FAILED: ${failure}`);
-    process.exitCode = 1;
-  }
+  finish(result, 'serve', renderServeReport(result), failures(result), settings);
 }
 
-function readSettings(): Settings {
-  const { values } = parseArgs({
-    options: {
-      model: { type: 'string', default: path.join(ROOT, 'examples/digits/digits.onnx') },
-      device: { type: 'string', default: 'cpu' },
-      seconds: { type: 'string', default: '10' },
-      minutes: { type: 'string', default: '0' },
-    },
-  });
-  if (!existsSync(RIVALS))
+async function run(): Promise<void> {
+  const settings = readServeSettings(process.argv.slice(2));
+  if (!existsSync(RIVALS)) {
     throw new Error('the rivals are missing; install them by npm --prefix bench/rivals ci');
-  const { model, device, seconds, minutes } = values;
-  return { model: path.resolve(model), device, seconds: Number(seconds), minutes: Number(minutes) };
+  }
+  await (settings.minutes === undefined ? main(settings) : mainForMinutes(settings, settings.minutes));
 }
 
-const settings = readSettings();
-void (settings.minutes > 0 ? mainForMinutes : main)(settings).catch((error: unknown) => {
+void run().catch((error: unknown) => {
   console.error(error);
   process.exitCode = 1;
 });

@@ -13,13 +13,12 @@ import { serve } from 'warpconv/serve';
 
 const [who, file, device] = process.argv.slice(2);
 
-/** A program for each number of rows that may be joined. */
-const MAX_BATCH = 32;
+/** Most rows that are joined unless told otherwise, where the model lets any be: a program for each number of them. */
+const MOST_ROWS = 32;
 
 async function serveOurs() {
-  const session = await InferenceSession.create(file, { device, cachedShapes: MAX_BATCH });
-  const models = { model: { session, maxBatch: MAX_BATCH } };
-  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'] });
+  const session = await InferenceSession.create(file, { device, cachedShapes: MOST_ROWS });
+  const { url, server, handler } = await serve({ models: { model: session }, port: 0, closeOn: ['SIGTERM'] });
   server.once('close', () => {
     const answered = Number(
       /requests_total\{model="model",status="200"\} (\d+)/.exec(handler.metrics())?.[1],
