@@ -19,7 +19,12 @@ export interface MeasureRequest {
 }
 
 export type MeasureMessage =
-  | { readonly kind: 'begin'; readonly layers: number; readonly peak: number; readonly missing: string[] }
+  | {
+      readonly kind: 'begin';
+      readonly layers: number;
+      readonly peak: number | null;
+      readonly missing: string[];
+    }
   | { readonly kind: 'layer'; readonly layer: Layer; readonly ms: Record<string, number> };
 
 interface NativeRivals {
@@ -191,7 +196,7 @@ async function main(request: MeasureRequest): Promise<void> {
   send({
     kind: 'begin',
     layers: layers.length,
-    peak: arena.native?.fmaPeak() ?? NaN,
+    peak: arena.native?.fmaPeak() ?? null,
     missing: arena.missing,
   });
   const pace = quick ? { rounds: 3, turn: 1 } : { rounds: 9, turn: 3 };

@@ -12,8 +12,8 @@ export interface LayerResult extends Layer {
 
 export interface ThreadsResult {
   readonly threads: number;
-  /** Of one core */
-  readonly fmaPeakGflops: number;
+  /** Of one core; null where the addon of the rivals, which measures it, is missing */
+  readonly fmaPeakGflops: number | null;
   readonly layers: readonly LayerResult[];
 }
 
@@ -60,9 +60,17 @@ export function speedups(layers: readonly LayerResult[], rival: string, ours: st
     .flatMap(({ ms, count }) => Array<number>(count).fill(ms[rival]! / ms[ours]!));
 }
 
+const NONE = '–';
+
+/** How many times as fast ours is on all of them together; nothing where a layer lacks one of the two. */
+function ratioOf(layers: readonly LayerResult[], rival: string, ours: string): number | undefined {
+  const isWhole = layers.length > 0 && layers.every(({ ms }) => rival in ms && ours in ms);
+  return isWhole ? milliseconds(layers, rival) / milliseconds(layers, ours) : undefined;
+}
+
 function compare(layers: readonly LayerResult[], rival: string, ours: string): string {
   const all = speedups(layers, rival, ours);
-  if (all.length === 0) return '–';
+  if (all.length === 0) return NONE;
   const won = all.filter((speedup) => speedup > 1).length / all.length;
   return `${geometricMean(all).toFixed(2)} ×, ${(100 * won).toFixed(0)} % won`;
 }
@@ -79,17 +87,18 @@ function milliseconds(layers: readonly LayerResult[], contender: string): number
 /** What sconv spends on packing, where that was measured. */
 function packingCell(selection: Selection, packing: PackingResult | undefined): string {
   const layers = packing?.layers.filter(selection.takes) ?? [];
-  return layers.length === 0 ? '–' : percent(packingShare(layers, 'sconv'));
+  return layers.length === 0 ? NONE : percent(packingShare(layers, 'sconv'));
 }
 
 function tableRow(selection: Selection, run: ThreadsResult, packing: PackingResult | undefined): string[] {
   const layers = run.layers.filter(selection.takes);
   if (layers.length === 0) return [];
   const rate = gflops(layers, 'warpconv');
-  const share = (100 * rate) / (run.fmaPeakGflops * run.threads);
+  const peak = run.fmaPeakGflops;
+  const share = peak === null ? NONE : ((100 * rate) / (peak * run.threads)).toFixed(0);
   const cells = [
     selection.title,
-    `${rate.toFixed(0)} GFLOP/s, ${share.toFixed(0)} % of peak`,
+    `${rate.toFixed(0)} GFLOP/s, ${share} % of peak`,
     packingCell(selection, packing),
     ...PAIRS.map(({ rival, ours }) => compare(layers, rival, ours)),
   ];
@@ -110,7 +119,7 @@ function table(run: ThreadsResult, packing: PackingResult | undefined): string {
   return [
     `### ${threadsOf(run)}`,
     '',
-    `FMA peak of one core, in the same run: ${run.fmaPeakGflops.toFixed(0)} GFLOP/s.`,
+    `FMA peak of one core, in the same run: ${run.fmaPeakGflops?.toFixed(0) ?? NONE} GFLOP/s.`,
     '',
     ...headOf(['layers', 'ours', 'of it packing']),
     ...SELECTIONS.flatMap((selection) => tableRow(selection, run, packing)),
@@ -127,9 +136,8 @@ function modelsOf({ layers }: ThreadsResult): (readonly [string, readonly LayerR
 /** What a model gains by its convolutions: Table 2 of the SConv paper, where the rest of the model is the same code. */
 export function renderModels(run: ThreadsResult): string {
   const rows = modelsOf(run).map(([name, layers]) => {
-    const cells = PAIRS.map(
-      ({ rival, ours }) => `${(milliseconds(layers, rival) / milliseconds(layers, ours)).toFixed(2)} ×`,
-    );
+    const ratios = PAIRS.map(({ rival, ours }) => ratioOf(layers, rival, ours));
+    const cells = ratios.map((ratio) => (ratio === undefined ? NONE : `${ratio.toFixed(2)} ×`));
     return `| ${name} | ${milliseconds(layers, 'warpconv').toFixed(1)} | ${cells.join(' | ')} |`;
   });
   return [
@@ -142,10 +150,14 @@ export function renderModels(run: ThreadsResult): string {
 }
 
 function losses(run: ThreadsResult): string {
-  const ratios = ({ ms }: LayerResult) => PAIRS.map(({ rival, ours }) => ms[rival]! / ms[ours]!);
-  const lost = run.layers.filter((layer) => ratios(layer).some((ratio) => ratio < 1));
+  const ratios = (layer: LayerResult) => PAIRS.map(({ rival, ours }) => ratioOf([layer], rival, ours));
+  const isLost = (ratio: number | undefined) => ratio !== undefined && ratio < 1;
+  const lost = run.layers.filter((layer) => ratios(layer).some(isLost));
   const rows = lost.map((layer) => {
-    const cells = ratios(layer).map((ratio) => (ratio < 1 ? `**${ratio.toFixed(2)}**` : ratio.toFixed(2)));
+    const cells = ratios(layer).map((ratio) => {
+      const text = ratio?.toFixed(2) ?? NONE;
+      return isLost(ratio) ? `**${text}**` : text;
+    });
     return `| ${describeLayer(layer)} | ${layer.ms.warpconv!.toFixed(3)} | ${cells.join(' | ')} |`;
   });
   return [
@@ -161,6 +173,7 @@ function scaling(result: BenchResult): string {
   const [one, two] = [1, 2].map((count) => result.runs.find(({ threads }) => threads === count));
   if (one === undefined || two === undefined) return '';
   const layers = (run: ThreadsResult) => run.layers.filter(SELECTIONS[0]!.takes);
+  if (layers(one).length === 0) return '';
   const ratio = gflops(layers(two), 'warpconv') / gflops(layers(one), 'warpconv');
   return `Two threads over one, all 393 layers together: ${ratio.toFixed(2)} ×.\n`;
 }

@@ -34,7 +34,8 @@ function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> 
     execArgv: ['-r', 'ts-node/register'],
   });
   return new Promise((resolve, reject) => {
-    let [peak, total] = [NaN, 0];
+    let peak: number | null = null;
+    let total = 0;
     const layers: ThreadsResult['layers'][number][] = [];
     child.on('message', (message: MeasureMessage) => {
       if (message.kind === 'begin') {

@@ -2,7 +2,7 @@ import { chooseBench } from '../../bench/choose';
 import { formatJson } from '../../bench/json';
 import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_requests';
 import { readThreads } from '../../bench/options';
-import { PAIRS, renderModels } from '../../bench/report';
+import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/report';
 import { readCpuRequest } from '../../bench/run';
 
 describe('npm run bench', () => {
@@ -80,6 +80,26 @@ it('the convolutions of a model are added up, as often as it has each', () => {
   const rows = renderModels({ threads: 1, fmaPeakGflops: 100, layers }).split('\n').slice(4);
   expect(rows[0]).toBe('| a | 5.0 | 3.00 × | 3.00 × | 3.00 × | 3.00 × | 3.00 × |');
   expect(rows[1]).toBe('| b | 5.0 | 0.80 × | 0.80 × | 0.80 × | 0.80 × | 0.80 × |');
+});
+
+it('a missing rival is a dash, and so is the peak that its addon measures', () => {
+  const layer = { group: 'mobile', model: 'm', row: [3, 8, 8, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1], count: 1 };
+  const ms = {
+    warpconv: 2,
+    'warpconv run()': 2,
+    'warpconv run(), own output': 2,
+    'onnxruntime-node': 1,
+    'onnxruntime-node, own output': 3,
+  };
+  const run = { fmaPeakGflops: null, layers: [{ ...layer, ms }] };
+  const about = { date: '2026-11-23', node: 'v22', processor: '', quick: false, cpu: { name: 'CPU' } };
+  const runs = [1, 2].map((threads) => ({ ...run, threads }));
+  const report = renderReport({ ...about, runs } as unknown as BenchResult, 'NAME', {});
+  expect(report).not.toMatch(/NaN|undefined.*×|Two threads over one/);
+  expect(report).toContain('FMA peak of one core, in the same run: – GFLOP/s.');
+  expect(report).toContain('GFLOP/s, – % of peak | – | – | – | 1.50 ×, 100 % won |');
+  expect(report).toContain('| m | 2.0 | – | – | 1.50 × | 1.50 × | 0.50 × |');
+  expect(report).toContain('groups 1 | 2.000 | – | – | 1.50 | 1.50 | **0.50** |');
 });
 
 it('results are written with a line for each thing from a depth on', () => {
