@@ -263,11 +263,11 @@ function storedOf(gpu: GpuInfo): StoredResult[] {
     .filter(({ result }) => result.schema === SCHEMA && result.gpu.name === gpu.name);
 }
 
-/** The newest of the CPU bench, so that the report covers it. */
-function newestCpu(): CpuPart | undefined {
+/** The newest of the CPU bench on that day, so that the report covers it, and a report that is made anew the same. */
+function newestCpu(date: string): CpuPart | undefined {
   return storedNames(FOLDER)
     .map((name) => ({ name, result: readJson<BenchResult>(name)! }))
-    .filter(({ result }) => Array.isArray(result.runs) && 'cpu' in result)
+    .filter(({ result }) => Array.isArray(result.runs) && 'cpu' in result && result.date <= date)
     .sort((a, b) => a.result.date.localeCompare(b.result.date))
     .at(-1);
 }
@@ -278,7 +278,7 @@ function writeMarkdown(
   folder: string,
   pictures: readonly string[],
 ): string {
-  const report = renderGpuReport(result, name, { pictures, cpu: newestCpu() });
+  const report = renderGpuReport(result, name, { pictures, cpu: newestCpu(result.date) });
   writeText(`${name}.md`, report, folder);
   return report;
 }

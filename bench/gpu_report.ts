@@ -110,7 +110,8 @@ function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
       'millisecond have none. The best rival is the fastest of cuDNN without TF32, in NCHW and NHWC (its tensors being in ' +
       'NHWC already), by its own search over all algorithms and by the first engines of its heuristics, and of im2col with ' +
       'a product by cuBLAS. TF32 and FP16 are for information. The floor is the longest of FLOPs / FMA peak, bytes / copy ' +
-      'rate (each tensor moved once) and 0.9 µs. Losses are bold; a † marks a rival that rounds more than ours may.',
+      'rate (each tensor moved once) and 0.9 µs: that of ordinary multiply-adds. Above 100 % of it a layer gets on tensor ' +
+      'cores, or by a few per cent where it reads more than it writes, a copy doing both alike. Losses are bold; a † marks a rival that rounds more than ours may.',
     '',
     // Of an earlier run of the day nothing may be left.
     ...runs.flatMap((run, index) =>
@@ -208,7 +209,7 @@ function groupSection({ group, batch, layers }: LayerGroup, runs: readonly RunIn
     'cold µs',
     'TFLOP/s',
     'TB/s',
-    'floor reached',
+    'FMA floor / time',
     'workspace, MB',
     'error',
     'best rival',

@@ -195,7 +195,11 @@ export function terabytes(layer: LayerResult, { ms }: Measured): number {
   return workOf(layer).bytes / ms[1] / 1e9;
 }
 
-/** Milliseconds below which nothing that moves each tensor once gets; nothing where the ceilings were not measured. */
+/**
+ * What a layer takes by the FMA peak, by the rate of a copy that moves each tensor once, or by a launch, whichever is longest,
+ * in milliseconds. Tensor cores take less, and so may what reads more than it writes. Nothing where the ceilings were not
+ * measured.
+ */
 export function floorOf(layer: LayerResult, ceilings: Ceilings | undefined): number | undefined {
   if (ceilings === undefined) return undefined;
   const { flops, bytes } = workOf(layer);

@@ -93,6 +93,11 @@ describe('the report', () => {
     expect(cells.slice(14)).toEqual(['1500', '–', '50.00']);
   });
 
+  it('names the floor after what it is of, which tensor cores exceed', () => {
+    expect(row(report, 'layer')[6]).toBe('FMA floor / time');
+    expect(report).toContain('Above 100 % of it a layer gets on tensor cores');
+  });
+
   it('says where it was measured and what the ceilings were', () => {
     expect(report).toContain('FMA peak 60.0 TFLOP/s, copy rate 4.00 TB/s, events and launch 2.00 µs');
     expect(report).toContain('cuDNN 9.19.0, cuBLAS 13.1.0');
