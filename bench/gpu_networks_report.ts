@@ -40,7 +40,7 @@ export function renderGpuNetworks(result: GpuNetworksResult): string {
   ].join('\n');
 }
 
-function heading({ gpu, date, runs }: GpuNetworksResult): string[] {
+function heading({ gpu, date, runs, networks }: GpuNetworksResult): string[] {
   return [
     `# Whole networks on ${gpu.name}, ${date}`,
     '',
@@ -61,7 +61,8 @@ function heading({ gpu, date, runs }: GpuNetworksResult): string[] {
     `“${MEASURES.strict}” puts all of our call against the bare replay, “${MEASURES.toCpu}” what a program waits for, and ` +
       `“${MEASURES.device}” the steps against the replay; each against the faster of the layouts.`,
     '',
-    ...runs.flatMap(runFacts),
+    // Of an earlier run of the day nothing may be left.
+    ...runs.flatMap((run, index) => (networks.some((one) => one.run === index) ? runFacts(run, index) : [])),
     '',
   ];
 }

@@ -77,6 +77,15 @@ describe('the report of networks on a GPU', () => {
     expect(cells(report, 'batch 1, geometric mean, run()', 2)).toEqual(['not measured', '–']);
   });
 
+  test('lists the runs of which something is left', () => {
+    const { date, gpu } = gpuResult([]);
+    const run = { started: date, quick: false, node: 'v20', version: '0.1.0', torch: 'none', clocks: [] };
+    const networks = [{ ...measurement('resnet50', 1, 1), run: 1 }];
+    const report = renderGpuNetworks({ date, gpu, runs: [run, run], networks });
+    expect(report).not.toContain('- Run 1,');
+    expect(report).toContain('- Run 2,');
+  });
+
   test('a later measurement replaces the earlier one of the same network and batch', () => {
     const [first, second] = [measurement('a', 1, 1), measurement('a', 128, 1)];
     const again = measurement('a', 1, 2);
