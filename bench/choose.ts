@@ -56,8 +56,7 @@ export function chooseBench(
   const { device, report, help } = values;
   if (help !== undefined) return { bench: 'help', args };
   if (typeof report === 'string') {
-    const isGpu = 'gpu' in (JSON.parse(read(report)) as object);
-    return { bench: isGpu ? 'gpu' : 'cpu', args };
+    return { bench: benchOf(report, read), args };
   }
   if (device === undefined) return { bench: hasGpu() ? 'gpu' : 'cpu', args };
   if (typeof device !== 'string' || !/^(cpu|cuda(:\d+)?)$/.test(device)) {
@@ -69,4 +68,40 @@ export function chooseBench(
     'inlineValue' in token && token.inlineValue ? [index] : [index, index + 1],
   );
   return { bench: 'cpu', args: args.filter((_, index) => !taken.includes(index)) };
+}
+
+/** What only one of the two takes. */
+const OWN_OPTIONS = { gpu: ['layer', 'batch', 'json', 'out'], cpu: ['threads'] };
+const FOUND = {
+  gpu: 'as there is a GPU',
+  cpu: 'as there is no usable GPU (npx warpconv doctor says why)',
+};
+
+/** @throws Error for an option that only the bench takes that was not chosen */
+export function requireOwnOptions(bench: 'gpu' | 'cpu', args: readonly string[]): void {
+  const { tokens } = parseArgs({ args: [...args], strict: false, tokens: true });
+  const names = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
+  const other = bench === 'cpu' ? 'gpu' : 'cpu';
+  const foreign = names.find((name) => OWN_OPTIONS[other].includes(name));
+  if (foreign === undefined) return;
+  const decisive = ['report', 'device'].find((name) => names.includes(name));
+  const why = decisive === undefined ? FOUND[bench] : `as --${decisive} says`;
+  throw new Error(
+    `--${foreign} is for the bench of the ${other.toUpperCase()}, but that of the ${bench.toUpperCase()} is meant, ` +
+      `${why}; see npm run bench -- --help`,
+  );
+}
+
+function benchOf(file: string, read: (file: string) => string): 'gpu' | 'cpu' {
+  let stored: unknown;
+  try {
+    stored = JSON.parse(read(file));
+  } catch (error) {
+    throw new Error(`--report takes the JSON that a bench has stored: ${file}: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+  const kind = (['gpu', 'cpu'] as const).find((one) => Object.keys(stored ?? {}).includes(one));
+  if (kind !== undefined) return kind;
+  throw new Error(`--report takes the JSON that a bench has stored; ${file} has neither a gpu nor a cpu`);
 }

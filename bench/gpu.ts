@@ -41,7 +41,7 @@ import { countLoadRequests } from './load_requests';
 import { readBatch } from './options';
 import { toSvg } from './plot';
 import { showProgress } from './progress';
-import type { BenchResult } from './report';
+import { isCpuResult, type BenchResult } from './report';
 import { FOLDER, gpuFileName, readJson, slugOf, writeText } from './results';
 import { versionNow } from './version';
 
@@ -267,7 +267,7 @@ function storedOf(gpu: GpuInfo): StoredResult[] {
 function newestCpu(date: string): CpuPart | undefined {
   return storedNames(FOLDER)
     .map((name) => ({ name, result: readJson<BenchResult>(name)! }))
-    .filter(({ result }) => Array.isArray(result.runs) && 'cpu' in result && result.date <= date)
+    .filter(({ result }) => isCpuResult(result) && result.date <= date)
     .sort((a, b) => a.result.date.localeCompare(b.result.date))
     .at(-1);
 }

@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
+import { requireKnown } from './options';
+
 /** C, H, W, K, R, S, stride, padding, groups */
 export type GpuExtents = readonly [number, number, number, number, number, number, number, number, number];
 
@@ -37,12 +39,10 @@ export function loadGroups(): Map<string, readonly Row[]> {
 /** @throws Error for a group or a layer that does not exist */
 export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] {
   const all = loadGroups();
-  requireKnown('group', groups, [...all.keys()]);
-  requireKnown(
-    'layer',
-    names,
-    [...all.values()].flat().map(([name]) => name),
-  );
+  const hint = 'with --device cpu the bench has other groups';
+  const allNames = [...all.values()].flat().map(([name]) => name);
+  requireKnown('group', groups, [...all.keys()], hint);
+  requireKnown('layer', names, allNames, hint);
   return (batches.length > 0 ? batches : BATCHES).flatMap((batch) =>
     [...all]
       .filter(([group]) => groups.length === 0 || groups.includes(group))
@@ -54,16 +54,6 @@ export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] 
           .map(([name, ...extents]) => ({ group, name, batch, extents: extents as unknown as GpuExtents })),
       ),
   );
-}
-
-function requireKnown(option: string, given: readonly string[], known: readonly string[]): void {
-  for (const one of given) {
-    if (known.includes(one)) continue;
-    throw new Error(
-      `--${option} ${one} is not in bench/layers/gpu-bench.json, which has ${known.join(', ')}; ` +
-        `with --device cpu the bench has other groups`,
-    );
-  }
 }
 
 /** The convolution, as the library's `ConvolutionProblem`. */

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 
 import { devices } from 'warpconv';
 
-import { chooseBench, USAGE } from './choose';
+import { chooseBench, requireOwnOptions, USAGE } from './choose';
 import { benchGpu } from './gpu';
 import { benchCpu } from './run';
 
@@ -14,7 +14,9 @@ const benches = { gpu: benchGpu, cpu: benchCpu, help: () => console.log(USAGE) }
 const hasGpu = () => devices().some(({ type, available }) => type === 'cuda' && available);
 
 async function main(): Promise<void> {
-  const { bench, args } = chooseBench(process.argv.slice(2), hasGpu, (file) => readFileSync(file, 'utf8'));
+  const given = process.argv.slice(2);
+  const { bench, args } = chooseBench(given, hasGpu, (file) => readFileSync(file, 'utf8'));
+  if (bench !== 'help') requireOwnOptions(bench, given);
   await benches[bench](args);
 }
 

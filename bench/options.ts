@@ -17,3 +17,15 @@ export function readPositive(option: string, text: string): number {
   if (Number.isFinite(value) && value > 0) return value;
   throw new Error(`--${option} takes a number above 0, not '${text}'`);
 }
+
+export function requireKnown(
+  option: string,
+  given: readonly string[],
+  known: readonly string[],
+  hint: string,
+): void {
+  for (const one of given) {
+    if (known.includes(one)) continue;
+    throw new Error(`--${option} ${one} is none of those that there are: ${known.join(', ')}; ${hint}`);
+  }
+}

@@ -21,6 +21,11 @@ export interface BenchResult extends Circumstances {
   readonly runs: readonly ThreadsResult[];
 }
 
+/** Whether what a file holds is of the CPU bench, and not of a script beside it or of a GPU. */
+export function isCpuResult(stored: object): stored is BenchResult {
+  return 'cpu' in stored && 'runs' in stored;
+}
+
 /**
  * Each rival, and what of ours it is compared with. onnxruntime-node computes on the JavaScript thread, so the like of its
  * `run()` is our `runSync`; our `run()`, which leaves that thread free, is compared with it too.

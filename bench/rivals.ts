@@ -1,4 +1,5 @@
 /** What the CPU's benches compare with: a package of its own, so that users of warpconv never install it. */
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 
 import type { CpuInfo } from 'warpconv';
@@ -9,6 +10,12 @@ const RIVALS = path.join(__dirname, 'rivals');
 
 /** The folder in which node-gyp-build finds the package's addon with OpenBLAS in its im2col (rivals/native/base.cpp). */
 export const BASE = path.join(RIVALS, 'build/base');
+
+/** Vega, which draws the pictures, is among them. */
+export function installPackages(): void {
+  if (existsSync(path.join(RIVALS, 'node_modules/vega'))) return;
+  run('npm', ['--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
+}
 
 export function installRivals(): void {
   process.stderr.write('bench: rivals …');

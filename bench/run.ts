@@ -20,12 +20,12 @@ import { ROOT, runScript } from './command';
 import { GROUPS } from './layers';
 import type { MeasureMessage, MeasureRequest } from './measure';
 import type { PackingResult } from './packing';
-import { readThreads } from './options';
+import { readThreads, requireKnown } from './options';
 import { plotPacking, plotSpeedups } from './plot';
 import { showProgress } from './progress';
-import { renderReport, type BenchResult, type ThreadsResult } from './report';
-import { installRivals, rivalEnvironment } from './rivals';
-import { circumstances, nameOf, readJson, writeJson, writeText } from './results';
+import { isCpuResult, renderReport, type BenchResult, type ThreadsResult } from './report';
+import { installPackages, installRivals, rivalEnvironment } from './rivals';
+import { circumstances, FOLDER, nameOf, readJson, writeJson, writeText } from './results';
 
 function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> {
   const child = fork(path.join(__dirname, 'measure.ts'), {
@@ -105,6 +105,7 @@ export function readCpuRequest(args: readonly string[], cores: number): CpuReque
   });
   const { group, threads, quick, report } = values;
   const counts = threads?.map((text) => readThreads(text, cores)) ?? COUNTS.filter((count) => count <= cores);
+  requireKnown('group', group ?? [], GROUPS, 'on a GPU the bench has other groups');
   const isWhole = group === undefined && threads === undefined;
   return { groups: group ?? GROUPS, counts, quick, isWhole, report };
 }
@@ -113,8 +114,8 @@ export function readCpuRequest(args: readonly string[], cores: number): CpuReque
 export async function benchCpu(args: readonly string[]): Promise<void> {
   const { cores } = devices()[0] as CpuInfo;
   const { groups, counts, quick, isWhole, report } = readCpuRequest(args, cores);
+  if (report !== undefined) return renderStored(report);
   installRivals();
-  if (report !== undefined) return writeReport(path.parse(report).name);
   const about = circumstances(quick);
   const runs: ThreadsResult[] = [];
   for (const threads of counts) runs.push(await measureAll(about.cpu, { groups, threads, quick }));
@@ -126,7 +127,7 @@ async function store(result: BenchResult): Promise<void> {
   const name = nameOf(result);
   writeJson(name, result);
   for (const script of PARTS) runScript(script, ['--name', name]);
-  await writeReport(name);
+  console.log(await writeReport(result, name, FOLDER));
 }
 
 function print(result: BenchResult, isWhole: boolean): void {
@@ -135,19 +136,28 @@ function print(result: BenchResult, isWhole: boolean): void {
   console.error('bench: not stored; a run without --group, --threads and --quick is');
 }
 
-/** From all that was measured under that name. */
-async function writeReport(name: string): Promise<void> {
-  const result = readJson<BenchResult>(name);
-  if (result === undefined) throw new Error(`bench/results has no ${name}.json`);
-  const packing = readJson<PackingResult>(`${name}-packing`);
-  const ablation = readJson<AblationResult>(`${name}-ablation`);
-  const report = renderReport(result, name, {
-    packing,
-    ablation,
-    cache: readJson<CacheResult>(`${name}-cache`),
-  });
-  writeText(`${name}.md`, report);
-  writeText(`${name}.svg`, await plotSpeedups(result));
-  if (packing !== undefined) writeText(`${name}-packing.svg`, await plotPacking(packing));
-  console.log(report);
+export function readCpuResult(file: string): BenchResult {
+  const { dir, name } = path.parse(path.resolve(file));
+  const result = readJson<object>(name, dir);
+  if (result !== undefined && isCpuResult(result)) return result;
+  throw new Error(`${file} is not a result of this bench, which is called <machine>-<date>.json`);
+}
+
+async function renderStored(file: string): Promise<void> {
+  const result = readCpuResult(file);
+  installPackages();
+  const { dir, name } = path.parse(path.resolve(file));
+  console.log(await writeReport(result, name, dir));
+}
+
+/** With all that was measured under that name. */
+async function writeReport(result: BenchResult, name: string, folder: string): Promise<string> {
+  const packing = readJson<PackingResult>(`${name}-packing`, folder);
+  const ablation = readJson<AblationResult>(`${name}-ablation`, folder);
+  const cache = readJson<CacheResult>(`${name}-cache`, folder);
+  const report = renderReport(result, name, { packing, ablation, cache });
+  writeText(`${name}.md`, report, folder);
+  writeText(`${name}.svg`, await plotSpeedups(result), folder);
+  if (packing !== undefined) writeText(`${name}-packing.svg`, await plotPacking(packing), folder);
+  return report;
 }

@@ -1,9 +1,13 @@
-import { chooseBench } from '../../bench/choose';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+import { chooseBench, requireOwnOptions } from '../../bench/choose';
 import { formatJson } from '../../bench/json';
 import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_requests';
 import { readThreads } from '../../bench/options';
 import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/report';
-import { readCpuRequest } from '../../bench/run';
+import { readCpuRequest, readCpuResult } from '../../bench/run';
 
 describe('npm run bench', () => {
   const never = () => {
@@ -42,6 +46,40 @@ describe('npm run bench', () => {
     const read = (content: object) => () => JSON.stringify(content);
     expect(chooseBench(args, never, read({ gpu: {} })).bench).toBe('gpu');
     expect(chooseBench(args, never, read({ cpu: {} })).bench).toBe('cpu');
+    expect(() => chooseBench(args, never, read({}))).toThrow('some.json has neither a gpu nor a cpu');
+    expect(() => chooseBench(args, never, () => 'null')).toThrow('some.json has neither');
+    expect(() => chooseBench(args, never, () => '# Title')).toThrow('--report takes the JSON');
+  });
+
+  it('says for whom an option is that the other bench has', () => {
+    expect(() => requireOwnOptions('cpu', ['--batch', '1'])).toThrow(
+      '--batch is for the bench of the GPU, but that of the CPU is meant, as there is no usable GPU',
+    );
+    expect(() => requireOwnOptions('cpu', ['--device', 'cpu', '--out=x'])).toThrow('as --device says');
+    expect(() => requireOwnOptions('cpu', ['--report', 'x', '--json'])).toThrow('as --report says');
+    expect(() => requireOwnOptions('gpu', ['--threads', '1'])).toThrow(
+      '--threads is for the bench of the CPU',
+    );
+    requireOwnOptions('cpu', ['--threads', '1', '--group', 'mobile', '--quick']);
+    requireOwnOptions('gpu', ['--batch', '1', '--group', 'mec12', '--json']);
+  });
+
+  it('renders results of the CPU bench from any folder, and nothing else', () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-report-'));
+    const write = (name: string, content: object) => {
+      const file = path.join(folder, name);
+      writeFileSync(file, JSON.stringify(content));
+      return file;
+    };
+    try {
+      const result = { cpu: {}, runs: [] };
+      expect(readCpuResult(write('cpu-2026-11-23.json', result))).toEqual(result);
+      const packing = write('cpu-2026-11-23-packing.json', { cpu: {}, layers: [] });
+      expect(() => readCpuResult(packing)).toThrow(`${packing} is not a result of this bench`);
+      expect(() => readCpuResult(path.join(folder, 'missing.json'))).toThrow('is not a result of this bench');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });
 
@@ -54,6 +92,7 @@ it('the CPU bench knows the whole, which it stores, from a part', () => {
   expect(readCpuRequest(group, 2)).toEqual({ ...whole, groups: ['mobile'], isWhole: false });
   expect(readCpuRequest(['--threads', '1'], 2)).toEqual({ ...whole, counts: [1], isWhole: false });
   expect(() => readCpuRequest(['--threads', '4'], 2)).toThrow('--threads takes');
+  expect(() => readCpuRequest(['--group', 'mec12'], 2)).toThrow(/mec12 .* sconv-393, mobile/);
 });
 
 it('threads are integers, and no more than there are processors', () => {
