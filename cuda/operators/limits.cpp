@@ -62,23 +62,36 @@ int64_t largest(const InterpolateStep& x) {
 }
 int64_t largest(const CastStep& x) { return x.count; }
 
-int64_t axesOf(const MatmulStep& x) { return static_cast<int64_t>(x.batch.size()); }
+/** Axes of a step, and how many its kernels have room for. */
+struct AxisLimit {
+  int64_t axes = 0, most = 0;
+  const char* which = "";
+};
+AxisLimit axesOf(const MatmulStep& x) {
+  return {static_cast<int64_t>(x.batch.size()), Strided<1>::kMostAxes, " before the matrices"};
+}
+AxisLimit axesOf(const ElementwiseStep& x) {
+  return {static_cast<int64_t>(x.extents.size()), ElementwiseStep::kMostAxes};
+}
+AxisLimit axesOf(const CopyStep& x) {
+  return {std::count_if(x.extents.begin(), x.extents.end(), [](int64_t extent) { return extent != 1; }),
+          Strided<2>::kMostAxes, " of more than one element"};
+}
 template <typename Kind>
-int64_t axesOf(const Kind&) {
-  return 0;
+AxisLimit axesOf(const Kind&) {
+  return {};
 }
 
 template <typename Kind>
 std::optional<std::string> refuse(const Kind& step) {
-  constexpr int64_t kMostAxes = Strided<1>::kMostAxes;
   const std::string start = std::string("a ") + Kind::kKind + " step on a GPU takes ";
   if (const int64_t elements = largest(step); elements > kMostElements) {
     return start + "tensors of at most " + std::to_string(kMostElements) + " elements; this one reaches over " +
            std::to_string(elements) + "; use device 'cpu'";
   }
-  if (const int64_t axes = axesOf(step); axes > kMostAxes) {
-    return start + "at most " + std::to_string(kMostAxes) + " axes before the matrices; this one has " +
-           std::to_string(axes) + "; use device 'cpu'";
+  if (const AxisLimit limit = axesOf(step); limit.axes > limit.most) {
+    return start + "at most " + std::to_string(limit.most) + " axes" + limit.which + "; this one has " +
+           std::to_string(limit.axes) + "; use device 'cpu'";
   }
   return std::nullopt;
 }

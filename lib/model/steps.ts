@@ -93,7 +93,6 @@ export interface ElementwiseStep<B> {
   readonly output: B;
 }
 
-export const MOST_AXES = 6;
 export const MOST_OPERANDS = 8;
 export const MOST_INSTRUCTIONS = 24;
 

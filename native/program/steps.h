@@ -75,6 +75,7 @@ struct MatmulStep {
  */
 struct ElementwiseStep {
   static constexpr const char* kKind = "elementwise";
+  /** That CUDA's kernels take */
   static constexpr int64_t kMostAxes = 6;
   static constexpr int64_t kMostOperands = 8;
   static constexpr int64_t kMostInstructions = 24;
@@ -255,7 +256,6 @@ struct LocalResponseStep {
 /** output[… outputStrides] = input[… inputStrides] for every position of `extents`: transposes, slices, joins. */
 struct CopyStep {
   static constexpr const char* kKind = "copy";
-  static constexpr int64_t kMostAxes = 8;
 
   /** Of an element: 1, 2, 4 or 8 */
   int64_t bytes = 4;

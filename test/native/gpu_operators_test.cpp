@@ -304,4 +304,13 @@ TEST_CASE("steps that a GPU cannot index are refused with their kind, and others
   CHECK(reasonOf(product).empty());
   product.batch.push_back(1);
   CHECK(reasonOf(product).find("at most 8 axes") != std::string::npos);
+  ElementwiseStep deep{.extents = std::vector<int64_t>(6, 2), .strides = {std::vector<int64_t>(6, 1)}};
+  CHECK(reasonOf(deep).empty());
+  deep.extents.push_back(2), deep.strides[0].push_back(1);
+  CHECK(reasonOf(deep).find("at most 6 axes; this one has 7") != std::string::npos);
+  const std::vector<int64_t> steps(10, 1);
+  CopyStep reversed{.extents = {1, 2, 2, 2, 2, 2, 2, 2, 2, 1}, .inputStrides = steps, .outputStrides = steps};
+  CHECK(reasonOf(reversed).empty());
+  reversed.extents[0] = 2;
+  CHECK(reasonOf(reversed).find("at most 8 axes of more than one element; this one has 9") != std::string::npos);
 }

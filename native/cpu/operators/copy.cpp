@@ -1,5 +1,5 @@
-#include <array>
 #include <cstdlib>
+#include <vector>
 
 #include "cpu/operators/operators.h"
 #include "cpu/operators/ranges.h"
@@ -17,7 +17,7 @@ struct Axis {
 /** A copy's axes in the order of the output, those that lie as one joined: outermost first. */
 class Axes {
  public:
-  explicit Axes(const CopyStep& step) {
+  explicit Axes(const CopyStep& step) : axes_(std::max<size_t>(1, step.extents.size())) {
     for (size_t i = 0; i < step.extents.size(); ++i) {
       if (step.extents[i] != 1) axes_[count_++] = {step.extents[i], step.inputStrides[i], step.outputStrides[i]};
     }
@@ -75,7 +75,7 @@ class Axes {
     count_ = std::min(count_, joined + 1);
   }
 
-  std::array<Axis, CopyStep::kMostAxes> axes_;
+  std::vector<Axis> axes_;
   int64_t count_ = 0;
 };
 

@@ -60,7 +60,7 @@ void copyRow(const float* from, int64_t stride, int64_t count, float* to) {
 /** Elements [begin, begin + count) in the output's order. */
 void gatherBlock(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides, const float* from,
                  int64_t begin, int64_t count, float* to) {
-  std::array<int64_t, ElementwiseStep::kMostAxes> position;
+  std::vector<int64_t> position(extents.size());
   const size_t innermost = extents.size() - 1;
   int64_t left = begin;
   for (size_t axis = extents.size(); axis-- > 0; left /= extents[axis]) {
