@@ -117,7 +117,7 @@ const layerNormalization: Lower = (x) => {
     throw unsupportedNode(x.node, `scales rows of ${count} elements by ${shapeOf(scale)}`);
   }
   const rows = extentOf(input.dims, 0, axis);
-  const shape = { rows, count, groups: 1, channels: 0, inner: 1 };
+  const shape = { rows, count, groups: 1, channels: count, inner: 1 };
   const output = normalize(x, input, shape, scale, shift);
   return x.hasOutput(1) || x.hasOutput(2) ? [output, ...statistics(x, input, axis)] : output;
 };

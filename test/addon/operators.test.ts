@@ -1,0 +1,42 @@
+/** Single operators of a model against what is computed here, where ONNX's own test data has no such case. */
+import { InferenceSession, Tensor } from '../../lib';
+import { TEST_DEVICE } from '../support/gpu';
+import { node, onnxModel, tensor, value, type OnnxModel } from '../support/onnx_builder';
+
+type Model = Pick<OnnxModel, 'nodes'> & Partial<OnnxModel>;
+
+/** What the model's y is for an x of those dims and elements. */
+async function run(model: Model, dims: readonly number[], elements: ArrayLike<number>) {
+  const bytes = onnxModel({ inputs: [value('x', dims)], outputs: [value('y')], ...model });
+  const session = await InferenceSession.create(bytes, { device: TEST_DEVICE });
+  try {
+    const { y } = await session.run({ x: new Tensor('float32', Float32Array.from(elements), dims) });
+    return { type: y!.type, dims: [...y!.dims], elements: Array.from(y!.data as Float32Array) };
+  } finally {
+    await session.release();
+  }
+}
+
+/** 1, 2, 3 and so on. */
+const counted = (size: number) => Array.from({ length: size }, (_, i) => i + 1);
+
+describe('LayerNormalization', () => {
+  test.each([[[2, 3, 4]], [[4, 768]]])('needs no bias: %j', async (dims) => {
+    const count = dims.at(-1)!;
+    const size = dims.reduce((product, extent) => product * extent, 1);
+    const x = counted(size).map((i) => Math.fround(Math.sin(i)));
+    const scale = counted(count).map((i) => 1 + i / count);
+    const nodes = [node('LayerNormalization', ['x', 'scale'], ['y'])];
+    const y = await run({ opset: 17, initializers: [tensor('scale', [count], scale)], nodes }, dims, x);
+    expect(y.dims).toEqual(dims);
+    for (let first = 0; first < size; first += count) {
+      const row = x.slice(first, first + count);
+      const mean = row.reduce((sum, element) => sum + element, 0) / count;
+      const variance = row.reduce((sum, element) => sum + (element - mean) ** 2, 0) / count;
+      row.forEach((element, i) => {
+        const expected = ((element - mean) / Math.sqrt(variance + 1e-5)) * scale[i]!;
+        expect(y.elements[first + i]).toBeCloseTo(expected, 5);
+      });
+    }
+  });
+});
