@@ -480,7 +480,7 @@ function intoConvolution(
   const other = one.a === k ? one.b : one.a;
   const operand = rest.operands[other];
   if (operand === undefined) return undefined;
-  const byChannel = isLinear ? channelConstant(rest, other, convolution.weightDims[0]!) : undefined;
+  const byChannel = isLinear ? channelConstant(rest, other, convolution) : undefined;
   if (byChannel !== undefined) {
     return one.operation === 'add' ? scaled(step, [1], byChannel) : scaled(step, byChannel, [0]);
   }
@@ -497,9 +497,12 @@ const floatsOf = ({ storage, offset }: Operand, count: number) =>
 function channelConstant(
   { extents, strides, operands }: Elementwise,
   i: number,
-  channels: number,
+  { inputDims, weightDims }: Convolution['convolution'],
 ): Float32Array | undefined {
-  if (!isKnown(operands[i]!) || extents.length < 2 || extents[1] !== channels) return undefined;
+  const channels = weightDims[0]!;
+  // The result may have been reshaped: only behind all images is axis 1 still that of the channels.
+  const isByImage = extents.length >= 2 && extents[0] === inputDims[0] && extents[1] === channels;
+  if (!isKnown(operands[i]!) || !isByImage) return undefined;
   const steps = strides[i]!;
   const others = steps.filter((_, axis) => axis !== 1);
   if (!others.every((stride) => stride === 0) || (channels > 1 && steps[1] !== 1)) return undefined;

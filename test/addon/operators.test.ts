@@ -40,3 +40,23 @@ describe('LayerNormalization', () => {
     }
   });
 });
+
+describe('after a convolution that is reshaped', () => {
+  const ones = tensor('ones', [4, 1, 1, 1], [1, 1, 1, 1]);
+  const numbers = [10, 20, 30, 40];
+  const conv = node('Conv', ['x', 'ones'], ['c']);
+
+  test('Add is along the axes of the new shape', async () => {
+    const initializers = [ones, tensor('shape', [2], [4, 4], 'int64'), tensor('numbers', [4], numbers)];
+    const nodes = [conv, node('Reshape', ['c', 'shape'], ['v']), node('Add', ['v', 'numbers'], ['y'])];
+    const { elements } = await run({ initializers, nodes }, [1, 1, 2, 2], counted(4));
+    expect(elements).toEqual(numbers.flatMap(() => [11, 22, 33, 44]));
+  });
+
+  test('Mul is along the axes of the new shape', async () => {
+    const initializers = [ones, tensor('axes', [1], [0], 'int64'), tensor('numbers', [4, 1], numbers)];
+    const nodes = [conv, node('Squeeze', ['c', 'axes'], ['v']), node('Mul', ['v', 'numbers'], ['y'])];
+    const { elements } = await run({ initializers, nodes }, [1, 1, 4, 2], counted(8));
+    expect(elements).toEqual(numbers.flatMap(() => counted(8).map((x, i) => x * numbers[Math.floor(i / 2)]!)));
+  });
+});

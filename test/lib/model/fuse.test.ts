@@ -95,6 +95,26 @@ describe('into a convolution', () => {
     expect(outlineOf([conv('x', 'c'), ...gate], numbers)).toEqual([`convolution+${name}`]);
   });
 
+  test.each([
+    ['Reshape', [4, 4], 'Add', [4], 'convolution+none', 'add'],
+    ['Squeeze', [0], 'Mul', [4, 1], 'convolution+none', 'multiply'],
+    ['Reshape', [1, 4, 8], 'Mul', [4, 1], 'convolution+bias+none'],
+  ] as const)('after %s to %j goes %s of %j only by channel', (view, to, operator, dims, ...expected) => {
+    const nodes = [
+      node('Conv', ['x', 'ones'], ['c']),
+      node(view, ['c', 'to'], ['v']),
+      node(operator, ['v', 'numbers'], ['y']),
+    ];
+    const initializers = [
+      tensor('ones', [4, 1, 1, 1], [1, 1, 1, 1]),
+      tensor('to', [to.length], to, 'int64'),
+      tensor('numbers', dims, [10, 20, 30, 40]),
+    ];
+    const imageDims = view === 'Reshape' && to.length === 2 ? [1, 1, 2, 2] : [1, 1, 4, 2];
+    const model = { inputs: [value('x', imageDims)], initializers, nodes, outputs: [value('y')] };
+    expect(outline(compiled(model, { x: imageDims }))).toEqual(expected);
+  });
+
   test('goes nothing that another node reads before', () => {
     const nodes = [conv('x', 'c'), node('Relu', ['c'], ['r']), node('Add', ['c', 'r'], ['y'])];
     expect(outlineOf(nodes)).toEqual(['convolution+none', 'relu+add']);
