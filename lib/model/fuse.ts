@@ -295,10 +295,9 @@ function scalarOf({ storage, offset }: Operand): number | undefined {
 
 /** Operands that are one number become parameters, and formulas that have a name get it. */
 function simplify(step: Elementwise): Pick<Elementwise, 'operands' | 'strides' | 'code'> {
-  const count = step.operands.length;
   const scalars = step.operands.map(scalarOf);
   const code = step.code.map((one) => withScalar(one, scalars));
-  code.forEach((_, i) => (code[i] = named(code, i, count)));
+  code.forEach((_, i) => (code[i] = named(code, i, scalars)));
   return prune({ ...step, code });
 }
 
@@ -310,18 +309,28 @@ function withScalar(one: Instruction, scalars: readonly (number | undefined)[]):
   if (one.operation === 'subtract' && right !== undefined) return affine(one.a, 1, -right);
   if (one.operation === 'multiply' && right !== undefined) return affine(one.a, right, 0);
   if (one.operation === 'multiply' && left !== undefined) return affine(one.b, left, 0);
-  if (one.operation === 'divide' && right !== undefined) return affine(one.a, 1 / right, 0);
+  if (one.operation === 'divide' && right !== undefined && hasExactReciprocal(right)) {
+    return affine(one.a, 1 / right, 0);
+  }
   return one;
 }
+
+/** A product with a rounded reciprocal can differ from the quotient: 82 / 41 would be below 2. */
+const hasExactReciprocal = (value: number) =>
+  Number.isFinite(1 / value) && Math.fround(1 / value) === 1 / value;
 
 /** What computes a value; an operand has no instruction. */
 type Definition = (value: number) => Instruction | undefined;
 
-/** The instruction, or what the formula that ends in it is called. */
-function named(code: readonly Instruction[], i: number, operands: number): Instruction {
+/** The instruction, or what the formula that ends in it is called; each operand may be one number. */
+function named(
+  code: readonly Instruction[],
+  i: number,
+  scalars: readonly (number | undefined)[],
+): Instruction {
   const one = code[i]!;
-  const define: Definition = (value) => code[value - operands];
-  const product = factorsOf(one, define);
+  const define: Definition = (value) => code[value - scalars.length];
+  const product = factorsOf(one, define, scalars);
   if (product === undefined) return one;
   const { x, other, scale } = product;
   const gate = define(other);
@@ -338,18 +347,30 @@ function named(code: readonly Instruction[], i: number, operands: number): Instr
 function factorsOf(
   one: Instruction,
   define: Definition,
+  scalars: readonly (number | undefined)[],
 ): { x: number; other: number; scale: number } | undefined {
-  if (one.operation === 'affine' && one.q === 0) {
+  const scale = scaleOf(one, scalars);
+  if (scale !== undefined) {
     const inner = define(one.a);
     if (inner?.operation !== 'multiply') return undefined;
-    const factors = factorsOf(inner, define);
-    return factors && { ...factors, scale: factors.scale * one.p };
+    const factors = factorsOf(inner, define, scalars);
+    return factors && { ...factors, scale: factors.scale * scale };
   }
   if (one.operation !== 'multiply') return undefined;
   const [x, other] = define(one.a) === undefined || one.a < one.b ? [one.a, one.b] : [one.b, one.a];
   const scaled = define(other);
-  if (scaled?.operation === 'affine' && scaled.q === 0) return { x, other: scaled.a, scale: scaled.p };
-  return { x, other, scale: 1 };
+  const inside = scaled && scaleOf(scaled, scalars);
+  return inside === undefined ? { x, other, scale: 1 } : { x, other: scaled!.a, scale: inside };
+}
+
+/** The number that an instruction multiplies by or, the other way round, divides by. */
+function scaleOf(
+  { operation, a, b, p, q }: Instruction,
+  scalars: readonly (number | undefined)[],
+): number | undefined {
+  if (operation === 'affine' && q === 0) return p;
+  const divisor = operation === 'divide' && scalars[a] === undefined ? scalars[b] : undefined;
+  return divisor === undefined ? undefined : 1 / divisor;
 }
 
 const isSixth = (value: number) => Math.abs(value * 6 - 1) < 1e-6;

@@ -57,6 +57,25 @@ describe('after a convolution that is reshaped', () => {
     const initializers = [ones, tensor('axes', [1], [0], 'int64'), tensor('numbers', [4, 1], numbers)];
     const nodes = [conv, node('Squeeze', ['c', 'axes'], ['v']), node('Mul', ['v', 'numbers'], ['y'])];
     const { elements } = await run({ initializers, nodes }, [1, 1, 4, 2], counted(8));
-    expect(elements).toEqual(numbers.flatMap(() => counted(8).map((x, i) => x * numbers[Math.floor(i / 2)]!)));
+    expect(elements).toEqual(
+      numbers.flatMap(() => counted(8).map((x, i) => x * numbers[Math.floor(i / 2)]!)),
+    );
+  });
+});
+
+describe('Div by one number', () => {
+  const divide = (by: number) => [tensor('number', [], [by])];
+
+  test.each([3, 10, 41, 49, 93])('gives whole quotients of multiples of %d', async (by) => {
+    const nodes = [node('Div', ['x', 'number'], ['q']), node('Floor', ['q'], ['y'])];
+    const x = counted(200).map((i) => i * by);
+    expect((await run({ initializers: divide(by), nodes }, [200], x)).elements).toEqual(counted(200));
+  });
+
+  test.each([1e-40, 2 ** -149, 2 ** -20, 8, 3e38, 2 ** 127, Infinity])('rounds only once: %d', async (by) => {
+    const x = [1e-41, 2 ** -149, 1e-5, 1, 1e38, 3e38].map(Math.fround);
+    const expected = x.map((element) => Math.fround(element / Math.fround(by)));
+    const nodes = [node('Div', ['x', 'number'], ['y'])];
+    expect((await run({ initializers: divide(by), nodes }, [6], x)).elements).toEqual(expected);
   });
 });

@@ -90,6 +90,15 @@ describe('into a convolution', () => {
         node('Div', ['d', 'six'], ['y']),
       ],
     ],
+    [
+      'hardSwish',
+      [
+        node('Add', ['c', 'three'], ['a']),
+        node('Clip', ['a', 'zero', 'six'], ['b']),
+        node('Div', ['b', 'six'], ['d']),
+        node('Mul', ['c', 'd'], ['y']),
+      ],
+    ],
   ])('goes %s, which the file has as several nodes', (name, gate) => {
     const numbers = [tensor('zero', [], [0]), tensor('three', [], [3]), tensor('six', [], [6])];
     expect(outlineOf([conv('x', 'c'), ...gate], numbers)).toEqual([`convolution+${name}`]);
