@@ -79,3 +79,20 @@ describe('Div by one number', () => {
     expect((await run({ initializers: divide(by), nodes }, [6], x)).elements).toEqual(expected);
   });
 });
+
+describe('Resize', () => {
+  test.each([
+    [10, 0.7, 7],
+    [20, 0.35, 7],
+    [30, 0.9, 27],
+    [10, 1.3, 13],
+    [10, 0.75, 7],
+  ])('makes of %d by the scale %d %d', async (input, scale, output) => {
+    const initializers = [tensor('none', [0], []), tensor('scales', [4], [1, 1, 1, scale])];
+    for (const mode of ['nearest', 'linear']) {
+      const nodes = [node('Resize', ['x', 'none', 'scales'], ['y'], { mode })];
+      const { dims } = await run({ initializers, nodes }, [1, 1, 1, input], counted(input));
+      expect(dims).toEqual([1, 1, 1, output]);
+    }
+  });
+});

@@ -164,7 +164,8 @@ function axesByScale(x: Lowering, indices: readonly number[], scales: readonly n
   }
   return indices.map((axis, i) => {
     const input = x.input(0).dims[axis]!;
-    return { axis, input, output: Math.floor(input * scales[i]!), scale: scales[i]! };
+    // As float32, like the scale: 10 * 0.7 is 7, though the float32 next to 0.7 lies below it.
+    return { axis, input, output: Math.floor(Math.fround(input * scales[i]!)), scale: scales[i]! };
   });
 }
 
