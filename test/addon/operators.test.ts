@@ -95,4 +95,24 @@ describe('Resize', () => {
       expect(dims).toEqual([1, 1, 1, output]);
     }
   });
+
+  // Those of ONNX's own tests of opset 10: resize_downsample_nearest and resize_upsample_nearest.
+  test.each([
+    [
+      [2, 4],
+      [0.6, 0.6],
+      [1, 3],
+    ],
+    [
+      [2, 2],
+      [2, 3],
+      [1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4],
+    ],
+  ])('of opset 10 takes of %j by %j the nearest', async (map, scales, expected) => {
+    const initializers = [tensor('scales', [4], [1, 1, ...scales])];
+    const nodes = [node('Resize', ['x', 'scales'], ['y'], { mode: 'nearest' })];
+    const x = counted(map[0]! * map[1]!);
+    const { elements } = await run({ opset: 10, initializers, nodes }, [1, 1, ...map], x);
+    expect(elements).toEqual(expected);
+  });
 });

@@ -28,7 +28,8 @@ interface Axis {
 interface Method {
   readonly mode: 'nearest' | 'linear' | 'cubic';
   readonly coordinates: Coordinates;
-  readonly rounding: Rounding;
+  /** 'by_scale' is up where an axis shrinks, else down. */
+  readonly rounding: Rounding | 'by_scale';
   readonly cubicA: number;
   readonly excludesOutside: boolean;
 }
@@ -105,7 +106,8 @@ function withoutOutside({ positions, weights }: Taps, extent: number): Taps {
 function resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Value {
   const places = eachPosition(x, axis.output, (i) => coordinateOf(i, axis, method.coordinates));
   if (method.mode === 'nearest') {
-    const positions = places.map((place) => within(round(place, method.rounding), axis.input));
+    const rounding = method.rounding === 'by_scale' ? (axis.scale < 1 ? 'ceil' : 'floor') : method.rounding;
+    const positions = places.map((place) => within(round(place, rounding), axis.input));
     return takeAlong(x, value, axis.axis, positions);
   }
   const taps = places.map((place) => {
@@ -204,7 +206,7 @@ const resize: Lower = (x) => {
   return resizeAll(x, axesOf(x), {
     mode: string(x.node, 'mode', ['nearest', 'linear', 'cubic'], 'nearest'),
     coordinates: asked,
-    rounding: string(x.node, 'nearest_mode', ROUNDINGS, x.opset < 11 ? 'floor' : 'round_prefer_floor'),
+    rounding: x.opset < 11 ? 'by_scale' : string(x.node, 'nearest_mode', ROUNDINGS, 'round_prefer_floor'),
     cubicA: float(x.node, 'cubic_coeff_a', -0.75),
     excludesOutside: flag(x.node, 'exclude_outside', false),
   });
