@@ -116,3 +116,24 @@ describe('Resize', () => {
     expect(elements).toEqual(expected);
   });
 });
+
+describe('Slice', () => {
+  test.each([
+    [4, -100, -200, -1, [1]],
+    [4, 100, -200, -1, [4, 3, 2, 1]],
+    [4, 100, 200, -1, []],
+    [4, -100, -200, 1, []],
+    [4, -100, 200, 3, [1, 4]],
+    [0, 0, -1, -1, []],
+    [0, -1, -100, -1, []],
+  ])('of %d elements from %d to %d by %d is %j, folded too', async (extent, start, end, step, expected) => {
+    const numbers = { start, end, axis: 0, step };
+    const bounds = Object.entries(numbers).map(([name, number]) => tensor(name, [1], [number], 'int64'));
+    const initializers = [...bounds, tensor('known', [extent], counted(extent))];
+    for (const input of ['x', 'known']) {
+      const nodes = [node('Slice', [input, ...Object.keys(numbers)], ['y'])];
+      const y = await run({ initializers, nodes }, [extent], counted(extent));
+      expect(y).toEqual({ type: 'float32', dims: [expected.length], elements: expected });
+    }
+  });
+});

@@ -101,7 +101,8 @@ interface Run {
 function runOf(extent: number, from: number, to: number, step: number): Run {
   const [first, last] = step > 0 ? [0, extent] : [-1, extent - 1];
   const place = (end: number) => Math.min(Math.max(end < 0 ? end + extent : end, first), last);
-  const start = place(from);
+  // Only an end may lie before the first element.
+  const start = Math.min(Math.max(place(from), 0), last);
   return { start, step, count: Math.max(Math.ceil((place(to) - start) / step), 0) };
 }
 

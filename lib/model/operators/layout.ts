@@ -172,8 +172,9 @@ function range(x: Lowering, extent: number, start: number, end: number, step: nu
   const [low, high] = step > 0 ? [0, extent] : [-1, extent - 1];
   const bring = (position: number) =>
     Math.min(high, Math.max(low, position < 0 ? position + extent : position));
-  const first = Math.min(Math.max(bring(start), 0), Math.max(extent - (step < 0 ? 1 : 0), 0));
-  const count = Math.max(0, Math.ceil((bring(end) - first) / step));
+  // Only an end may lie before the first element.
+  const first = Math.max(bring(start), 0);
+  const count = extent === 0 ? 0 : Math.max(0, Math.ceil((bring(end) - first) / step));
   return { start: first, step, count };
 }
 
