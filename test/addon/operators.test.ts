@@ -11,7 +11,7 @@ async function run(model: Model, dims: readonly number[], elements: ArrayLike<nu
   const session = await InferenceSession.create(bytes, { device: TEST_DEVICE });
   try {
     const { y } = await session.run({ x: new Tensor('float32', Float32Array.from(elements), dims) });
-    return { type: y!.type, dims: [...y!.dims], elements: Array.from(y!.data as Float32Array) };
+    return { type: y!.type, dims: [...y!.dims], elements: Array.from(y!.data as Float32Array, Number) };
   } finally {
     await session.release();
   }
@@ -135,5 +135,25 @@ describe('Slice', () => {
       const y = await run({ initializers, nodes }, [extent], counted(extent));
       expect(y).toEqual({ type: 'float32', dims: [expected.length], elements: expected });
     }
+  });
+});
+
+describe('ConstantOfShape', () => {
+  // What is too large to be folded is a step.
+  test.each([
+    [3, 2],
+    [300, 300],
+  ])('has the type of its value, %d x %d', async (...dims) => {
+    const filling = { value: tensor('', [1], [7], 'int64') };
+    const nodes = [node('Shape', ['x'], ['shape']), node('ConstantOfShape', ['shape'], ['y'], filling)];
+    const size = dims[0] * dims[1];
+    const y = await run({ nodes }, dims, counted(size));
+    expect(y).toEqual({ type: 'int64', dims, elements: counted(size).fill(7) });
+  });
+
+  test('is of float32 zeros where nothing says otherwise', async () => {
+    const nodes = [node('Shape', ['x'], ['shape']), node('ConstantOfShape', ['shape'], ['y'])];
+    const y = await run({ nodes }, [300, 300], counted(90_000));
+    expect(y).toEqual({ type: 'float32', dims: [300, 300], elements: counted(90_000).fill(0) });
   });
 });

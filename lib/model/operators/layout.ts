@@ -1,6 +1,6 @@
 /** Elements in other places, or under other dims. */
-import { flag, integer, integers, string } from '../attributes';
-import { numbersOf, shapeOf } from '../builder';
+import { flag, integer, integers, string, tensor } from '../attributes';
+import { shapeOf } from '../builder';
 import { elementType } from '../element_types';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
@@ -385,12 +385,15 @@ const spaceToDepth: Lower = (x) => {
 
 /** A tensor of one value, of dims that are known only now. */
 const constantOfShape: Lower = (x) => {
-  const given = x.node.attributes.get('value') as { data: ArrayLike<number> } | undefined;
-  const [value] = given === undefined ? [0] : numbersOf(given.data as Float32Array);
+  const filling = tensor(x.node, 'value', null) ?? { type: 'float32', dims: [1], data: new Float32Array(1) };
+  const size = sizeOf(filling.dims);
+  if (size !== 1) throw x.invalid(`takes one element as 'value', got ${size}`);
   const dims = x.numbers(0);
-  const output = x.build.scratch('float32', dims);
-  x.build.emit({ kind: 'fill', count: sizeOf(dims), value: value!, output: output.operand });
-  return output;
+  return x.build.gatherStrided(
+    x.build.constant(filling),
+    dims,
+    dims.map(() => 0),
+  );
 };
 
 export const layout: Record<string, Lower> = {
