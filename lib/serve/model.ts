@@ -52,8 +52,9 @@ export interface ModelOptions {
   readonly version?: string;
   /**
    * Most rows (extents of dimension 0) of waiting requests that are joined in one run; a single request with more runs by
-   * itself. Default 32 where dimension 0 of all inputs and outputs has one and the same name, and otherwise 1. To
-   * give more than 1 says that rows do not depend on each other, and needs a dimension 0 that varies everywhere.
+   * itself. Default 32 where dimension 0 of all inputs and outputs has one and the same name, which no other dimension
+   * has, and otherwise 1. To give more than 1 says that rows do not depend on each other, and needs a dimension 0 that
+   * varies everywhere, under names that no other dimension has.
    */
   readonly maxBatch?: number;
 }
@@ -130,14 +131,34 @@ function readSpec(at: string, { name, isTensor, type, shape }: ServedValueMetada
 
 function readMaxBatch(name: string, value: unknown, specs: readonly ValueSpec[]): number {
   const firsts = specs.map(({ dims }) => dims[0]);
+  const crossing = findCrossing(specs);
   if (value === undefined) {
     const first = firsts[0];
     const named = typeof first === 'string' && first !== '' && firsts.every((other) => other === first);
-    return named ? DEFAULT_MAX_BATCH : 1;
+    return named && crossing === undefined ? DEFAULT_MAX_BATCH : 1;
   }
   const rows = checkInteger(name, value, { min: 1, max: Number.MAX_SAFE_INTEGER });
+  if (rows === 1) return rows;
+  const refuse = (why: string) =>
+    invalid(`${name} must be 1, got ${rows}: ${why}, so requests cannot be joined`);
   const fixed = specs.find(({ dims }) => typeof dims[0] !== 'string');
-  if (rows === 1 || fixed === undefined) return rows;
-  const has = fixed.dims.length === 0 ? 'no dimensions' : `${plural(fixed.dims[0] as number, 'row')}, always`;
-  throw invalid(`${name} must be 1, got ${rows}: '${fixed.name}' has ${has}, so requests cannot be joined`);
+  if (fixed !== undefined) {
+    const has =
+      fixed.dims.length === 0 ? 'no dimensions' : `${plural(fixed.dims[0] as number, 'row')}, always`;
+    throw refuse(`'${fixed.name}' has ${has}`);
+  }
+  if (crossing !== undefined) throw refuse(crossing);
+  return rows;
+}
+
+/** Where an extent is that grows with the rows, beyond dimension 0: what is there depends on all the rows of a run. */
+function findCrossing(specs: readonly ValueSpec[]): string | undefined {
+  const firsts = new Set(specs.map(({ dims }) => dims[0]));
+  for (const { name, dims } of specs) {
+    const axis = dims.findIndex(
+      (extent, at) => at > 0 && typeof extent === 'string' && extent !== '' && firsts.has(extent),
+    );
+    if (axis > 0) return `dimension ${axis} of '${name}' is '${dims[axis]}', as the rows are`;
+  }
+  return undefined;
 }

@@ -178,6 +178,29 @@ describe('models are run one request at a time', () => {
     expect(rowsOfRuns(session)).toEqual([1, 1, 1]);
   });
 
+  test('whose outputs have the rows at another dimension, too', async () => {
+    const session = new FakeSession(
+      [value('x', 'float32', ['N', 2])],
+      [value('y', 'float32', ['N', 'N'])],
+      ({ x }) => {
+        const data = x!.data as Float32Array;
+        const rows = Array.from({ length: x!.dims[0]! }, (_, row) => data.subarray(2 * row, 2 * row + 2));
+        const products = rows.flatMap((a) => rows.map((b) => a[0]! * b[0]! + a[1]! * b[1]!));
+        return {
+          y: { type: 'float32', dims: [rows.length, rows.length], data: Float32Array.from(products) },
+        };
+      },
+    );
+    const { first, others } = await queueBehind(session, session, [1, 2, 3].map(one));
+    session.open();
+    const answers = await Promise.all([first, ...others]);
+    expect(answers.map((answer) => outputOf(answer, 'y'))).toMatchObject([
+      { shape: [1, 1], data: [2] },
+      { shape: [1, 1], data: [8] },
+      { shape: [1, 1], data: [18] },
+    ]);
+  });
+
   test('that are told to by maxBatch', async () => {
     const session = doublingSession();
     const { first, others } = await queueBehind({ session, maxBatch: 1 }, session, [1, 2, 3].map(one));

@@ -5,6 +5,11 @@ import { doublingSession, FakeSession, value } from './support/fake_session';
 const models = { double: doublingSession() };
 const fixed = new FakeSession([value('x', 'float32', [1, 2])], [value('y', 'float32', ['N'])], () => ({}));
 const scalar = new FakeSession([value('x', 'float32', [])], [value('y', 'float32', [])], () => ({}));
+const gram = new FakeSession(
+  [value('x', 'float32', ['N', 2])],
+  [value('y', 'float32', ['M', 'N'])],
+  () => ({}),
+);
 const withInput = (metadata: object) =>
   new FakeSession([metadata as never], [value('y', 'float32', [1])], () => ({}));
 
@@ -41,6 +46,11 @@ test.each<[string, unknown, string]>([
     `options.models.a.maxBatch must be 1, got 4: 'x' has 1 row, always, so requests cannot be joined`,
   ],
   ['batches of scalars', { models: { a: { session: scalar, maxBatch: 4 } } }, `'x' has no dimensions`],
+  [
+    'batches of rows that depend on each other',
+    { models: { a: { session: gram, maxBatch: 4 } } },
+    `options.models.a.maxBatch must be 1, got 4: dimension 1 of 'y' is 'N', as the rows are, so requests cannot`,
+  ],
   [
     'a session without a shape',
     { models: { a: withInput({ name: 'x', isTensor: true, type: 'bool' }) } },
