@@ -26,8 +26,9 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
   // Bodies are read under the limits of the handler, and not parsed. This reaches no further than the plugin.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  const prefix = prefixPattern(app.prefix);
   const answer = async (request: FastifyRequest, reply: FastifyReply) => {
-    const target = request.raw.url!.slice(app.prefix.length);
+    const target = request.raw.url!.replace(prefix, '');
     await service.handle(request.raw, target, reply.raw, (result) => send(reply, result));
     return reply;
   };
@@ -40,6 +41,12 @@ interface FastifyOwn {
   readonly prefix?: unknown;
   readonly logLevel?: unknown;
   readonly logSerializers?: unknown;
+}
+
+/** Matches as many segments as the prefix has: one that is a parameter is of any length. */
+function prefixPattern(prefix: string): RegExp {
+  const segments = prefix.replace(/\/$/, '').split('/').length - 1;
+  return new RegExp(`^(?:/[^/]*){${segments}}`);
 }
 
 function send(reply: FastifyReply, { status, headers, body }: Answer): void {

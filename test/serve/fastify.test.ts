@@ -49,6 +49,20 @@ test('without a prefix', async () => {
   expect([received.status, json(received).outputs]).toEqual([200, expect.any(Array)]);
 });
 
+test.each([
+  ['/', ''],
+  ['/ml/', '/ml'],
+  ['/:tenant/ml', '/acme/ml'],
+  ['/:tenant/ml', '/a%2Fb/ml'],
+])('below the prefix %s at %s', async (prefix, base) => {
+  await app.register(servePlugin, { prefix, models: { double: doublingSession() } });
+  const url = await listen();
+  for (const target of ['/v2?a=/b', '/v2/models/double', '/metrics']) {
+    expect((await request(url, { path: base + target })).status).toBe(200);
+  }
+  expect((await postJson(url, `${base}/v2/models/double/infer`, GOOD)).status).toBe(200);
+});
+
 test('binary tensors in and out over a socket, beyond the limit of Fastify itself', async () => {
   await app.register(servePlugin, { prefix: '/ml', models: { double: doublingSession() } });
   const url = await listen();
