@@ -1,4 +1,5 @@
 import { WarpconvError } from '../errors';
+import type { Model } from './model';
 
 /** A request that is answered by an error: its HTTP status, and a sentence that tells the client what to do. */
 export class Refusal extends Error {
@@ -23,17 +24,26 @@ export function clientGone(): Refusal {
 
 /**
  * The refusal for whatever was thrown while a request was answered. What a client sent wrong, be it found here or by
- * the session, is `ERR_WARPCONV_INVALID_ARGUMENT`. Only the package's own messages are worded for strangers.
+ * the session, is `ERR_WARPCONV_INVALID_ARGUMENT`. A session that compiles its network for the extents it is given says
+ * by other codes that there is none for them. Only the package's own messages are worded for strangers.
  */
-export function refusalFor(thrown: unknown): Refusal {
+export function refusalFor(thrown: unknown, model?: Model): Refusal {
   if (thrown instanceof Refusal) return thrown;
   const { code, message } = (thrown ?? {}) as Partial<Record<'code' | 'message', unknown>>;
   if (typeof code !== 'string' || !code.startsWith('ERR_WARPCONV_')) {
     return new Refusal(500, 'the model failed; the log of the server says why');
   }
   if (code === 'ERR_WARPCONV_INVALID_ARGUMENT') return new Refusal(400, String(message));
+  if (SHAPE_CODES.has(code) && model !== undefined && variesInShape(model))
+    return new Refusal(400, String(message));
   if (code === 'ERR_WARPCONV_OUT_OF_MEMORY') return unavailable(String(message));
   return new Refusal(500, String(message));
+}
+
+const SHAPE_CODES: ReadonlySet<string> = new Set(['ERR_WARPCONV_INVALID_MODEL', 'ERR_WARPCONV_UNSUPPORTED']);
+
+function variesInShape({ inputs }: Model): boolean {
+  return inputs.some(({ dims }) => dims.some((extent) => typeof extent === 'string'));
 }
 
 /** The error for a session that does not keep to its own metadata. */

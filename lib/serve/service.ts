@@ -146,6 +146,8 @@ export class Service {
     const timer = setTimeout(() => cancellation.request(tooSlow(inference, timeout)), timeout);
     const onClose = () => cancellation.request(clientGone());
     response.once('close', onClose);
+    // What came before the handler was called is not told again.
+    if (response.destroyed) onClose();
     this.#inferences.add(inference);
     try {
       const result = await this.#infer(inference).catch((error: unknown) => this.#refuse(error, model));
@@ -186,7 +188,7 @@ export class Service {
   }
 
   #refuse(error: unknown, model?: Model): Answer {
-    const refusal = refusalFor(error);
+    const refusal = refusalFor(error, model);
     if (refusal.status === 500) this.#logger.error({ err: error, model: model?.name }, 'a request failed');
     return refuse(refusal);
   }

@@ -1,4 +1,8 @@
 /** More than the server can do, and clients that do not do their part. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
+import { createHandler } from '../../lib/serve';
 import { json, postJson, RawConnection, request } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
 import { closeAll, open, until } from './support/serving';
@@ -227,6 +231,22 @@ describe('clients that go away', () => {
     expect(await metric(url, 'held_bytes')).toBe(0);
     expect(await metric(url, 'requests_total{model="double",status="499"}')).toBe(1);
     expect(error).not.toHaveBeenCalled();
+  });
+
+  test('before the handler is called hold no place', async () => {
+    const handler = createHandler({ models: { double: doublingSession() } });
+    const server = createServer((req, res) => res.once('close', () => setImmediate(handler, req, res)));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const arrived = once(server, 'request');
+    const connection = await RawConnection.open(`http://127.0.0.1:${port}`);
+    connection.write(head(TEXT.length) + TEXT.slice(0, 10));
+    await arrived;
+    connection.socket.destroy();
+    await until(() => handler.metrics().includes('requests_total{model="double",status="499"} 1\n'));
+    await handler.drain();
+    handler.close();
+    server.close();
   });
 });
 

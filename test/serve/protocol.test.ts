@@ -349,6 +349,8 @@ describe('sessions', () => {
 
   test.each([
     ['ERR_WARPCONV_INVALID_ARGUMENT', 400, 'said why'],
+    ['ERR_WARPCONV_INVALID_MODEL', 400, 'said why'],
+    ['ERR_WARPCONV_UNSUPPORTED', 400, 'said why'],
     ['ERR_WARPCONV_OUT_OF_MEMORY', 503, 'said why'],
     ['ERR_WARPCONV_CUDA', 500, 'said why'],
     ['EACCES', 500, 'the model failed; the log of the server says why'],
@@ -363,6 +365,17 @@ describe('sessions', () => {
     const received = await postJson(url, ECHO, { inputs });
     expect([received.status, json(received)]).toEqual([status, { error: message }]);
     expect(error).toHaveBeenCalledTimes(status === 500 ? 1 : 0);
+  });
+
+  test('that cannot compile the only shape that they take fail by no fault of the client', async () => {
+    const session = new FakeSession([value('in', 'float32', [1])], [value('out', 'float32', ['n'])], () => {
+      throw Object.assign(new Error('said why'), { code: 'ERR_WARPCONV_UNSUPPORTED' });
+    });
+    const error = jest.fn();
+    const { url } = await open({ models: { echo: session }, logger: { error } });
+    const inputs = [{ name: 'in', datatype: 'FP32', shape: [1], data: [1] }];
+    expect((await postJson(url, ECHO, { inputs })).status).toBe(500);
+    expect(error).toHaveBeenCalledTimes(1);
   });
 });
 
