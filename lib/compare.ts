@@ -2,7 +2,7 @@ import type { NativeJudgement } from './addon';
 import { holdContest, TOLERANCE, type ContestReport, type ContestResult } from './contest';
 import { fromNative } from './errors';
 import { readCompareOptions, requirePrecision, type AlgorithmName, type CompareOptions } from './options';
-import { indexOf, locate, openPlace, probeElsewhere } from './placement';
+import { indexOf, locate, probeElsewhere } from './placement';
 import { readTensor, stableData, toCpu, type TensorLike } from './tensor_like';
 import { openChosen } from './tuning';
 
@@ -50,7 +50,6 @@ export async function compareWithCudnn(
   await probeElsewhere(device);
   const place = locate(device);
   requirePrecision(precision, place);
-  await openPlace(place);
   const [inputData, weightData] = [stableData(await toCpu(image)), stableData(await toCpu(filters))];
   const spec = { inputDims: image.dims, weightDims: filters.dims, device: indexOf(place), ...method };
   const { native: plan, tuning } = await openChosen({ spec, place, precision, deterministic: false });

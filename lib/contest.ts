@@ -13,7 +13,7 @@ import { callNativeAsync } from './calls';
 import { addon } from './load';
 import { CUBLAS, CUDNN, libraryNames } from './nvidia_libraries';
 import { readProblem, type ConvolutionProblem } from './options';
-import { indexOf, locate, openPlace, probeElsewhere, type Device } from './placement';
+import { indexOf, locate, probeElsewhere, type Device } from './placement';
 import { openPlan } from './tuning';
 
 export type ContestEntry = NativeContestEntry;
@@ -51,9 +51,7 @@ export async function measureCeilings(device: Exclude<Device, 'cpu'>): Promise<N
 /** Makes a GPU ready, and gives its number. */
 async function openGpu(device: Exclude<Device, 'cpu'>): Promise<number> {
   await probeElsewhere(device);
-  const place = locate(device);
-  await openPlace(place);
-  return indexOf(place);
+  return indexOf(locate(device));
 }
 
 /** Compares on the problem and the GPU of `plan`. An entry that fails has its reason in the report. */

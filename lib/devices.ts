@@ -4,7 +4,7 @@ import { callNative } from './errors';
 import { describeAlgorithms, type AlgorithmInfo } from './explanation';
 import { addon } from './load';
 import { readProblem, type ConvolutionProblem } from './options';
-import { checkDeviceOrAuto, indexOf, locate, openPlaceSync, whyNoGpu, type Device } from './placement';
+import { checkDeviceOrAuto, indexOf, locate, whyNoGpu, type Device } from './placement';
 import { liveTensors } from './tensor';
 import { openPlan, openRemembered } from './tuning';
 
@@ -89,7 +89,6 @@ function gpuInfo({ index, ...facts }: NativeGpu, driver: string): GpuInfo {
 export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' = 'auto'): AlgorithmInfo[] {
   const shapes = readProblem(problem);
   const place = locate(checkDeviceOrAuto('device', device));
-  openPlaceSync(place);
   const spec = { ...shapes, device: indexOf(place) };
   const chosen = { native: openPlan(spec) };
   const request = { spec, place, precision: 'fp32', deterministic: false } as const;

@@ -33,20 +33,29 @@ export function indexOf(place: Device): number {
 }
 
 /**
- * Finds the device that a call asked for. `'auto'` is `near`, where the input lives, if that is a GPU; else the first
- * GPU; else the CPU.
+ * Finds the device that a call asked for, and makes it ready for this thread, which takes a good part of a second unless
+ * {@link probeElsewhere} has done so. `'auto'` is `near`, where the input lives, if that is a GPU; else the first GPU; else
+ * the CPU.
  *
  * @throws {@link WarpconvError} `ERR_WARPCONV_NO_DEVICE` with what is missing and what to do
  */
 export function locate(device: Device | 'auto', near: Place = 'cpu'): Place {
   if (device === 'cpu') return 'cpu';
-  if (device === 'auto') {
-    if (near !== 'cpu') return near;
-    return whyNoGpu('cuda') === undefined ? 'cuda:0' : 'cpu';
+  if (device === 'auto') return near === 'cpu' ? locateAny() : near;
+  const reason = isOpen(device) ? undefined : whyAbsent(device);
+  if (reason !== undefined) throw noDevice(device, reason);
+  openPlaceSync(device);
+  return `cuda:${indexOf(device)}`;
+}
+
+function locateAny(): Place {
+  if (whyNoGpu('cuda') !== undefined) return 'cpu';
+  try {
+    openPlaceSync('cuda:0');
+    return 'cuda:0';
+  } catch {
+    return 'cpu';
   }
-  const reason = whyNoGpu(device);
-  if (reason === undefined) return `cuda:${indexOf(device)}`;
-  throw new WarpconvError('ERR_WARPCONV_NO_DEVICE', `cannot use device '${device}': ${reason}`);
 }
 
 /** As {@link locate}, for a call that computes: `'auto'` ending on the CPU is worth one warning per process. */
@@ -63,24 +72,61 @@ export function locateForWork(device: Device | 'auto', near?: Place): Place {
 }
 
 /** Whether a device is ready for this thread. */
-export function isOpen(place: Place): boolean {
-  return place === 'cpu' || addon().hasGpu(indexOf(place));
+export function isOpen(device: Device): boolean {
+  return device === 'cpu' || addon().hasGpu(indexOf(device));
 }
 
-/** Makes a GPU ready for this thread, off the event loop: its first use takes a good part of a second. */
-export async function openPlace(place: Place): Promise<void> {
-  if (!isOpen(place)) await callNativeAsync((done) => addon().openGpu(indexOf(place), done));
+/**
+ * Makes a GPU ready for this thread, off the event loop: its first use takes a good part of a second.
+ *
+ * @throws {@link WarpconvError} `ERR_WARPCONV_NO_DEVICE`, as a rejection, where others leave it no memory, say
+ */
+export async function openPlace(device: Device): Promise<void> {
+  if (isOpen(device)) return;
+  try {
+    await callNativeAsync((done) => addon().openGpu(indexOf(device), done));
+  } catch (cause) {
+    throw unopened(device, cause as WarpconvError);
+  }
 }
 
 /** As {@link openPlace}, on the calling thread. */
-export function openPlaceSync(place: Place): void {
-  if (!isOpen(place)) callNative(() => addon().openGpuSync(indexOf(place)));
+export function openPlaceSync(device: Device): void {
+  if (isOpen(device)) return;
+  try {
+    callNative(() => addon().openGpuSync(indexOf(device)));
+  } catch (cause) {
+    throw unopened(device, cause as WarpconvError);
+  }
+}
+
+/** Why GPUs that are here could not be opened: `'auto'` does not try again, since each time takes as long as the first. */
+const failures = new Map<number, string>();
+
+function unopened(device: Device, cause: WarpconvError): WarpconvError {
+  const { message, cudaError } = cause;
+  const reason = `the GPU cannot be opened: ${message}; check nvidia-smi for what else uses it, or use device 'cpu'`;
+  failures.set(indexOf(device), reason);
+  return noDevice(device, reason, cudaError === undefined ? { cause } : { cause, cudaError });
+}
+
+function noDevice(
+  device: Device,
+  reason: string,
+  details?: ConstructorParameters<typeof WarpconvError>[2],
+): WarpconvError {
+  return new WarpconvError('ERR_WARPCONV_NO_DEVICE', `cannot use device '${device}': ${reason}`, details);
 }
 
 /** Why no convolution runs on the GPU of that name; `undefined` where it does. */
 export function whyNoGpu(device: Exclude<Device, 'cpu'>): string | undefined {
   // What the probe found is made anew for each call, and this is asked in all of them.
-  if (addon().hasGpu(indexOf(device))) return undefined;
+  if (isOpen(device)) return undefined;
+  return whyAbsent(device) ?? failures.get(indexOf(device));
+}
+
+/** The same of a GPU that is not open, apart from failures to open it, which may have passed. */
+function whyAbsent(device: Exclude<Device, 'cpu'>): string | undefined {
   const probe = addon().gpuProbe();
   if (probe.missing !== null) return probe.reason;
   const gpu = probe.gpus.find(({ index }) => index === indexOf(device));
@@ -98,16 +144,31 @@ function whyUnsupported({ name, computeCapability }: NativeGpu): string | undefi
 }
 
 /**
- * Looks for GPUs off the event loop, where nobody in this process has yet: starting CUDA takes a tenth of a second and
- * more. GPUs neither come nor go while a process runs, so one look is enough.
+ * Does off the event loop what {@link locate} needs: looks for GPUs, where nobody in this process has yet, which takes a
+ * tenth of a second and more, and opens the one that a call may need. GPUs neither come nor go while a process runs, so
+ * one look is enough.
+ *
+ * @throws {@link WarpconvError} `ERR_WARPCONV_NO_DEVICE`, as a rejection, where the GPU that is asked for cannot be opened
  */
 export async function probeElsewhere(device: Device | 'auto'): Promise<void> {
-  if (!isProbed(device)) await callNativeAsync((done) => addon().probeGpus(done));
+  if (device === 'cpu') return;
+  if (!addon().gpusProbed()) await callNativeAsync((done) => addon().probeGpus(done));
+  if (!mustOpen(device)) return;
+  if (device === 'auto') await openPlace('cuda:0').catch(() => {});
+  else await openPlace(device);
 }
 
 /** Whether a call for that device can be placed at once. */
 export function isProbed(device: Device | 'auto'): boolean {
-  return device === 'cpu' || addon().gpusProbed();
+  return device === 'cpu' || (addon().gpusProbed() && !mustOpen(device));
+}
+
+function mustOpen(device: Exclude<Device, 'cpu'> | 'auto'): boolean {
+  if (device !== 'auto') return !isOpen(device) && whyAbsent(device) === undefined;
+  if (isOpen('cuda:0') || whyNoGpu('cuda') !== undefined) return false;
+  const { gpus } = addon().gpuProbe();
+  // Where another one is open the input may be there, and the first would be opened for nothing.
+  return !gpus.some(({ index }) => isOpen(`cuda:${index}`));
 }
 
 function presentGpus({ gpus }: NativeGpuProbe): string {
