@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -17,8 +18,9 @@ constexpr int kMostDevices = 64;
 
 /** Devices are kept for good, so a registry without an order of destruction is enough. */
 struct Registry {
-  std::mutex mutex;
-  std::array<Device*, kMostDevices> devices{};
+  /** Held while a device is opened, which takes seconds: reading must do without */
+  std::mutex opening;
+  std::array<std::atomic<Device*>, kMostDevices> devices{};
 };
 
 Registry& registry() {
@@ -76,13 +78,13 @@ Result<Device*> Device::open(int index) {
     return invalidArgument("device 'cuda:" + std::to_string(index) + "' is beyond the " + std::to_string(kMostDevices) +
                            " devices that a process may use");
   }
-  const std::lock_guard lock(registry().mutex);
-  Device*& slot = registry().devices[static_cast<size_t>(index)];
-  if (slot != nullptr) return slot;
+  const std::lock_guard lock(registry().opening);
+  std::atomic<Device*>& slot = registry().devices[static_cast<size_t>(index)];
+  if (Device* opened = slot; opened != nullptr) return opened;
   auto device = std::unique_ptr<Device>(new Device(index));
   if (Status status = device->initialise(); !status.isOk()) return status;
-  slot = device.release();
-  return slot;
+  slot = device.get();
+  return device.release();
 }
 
 Result<Device*> Device::current() {
@@ -92,7 +94,6 @@ Result<Device*> Device::current() {
 }
 
 int64_t Device::bytesInUse(int index) {
-  const std::lock_guard lock(registry().mutex);
   const Device* device = registry().devices[static_cast<size_t>(index)];
   return device == nullptr ? 0 : device->bytes_.load();
 }
