@@ -36,7 +36,7 @@ class Engine final : public Gpu {
     return Pinned::allocate(queue_->device(), bytes);
   }
 
-  Status upload(const void* from, const GpuMemory& to) override { return queue_->upload(from, memoryOf(to)); }
+  Status upload(const void* from, const GpuMemory& to) override { return queue_->uploadAll(from, memoryOf(to)); }
 
   Status download(const GpuMemory& from, void* to) override { return queue_->download(memoryOf(from), to); }
 

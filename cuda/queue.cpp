@@ -162,6 +162,18 @@ Status Queue::copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t
 
 Status Queue::upload(const void* from, const DeviceMemory& to) {
   const std::lock_guard lock(uploading_);
+  return beginUpload(from, to);
+}
+
+Status Queue::uploadAll(const void* from, const DeviceMemory& to) {
+  const std::lock_guard lock(uploading_);
+  const Status begun = beginUpload(from, to);
+  // Some of it may be under way where another part failed.
+  const Status ended = toStatus(cudaStreamSynchronize(upload_), "copying to the GPU");
+  return begun.isOk() ? ended : begun;
+}
+
+Status Queue::beginUpload(const void* from, const DeviceMemory& to) {
   if (Status status = device_.makeCurrent(); !status.isOk()) return status;
   const Status copied = isPinned(from, to.bytes()) ? copyPinned(from, to.data(), to.bytes(), upload_, uploaded_)
                                                    : up_.upload(from, to.data(), to.bytes(), upload_);

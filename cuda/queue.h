@@ -61,6 +61,8 @@ class Queue {
 
   /** Kernels enqueued from now on see the data. Returns when `from` is free again. */
   Status upload(const void* from, const DeviceMemory& to);
+  /** The same, and returns when all of it is there, so that the memory may go. */
+  Status uploadAll(const void* from, const DeviceMemory& to);
   /** Waits for the kernels enqueued so far, then for the copy of to.bytes(). */
   Status download(const DeviceMemory& from, void* to);
   /** Calls `enqueue(stream)` while nobody else enqueues kernels. */
@@ -73,6 +75,8 @@ class Queue {
  private:
   explicit Queue(Device& device) : device_(device) {}
   Status open();
+  /** While uploading_ is held. */
+  Status beginUpload(const void* from, const DeviceMemory& to);
   /** To or from pinned memory, without staging. Returns when it is done. */
   static Status copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done);
 

@@ -35,8 +35,10 @@ Result<PlacedConvolution> placeConvolution(Queue& queue, const GpuAlgorithm& alg
   Result<DeviceMemory> weights = uploaded(queue, weight, x.weightSize());
   if (!weights.isOk()) return weights.status();
   Result<DeviceMemory> biases = uploaded(queue, bias, x.k);
+  // Nor may the weights go as they are copied.
+  const Status waited = queue.wait();
   if (!biases.isOk()) return biases.status();
-  if (Status status = queue.wait(); !status.isOk()) return status;
+  if (!waited.isOk()) return waited;
 
   const GpuAlgorithm& safe = safeAlgorithm(algorithm, x, weight);
   Result<std::unique_ptr<GpuConvolution>> convolution =
@@ -70,7 +72,10 @@ Status ResidentConvolution::enqueue(const Operands& operands) const {
 
 Status ResidentConvolution::enqueue(const Operands& operands, std::function<void(Status)> done) const {
   if (Status status = enqueue(operands); !status.isOk()) return status;
-  return queue_->whenDone(std::move(done));
+  const Status status = queue_->whenDone(std::move(done));
+  // Nobody will be told when the operands may go.
+  if (!status.isOk()) (void)queue_->wait();
+  return status;
 }
 
 Status ResidentConvolution::run(const Operands& operands, const Cancellation* cancellation) const {

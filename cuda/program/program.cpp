@@ -48,21 +48,10 @@ class GpuProgram final : public PreparedProgram {
   GpuProgram(ProgramSpec spec, std::shared_ptr<Queue> queue) : queue_(std::move(queue)), spec_(std::move(spec)) {}
 
   Status prepare(const Backend& backend) {
-    if (Status status = queue_->device().makeCurrent(); !status.isOk()) return status;
-    ConstantFinder constants;
-    std::vector<Step> steps = std::move(spec_.steps);
-    for (Step& step : steps) {
-      if (const auto reason = operators::refusal(step)) return unsupported(*reason);
-      const Status status = std::visit([&](auto& kind) { return add(kind, backend, constants); }, step);
-      if (!status.isOk()) return status;
-    }
-    if (Status status = bringConstants(constants.found()); !status.isOk()) return status;
-    if (Status status = allocate(spec_.arenaBytes, arena_); !status.isOk()) return status;
-    if (Status status = allocate(workspaceBytes_, workspace_); !status.isOk()) return status;
-    for (int i = 0; i < kPorts; ++i) {
-      if (Status status = addPorts(); !status.isOk()) return status;
-    }
-    return queue_->wait();
+    const Status prepared = build(backend);
+    // Copies may still be writing to what is given back where something failed.
+    const Status waited = queue_->wait();
+    return prepared.isOk() ? waited : prepared;
   }
 
   Status run(const Tensors& tensors, const Cancellation* cancellation,
@@ -78,6 +67,24 @@ class GpuProgram final : public PreparedProgram {
   int64_t bytes() const override { return bytes_; }
 
  private:
+  Status build(const Backend& backend) {
+    if (Status status = queue_->device().makeCurrent(); !status.isOk()) return status;
+    ConstantFinder constants;
+    std::vector<Step> steps = std::move(spec_.steps);
+    for (Step& step : steps) {
+      if (const auto reason = operators::refusal(step)) return unsupported(*reason);
+      const Status status = std::visit([&](auto& kind) { return add(kind, backend, constants); }, step);
+      if (!status.isOk()) return status;
+    }
+    if (Status status = bringConstants(constants.found()); !status.isOk()) return status;
+    if (Status status = allocate(spec_.arenaBytes, arena_); !status.isOk()) return status;
+    if (Status status = allocate(workspaceBytes_, workspace_); !status.isOk()) return status;
+    for (int i = 0; i < kPorts; ++i) {
+      if (Status status = addPorts(); !status.isOk()) return status;
+    }
+    return {};
+  }
+
   static constexpr int kPorts = 2;
 
   template <typename Kind>

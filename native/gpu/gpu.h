@@ -32,7 +32,7 @@ class Gpu : public Backend {
   virtual Result<std::shared_ptr<const GpuMemory>> allocate(int64_t bytes) = 0;
   /** All zeros. Fails with `outOfMemory`, after which everything is as usable as before. */
   virtual Result<std::shared_ptr<const PinnedMemory>> allocatePinned(int64_t bytes) = 0;
-  /** Blocks until `from` is free again; calls made later see the elements. */
+  /** Blocks until all elements are there: then `from` is free again, and `to` may go. */
   virtual Status upload(const void* from, const GpuMemory& to) = 0;
   /** Blocks until to.bytes() bytes have arrived. */
   virtual Status download(const GpuMemory& from, void* to) = 0;
