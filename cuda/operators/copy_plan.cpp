@@ -78,6 +78,8 @@ std::optional<Transpose> transposeOf(std::vector<Axis> axes) {
 
 }  // namespace
 
+int64_t joinedAxes(const program::CopyStep& step) { return static_cast<int64_t>(axesOf(step).size()); }
+
 CopyPlan planCopy(const program::CopyStep& step, uintptr_t input, uintptr_t output) {
   constexpr int kWidestWord = 16;
   std::vector<Axis> axes = axesOf(step);

@@ -33,7 +33,10 @@ struct CopyPlan {
   std::optional<Transpose> transpose;
 };
 
-/** The addresses decide how wide a word may be. */
+/** Axes that a step's positions have, once those are one that are stepped through as one. */
+int64_t joinedAxes(const program::CopyStep& step);
+
+/** Of a step of no more joined axes than Strided has room for. The addresses decide how wide a word may be. */
 CopyPlan planCopy(const program::CopyStep& step, uintptr_t input, uintptr_t output);
 
 }  // namespace warpconv::cuda::operators

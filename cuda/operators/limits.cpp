@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cuda/operators/copy_plan.h"
 #include "cuda/operators/strided.h"
 #include "problem/conv_problem.h"
 
@@ -73,10 +74,7 @@ AxisLimit axesOf(const MatmulStep& x) {
 AxisLimit axesOf(const ElementwiseStep& x) {
   return {static_cast<int64_t>(x.extents.size()), ElementwiseStep::kMostAxes};
 }
-AxisLimit axesOf(const CopyStep& x) {
-  return {std::count_if(x.extents.begin(), x.extents.end(), [](int64_t extent) { return extent != 1; }),
-          Strided<2>::kMostAxes, " of more than one element"};
-}
+AxisLimit axesOf(const CopyStep& x) { return {joinedAxes(x), Strided<2>::kMostAxes, " that cannot be joined"}; }
 template <typename Kind>
 AxisLimit axesOf(const Kind&) {
   return {};
