@@ -28,13 +28,23 @@ __device__ inline void synchroniseCluster([[maybe_unused]] int blocks) {
 }
 
 /**
- * Such a barrier of several blocks whose threads have only read of each other since the last one: it does not wait
- * until what they have stored elsewhere is there for all to see.
+ * Such a barrier of several blocks whose threads have only read of each other since the last one, in two halves: it
+ * does not wait until what they have stored elsewhere is there for all to see. Between its halves a thread reads
+ * nothing of other blocks.
  */
-__device__ inline void awaitClusterReads() {
+__device__ inline void tellClusterRead() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 #endif
+}
+__device__ inline void awaitCluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait;" ::: "memory");
+#endif
+}
+__device__ inline void awaitClusterReads() {
+  tellClusterRead();
+  awaitCluster();
 }
 
 /** `own`, as block `rank` of the cluster has it. */

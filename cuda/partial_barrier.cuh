@@ -2,14 +2,21 @@
 
 namespace warpconv::cuda {
 
-// Barriers of a block's first kThreads threads, whole warps, where the others have left.
+// Barriers of some of a block's threads, whole warps: its first kThreads, and kThreads that share a barrier of their
+// own.
 
 template <int kThreads>
 __device__ inline void synchroniseFirst() {
   asm volatile("barrier.cta.sync.aligned 1, %0;" ::"n"(kThreads) : "memory");
 }
 
-/** The same, which says whether it holds for any of them. */
+/** `barrier`: from 2 to 15. */
+template <int kThreads>
+__device__ inline void synchroniseSome(int barrier) {
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+
+/** Of the first, which says whether it holds for any of them. */
 template <int kThreads>
 __device__ inline bool synchroniseFirstAny(bool holds) {
   int any;

@@ -14,8 +14,8 @@ namespace warpconv::cuda {
 __device__ inline int warpgroupIndex() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0); }
 
 /**
- * Where the second operand lies in shared memory: as pieces of four steps by eight columns, column by column, 128 bytes
- * each; the next eight columns follow, and the next four steps come `stepsApart` bytes later.
+ * Where the second operand lies in shared memory: as pieces of 16 bytes, four steps of TF32 or eight of FP16, by eight
+ * columns, column by column; the next eight columns follow, and the next steps come `stepsApart` bytes later.
  */
 __device__ inline uint64_t columnsAt(uint32_t shared, uint32_t stepsApart) {
   constexpr uint64_t kColumnsApart = 128;
@@ -85,6 +85,69 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
 }
 
+#define WARPCONV_NEW_SUMS_4(i) "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3])
+#define WARPCONV_NEW_SUMS_16(i) \
+  WARPCONV_NEW_SUMS_4(i), WARPCONV_NEW_SUMS_4(i + 4), WARPCONV_NEW_SUMS_4(i + 8), WARPCONV_NEW_SUMS_4(i + 12)
+#define WARPCONV_NAMES_32                                                  \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WARPCONV_NAMES_48 \
+  WARPCONV_NAMES_32       \
+  ", "                    \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define WARPCONV_NAMES_64 \
+  WARPCONV_NAMES_48       \
+  ", "                    \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WARPCONV_MULTIPLY_FP16(columns, names, a_name, b_name, add, ...)                                               \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", " add \
+               ", 1, 1, 0, 0;"                                                                                         \
+               : __VA_ARGS__                                                                                           \
+               : "l"(a), "l"(b))
+
+/**
+ * The same with operands of FP16 and 16 steps, both in shared memory: rows of `a` lie as columns of `b` do, see
+ * columnsAt. What a chain of products begins with must not depend on what its registers held, or copies are made as
+ * products of the chain before run, for which the compiler lets each wait for the one before.
+ */
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_FP16("64", WARPCONV_NAMES_32, "%32", "%33", "1", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16));
+  } else {
+    WARPCONV_MULTIPLY_FP16("64", WARPCONV_NAMES_32, "%32", "%33", "0", WARPCONV_NEW_SUMS_16(0),
+                           WARPCONV_NEW_SUMS_16(16));
+  }
+}
+
+/** The same with 96 columns, and with 128. */
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[48], uint64_t a, uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_FP16("96", WARPCONV_NAMES_48, "%48", "%49", "1", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
+                           WARPCONV_SUMS_16(32));
+  } else {
+    WARPCONV_MULTIPLY_FP16("96", WARPCONV_NAMES_48, "%48", "%49", "0", WARPCONV_NEW_SUMS_16(0),
+                           WARPCONV_NEW_SUMS_16(16), WARPCONV_NEW_SUMS_16(32));
+  }
+}
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_FP16("128", WARPCONV_NAMES_64, "%64", "%65", "1", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
+                           WARPCONV_SUMS_16(32), WARPCONV_SUMS_16(48));
+  } else {
+    WARPCONV_MULTIPLY_FP16("128", WARPCONV_NAMES_64, "%64", "%65", "0", WARPCONV_NEW_SUMS_16(0),
+                           WARPCONV_NEW_SUMS_16(16), WARPCONV_NEW_SUMS_16(32), WARPCONV_NEW_SUMS_16(48));
+  }
+}
+
+#undef WARPCONV_MULTIPLY_FP16
+#undef WARPCONV_NAMES_64
+#undef WARPCONV_NAMES_48
+#undef WARPCONV_NAMES_32
+#undef WARPCONV_NEW_SUMS_16
+#undef WARPCONV_NEW_SUMS_4
 #undef WARPCONV_SUMS_16
 #undef WARPCONV_SUMS_4
 

@@ -4,35 +4,58 @@
 
 #include "cuda/epilogue.cuh"
 #include "cuda/fast_divisor.h"
+#include "cuda/halo/grid.h"
 #include "cuda/halo/tile.h"
 #include "cuda/shape.h"
 
 namespace warpconv::cuda::halo {
+
+/**
+ * Where a position's channel lies from the position's first element, and the bits of Element::outside with which it is
+ * padding.
+ */
+struct FoldedChannel {
+  int offset;
+  uint32_t bits;
+};
+
+/** Set for every position, and in every channel past the last: what is read there is zero. */
+inline constexpr uint32_t kPastTheLast = uint32_t{1} << kMostFoldBits;
 
 /** Everything one launch reads; offsets in elements. */
 struct Arguments {
   Shape shape;
   const float* input;
   /**
-   * What roundForTf32 gives, in the order in which threads take them:
-   * [group][block of kWarpgroupM outputs][chunk][tap][8 channels][thread][4], with zeros beyond the group's filters and
-   * channels
+   * Split filters, each output channel's by a scale of its own, as products take them from shared memory: [group][block
+   * of kWarpgroupM outputs][chunk][ordered tap][high, low][eight channels][output][4] words of two channels, with zeros
+   * beyond the group's filters and channels, and for what is no tap
    */
-  const float* filter;
+  const uint32_t* filter;
+  /** Of the filters' scales: [group][block of outputs][kWarpgroupM] */
+  const float* filterInverses;
   float* output;
   Epilogue epilogue;
 
   /** Of the grid: all, and those of a block's patch in one phase */
   int positions, patch;
-  int phases;
+  /** Phases that are brought together: all, or one; and how many times a chunk's are */
+  int phases, parts;
   FastDivisor byImage, byRow, byPatch, byColumnPhases;
-  /** phase * patch + shift */
-  uint16_t taps[kMostTaps];
-  int tapCount;
+  /** Of TapOrder::taps: where they begin in a part, phase * patch + shift; and which they are */
+  uint16_t taps[kMostOrderedTaps];
+  uint8_t tapIndex[kMostOrderedTaps];
+  /** Where each part's end, and how many groups of kGroupTaps there are */
+  uint8_t partEnds[kMostParts];
+  int groups;
 
+  /** Of a position: those of a group, or foldRows * foldColumns times as many, [channel][row][column], in `folded` */
+  int channels;
+  int foldRows, foldColumns;
+  FoldedChannel folded[kMostFolded];
   /** Chunks of channels: all, and of one block of a cluster but the last */
   int chunks, chunksPerBlock;
-  int stages;
+  int stages, slots;
   /** Of blocks of kWarpgroupM outputs in a group, padded to the tile */
   int outputBlocks;
   /** Block b = ((group * tilesN + tileN) * tilesM + tileM) * cluster + rank */
@@ -42,8 +65,16 @@ struct Arguments {
 
 using Kernel = void (*)(Arguments);
 
-/** K x C/groups x R x S filters as Arguments::filter wants them. */
-void launchFilterOrder(const Shape& shape, int outputBlocks, int chunks, const float* filter, float* ordered,
+/** Of Arguments::folded, from its shape and fold. */
+inline FoldedChannel foldedChannel(const Arguments& x, int channel) {
+  if (channel >= x.channels) return {0, kPastTheLast};
+  const int column = channel % x.foldColumns, row = channel / x.foldColumns % x.foldRows;
+  const int map = channel / (x.foldColumns * x.foldRows);
+  return {(map * x.shape.h + row) * x.shape.w + column, uint32_t{1} << row | uint32_t{1} << (x.foldRows + column)};
+}
+
+/** K x C/groups x R x S filters as Arguments::filter and Arguments::filterInverses want them. */
+void launchFilterOrder(const Arguments& arguments, const float* filter, uint32_t* ordered, float* inverses,
                        cudaStream_t stream);
 
 /** Of kTiles[tile]; launched with its threads and the plan's shared memory. */

@@ -1,5 +1,7 @@
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "cuda/cuda_status.h"
 #include "cuda/halo/arguments.h"
 #include "cuda/halo/halo.h"
@@ -14,28 +16,32 @@ class Halo final : public GpuConvolution {
  public:
   Halo(const GpuRequest& request, DeviceMemory bias) : activation_(request.activation), bias_(std::move(bias)) {
     const ConvProblem& problem = request.problem;
-    const Grid grid = makeGrid(problem);
-    const Plan plan = planHalo(request, grid);
+    const Plan plan = planHalo(request);
+    const Grid grid = makeGrid(problem, plan.layout);
     const HaloTile& tile = kTiles[plan.tile].tile;
     kernel_ = kernelOf(plan.tile);
     setArguments(problem, grid, plan);
     launch_.blocks = static_cast<unsigned>(tilesM(problem, tile) * tilesN(grid, tile) * problem.groups * plan.cluster);
     launch_.threads = static_cast<unsigned>(tile.launchThreads());
-    launch_.sharedBytes = static_cast<int>(sharedBytes(tile, grid, plan.stages));
-    mostSharedBytes_ = static_cast<int>(mostSharedBytes(request.traits));
+    launch_.sharedBytes = static_cast<int>(sharedBytes(tile, grid, plan.stages, plan.slots));
+    mostSharedBytes_ = static_cast<int>(mostSharedBytes(request.traits, tile));
     launch_.cluster = static_cast<unsigned>(plan.cluster);
-    launch_.overlaps = shouldOverlap(request.traits.computeCapability, launch_.blocks, request.traits.multiprocessors);
+    launch_.overlaps =
+        shouldOverlap(request.traits.computeCapability, launch_.blocks, tile.held * request.traits.multiprocessors);
   }
 
   /** Returns when `weight` may go. */
   Status prepare(const float* weight, Device& device) {
     const Arguments& x = arguments_;
-    const int64_t elements =
-        int64_t{x.shape.groups} * x.outputBlocks * x.chunks * x.tapCount * kWarpgroupM * kChunkChannels;
-    auto allocated = device.allocate(4 * elements);
+    const int64_t rows = int64_t{x.shape.groups} * x.outputBlocks * kWarpgroupM;
+    const int64_t words = rows * x.chunks * x.groups * kGroupTaps * kChunkChannels;
+    auto allocated = device.allocate(4 * (words + rows));
     if (!allocated.isOk()) return allocated.status();
     filter_ = std::move(allocated.value());
-    arguments_.filter = filter_.floats();
+    auto* const ordered = reinterpret_cast<uint32_t*>(filter_.floats());
+    float* const inverses = filter_.floats() + words;
+    arguments_.filter = ordered;
+    arguments_.filterInverses = inverses;
 
     // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
     const cudaError_t allowed =
@@ -47,7 +53,7 @@ class Halo final : public GpuConvolution {
         !status.isOk()) {
       return status;
     }
-    launchFilterOrder(x.shape, x.outputBlocks, x.chunks, weight, filter_.floats(), stream);
+    launchFilterOrder(x, weight, ordered, inverses, stream);
     const cudaError_t error = cudaGetLastError();
     const cudaError_t waited = cudaStreamSynchronize(stream);
     (void)cudaStreamDestroy(stream);
@@ -70,25 +76,52 @@ class Halo final : public GpuConvolution {
     const HaloTile& tile = kTiles[plan.tile].tile;
     Arguments& x = arguments_;
     x.shape = shapeOf(problem);
-    x.positions = static_cast<int>(grid.positions);
-    x.patch = static_cast<int>(tile.blockN + grid.reach);
-    x.phases = static_cast<int>(grid.phases());
-    x.byImage = FastDivisor(static_cast<int>(grid.rows.pitch * grid.columns.pitch));
-    x.byRow = FastDivisor(static_cast<int>(grid.columns.pitch));
-    x.byPatch = FastDivisor(x.patch);
-    x.byColumnPhases = FastDivisor(static_cast<int>(grid.columns.phases));
-    x.tapCount = static_cast<int>(grid.taps.size());
-    for (int i = 0; i < x.tapCount; ++i) {
-      x.taps[i] = static_cast<uint16_t>(grid.taps[i].phase * x.patch + grid.taps[i].shift);
-    }
-    x.chunks = static_cast<int>(chunksOf(problem));
+    setGrid(grid, tile);
+    setTaps(grid);
+    setChannels(problem, grid);
+    x.chunks = static_cast<int>(chunksOf(problem, grid));
     x.chunksPerBlock = (x.chunks + plan.cluster - 1) / plan.cluster;
     x.stages = plan.stages;
+    x.slots = plan.slots;
     x.outputBlocks = static_cast<int>(tilesM(problem, tile)) * tile.warpgroupsM();
     x.cluster = plan.cluster;
     x.byCluster = FastDivisor(plan.cluster);
     x.byTilesM = FastDivisor(static_cast<int>(tilesM(problem, tile)));
     x.byTilesN = FastDivisor(static_cast<int>(tilesN(grid, tile)));
+  }
+
+  void setGrid(const Grid& grid, const HaloTile& tile) {
+    Arguments& x = arguments_;
+    x.positions = static_cast<int>(grid.positions);
+    x.patch = static_cast<int>(patchOf(tile, grid));
+    x.parts = static_cast<int>(grid.parts());
+    x.phases = static_cast<int>(grid.phases() / grid.parts());
+    x.byImage = FastDivisor(static_cast<int>(grid.rows.pitch * grid.columns.pitch));
+    x.byRow = FastDivisor(static_cast<int>(grid.columns.pitch));
+    x.byPatch = FastDivisor(x.patch);
+    x.byColumnPhases = FastDivisor(static_cast<int>(grid.columns.phases));
+  }
+
+  void setTaps(const Grid& grid) {
+    Arguments& x = arguments_;
+    const TapOrder& order = grid.order;
+    for (size_t i = 0; i < order.taps.size(); ++i) {
+      x.tapIndex[i] = order.taps[i];
+      if (order.taps[i] == kNoTap) continue;
+      const Tap& tap = grid.taps[order.taps[i]];
+      x.taps[i] = static_cast<uint16_t>((x.parts == 1 ? tap.phase * x.patch : 0) + tap.shift);
+    }
+    std::copy(order.ends.begin(), order.ends.end(), x.partEnds);
+    x.groups = static_cast<int>(grid.groups());
+  }
+
+  void setChannels(const ConvProblem& problem, const Grid& grid) {
+    Arguments& x = arguments_;
+    x.channels = static_cast<int>(foldedChannels(problem, grid));
+    x.foldRows = static_cast<int>(grid.layout.fold.h);
+    x.foldColumns = static_cast<int>(grid.layout.fold.w);
+    if (x.foldRows * x.foldColumns == 1) return;
+    for (int i = 0; i < kMostFolded; ++i) x.folded[i] = foldedChannel(x, i);
   }
 
   const Activation activation_;

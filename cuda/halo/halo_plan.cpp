@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
@@ -13,46 +14,92 @@ namespace {
 int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t roundUp(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
 
+/** Of what shared memory has for each element of the patch, beside its halves */
+constexpr int64_t kElementBytes = 8;
 /** Shared memory beside what sharedBytes counts: barriers and the outputs' offsets */
 constexpr int64_t kStaticBytes = 2048;
 
 /**
- * What the prediction of a kernel's time is made of, in cycles, fitted to 80 times of an H200: five tiles, some with
- * several numbers of blocks a cluster, on the named layers of 3 x 3 filters and larger ones, but for those of three
- * channels, at batch 1, and the fastest of six layers at batch 128; `output` again to 22 times of the fastest, when
- * outputs were written in less. Of these it is off by 12 % at most; `product` tells apart tiles that are equal otherwise.
+ * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 488 times of an
+ * H100: every tile with every number of blocks a cluster, on the named layers of 3 x 3 filters and larger ones but for
+ * those of three channels, at batches of 1, 16 and 128, of which those up to 2.2 times the fastest; cacheBytes is what
+ * copies alone were measured to get. What is chosen so is within 6 % of the fastest at batches of 1 and 128; at 16 one
+ * layer of stride 2 is 22 % off, and the others within 10 %.
  */
 struct Model {
-  /** Of a product for each column, and besides for those that take turns */
-  double column, product;
-  /** Of a block before and after its products; of a chunk, and each two elements of it that a loader brings */
-  double block, chunk, elements;
+  /** Of a block; and of a kernel whose blocks leave the next one's no room beside them */
+  double block, crowded;
+  /** Of a part of the elements: each time that loaders wait for what they hold, and 128 elements by 128 loaders */
+  double fetch, elements;
   /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
   double output, cluster;
+  /** How much longer groups take where two blocks share a multiprocessor */
+  double shared;
+  /** That a multiprocessor gets of the second cache in a cycle, where all ask */
+  double cacheBytes;
 };
-constexpr Model kModel{3.3, 20, 4320, 643, 1870, 117, 660};
+constexpr Model kModel{300, 1740, 1050, 1270, 215, 1555, 1.5, 25};
 
-/** Stages that fit, or 0: more than the chunks are of no use. */
-int stagesOf(const GpuTraits& traits, const HaloTile& tile, const Grid& grid, int64_t chunks) {
-  for (int stages = static_cast<int>(std::min<int64_t>(kMostStages, chunks)); stages > 0; --stages) {
-    if (sharedBytes(tile, grid, stages) <= mostSharedBytes(traits)) return stages;
+/** Rings of shared memory */
+struct Rings {
+  int stages = 0, slots = 0;
+};
+
+/**
+ * As many stages as parts of chunks, and slots as groups of taps, as fit; none where fewer do than kernels need, which
+ * wait for the next group before they have given back what the one before the present one lies in, and fill a slot two
+ * groups later.
+ */
+Rings ringsOf(const GpuTraits& traits, const HaloTile& tile, const Grid& grid, int64_t chunks) {
+  const auto wanted = static_cast<int>(std::min<int64_t>(kMostSlots, chunks * grid.groups()));
+  const int least = std::min(wanted, 4), enough = std::min(wanted, 6);
+  const auto slotsBeside = [&](int stages) {
+    int slots = wanted;
+    while (slots >= least && sharedBytes(tile, grid, stages, slots) > mostSharedBytes(traits, tile)) --slots;
+    return slots;
+  };
+  const int most = static_cast<int>(std::min<int64_t>(kMostStages, chunks * grid.parts()));
+  const int fewest = std::min(most, grid.hasPartOfOneGroup() ? 3 : 2);
+  for (int stages = most; stages > fewest; --stages) {
+    if (const int slots = slotsBeside(stages); slots >= enough) return {stages, slots};
   }
-  return 0;
+  const int slots = slotsBeside(fewest);
+  return slots >= least ? Rings{fewest, slots} : Rings{};
 }
 
-double milliseconds(const GpuRequest& request, const HaloTile& tile, const Grid& grid, int cluster) {
+/** Blocks that a device runs at the same time. */
+int64_t blocksAtOnce(const GpuTraits& traits, const HaloTile& tile, int cluster) {
+  return tile.held * multiprocessorsInUse(traits, static_cast<int>(ceilDivide(cluster, tile.held)));
+}
+
+/** Of a block that multiplies `chunks` chunks, where `sharing` are on a multiprocessor. */
+double multiplyCycles(const NamedTile& named, const Grid& grid, double chunks, int sharing) {
+  const HaloTile& tile = named.tile;
+  const auto groups = chunks * static_cast<double>(grid.groups());
+  const double parts = chunks * static_cast<double>(grid.parts());
+  const int64_t together = grid.phases() / grid.parts() * patchOf(tile, grid);
+  const auto sets = static_cast<double>(ceilDivide(together, 128));
+  const double load =
+      kModel.fetch * std::ceil(sets / tile.heldElements()) + kModel.elements * sets * 128 / tile.loaders();
+  const double products = groups * named.groupCycles * (sharing > 1 ? kModel.shared : 1.0);
+  const double bytes =
+      sharing * (parts * 4 * kChunkChannels * static_cast<double>(together) + groups * tile.slotBytes());
+  return load + std::max({products, (parts - 1) * load, bytes / kModel.cacheBytes});
+}
+
+double milliseconds(const GpuRequest& request, const NamedTile& named, const Grid& grid, int cluster) {
   const ConvProblem& x = request.problem;
   const GpuTraits& traits = request.traits;
-  const auto chunks = static_cast<double>(ceilDivide(chunksOf(x), cluster));
+  const HaloTile& tile = named.tile;
+  const auto chunks = static_cast<double>(ceilDivide(chunksOf(x, grid), cluster));
   const int64_t blocks = tilesM(x, tile) * tilesN(grid, tile) * x.groups * cluster;
-  const auto rounds = static_cast<double>(ceilDivide(blocks, multiprocessorsInUse(traits, cluster)));
-  const double products = chunks * static_cast<double>(grid.taps.size()) * tile.warpgroupsM() * tile.warpgroupsN() *
-                          (kModel.column * tile.columns + kModel.product / tile.parts);
-  const auto pairs = static_cast<double>(ceilDivide(patchPixels(tile, grid), 2 * kLoaders));
-  const double chunk = kModel.chunk + kModel.elements * pairs;
+  const int sharing = blocks > traits.multiprocessors ? tile.held : 1;
   const double outputs = kModel.output * tile.blockM * tile.blockN / tile.threads() / cluster;
-  const double sums = kModel.cluster * std::log2(cluster);
-  const double cycles = rounds * (kModel.block + chunk + std::max(products, (chunks - 1) * chunk) + outputs + sums);
+  const double each =
+      kModel.block + multiplyCycles(named, grid, chunks, sharing) + outputs + kModel.cluster * std::log2(cluster);
+  const auto rounds = static_cast<double>(ceilDivide(blocks, blocksAtOnce(traits, tile, cluster)));
+  const bool isCrowded = 2 * blocks > int64_t{tile.held} * traits.multiprocessors;
+  const double cycles = rounds * each + (isCrowded ? kModel.crowded : 0.0);
   const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
   // As fast as im2win moves tensors.
@@ -62,36 +109,52 @@ double milliseconds(const GpuRequest& request, const HaloTile& tile, const Grid&
 
 /** A tile with the cluster that is best for it; of zero stages where it does not fit. */
 Plan planTile(const GpuRequest& request, const Grid& grid, int tile) {
-  Plan best{tile, 1, 0, std::numeric_limits<double>::infinity()};
-  const int64_t chunks = chunksOf(request.problem);
+  Plan best{grid.layout, tile, 1, 0, 0, std::numeric_limits<double>::infinity()};
+  const int64_t chunks = chunksOf(request.problem, grid);
   for (int wanted = 1; wanted <= kMostBlocks && wanted <= chunks; ++wanted) {
     const int64_t each = ceilDivide(chunks, wanted);
     if (ceilDivide(chunks, each) != wanted) continue;
-    const int stages = stagesOf(request.traits, kTiles[tile].tile, grid, each);
-    if (stages < std::min<int64_t>(2, each)) continue;
-    const double predicted = milliseconds(request, kTiles[tile].tile, grid, wanted);
-    if (predicted < best.milliseconds) best = {tile, wanted, stages, predicted};
+    const Rings rings = ringsOf(request.traits, kTiles[tile].tile, grid, each);
+    if (rings.stages == 0) continue;
+    const double predicted = milliseconds(request, kTiles[tile], grid, wanted);
+    if (predicted < best.milliseconds) best = {grid.layout, tile, wanted, rings.stages, rings.slots, predicted};
   }
   return best;
 }
 
-/** Each of the tiles that fit. */
-std::vector<Plan> planTiles(const GpuRequest& request, const Grid& grid) {
+bool isFaster(const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; }
+
+/** Each of the tiles that fit, with the layout that is best for it. */
+std::vector<Plan> planTiles(const GpuRequest& request) {
+  std::vector<Grid> grids;
+  for (const Layout& layout : layoutsOf(request.problem)) grids.push_back(makeGrid(request.problem, layout));
   std::vector<Plan> plans;
   for (int tile = 0; tile < kTileCount; ++tile) {
     if (!request.variant.empty() && request.variant != kTiles[tile].variant) continue;
-    const Plan plan = planTile(request, grid, tile);
-    if (plan.stages > 0) plans.push_back(plan);
+    std::optional<Plan> best;
+    for (const Grid& grid : grids) {
+      if (grid.layout.inParts != kTiles[tile].tile.inParts) continue;
+      const Plan plan = planTile(request, grid, tile);
+      if (plan.stages > 0 && (!best || isFaster(plan, *best))) best = plan;
+    }
+    if (best) plans.push_back(*best);
   }
   return plans;
+}
+
+bool wantsParts(const GpuRequest& request) {
+  return std::any_of(std::begin(kTiles), std::end(kTiles),
+                     [&](const NamedTile& named) { return named.variant == request.variant && named.tile.inParts; });
 }
 
 Tiles tilesOf(const Plan& plan) {
   const HaloTile& tile = kTiles[plan.tile].tile;
   return {{"blockM", tile.blockM},
           {"blockN", tile.blockN},
-          {"parts", tile.parts},
+          {"foldedRows", plan.layout.fold.h},
+          {"foldedColumns", plan.layout.fold.w},
           {"stages", plan.stages},
+          {"slots", plan.slots},
           {"splits", plan.cluster}};
 }
 
@@ -108,25 +171,29 @@ std::vector<ConsideredKernel> considered(const std::vector<Plan>& plans, const P
 
 }  // namespace
 
-int64_t patchPixels(const HaloTile& tile, const Grid& grid) { return grid.phases() * (tile.blockN + grid.reach); }
+int64_t patchOf(const HaloTile& tile, const Grid& grid) { return tile.blockN + grid.reach; }
 
-int64_t chunksOf(const ConvProblem& x) { return ceilDivide(x.groupInputs(), kChunkChannels); }
+int64_t chunksOf(const ConvProblem& x, const Grid& grid) { return ceilDivide(foldedChannels(x, grid), kChunkChannels); }
 
 int64_t tilesM(const ConvProblem& x, const HaloTile& tile) { return ceilDivide(x.groupOutputs(), tile.blockM); }
 
 int64_t tilesN(const Grid& grid, const HaloTile& tile) { return ceilDivide(grid.positions, tile.blockN); }
 
-int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages) {
-  const int64_t pixels = patchPixels(tile, grid);
-  return std::max<int64_t>(stages * stageBytes(pixels) + 4 * pixels, tile.outputBytes());
+int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slots) {
+  const int64_t patch = patchOf(tile, grid), together = grid.phases() / grid.parts() * patch;
+  return std::max<int64_t>(tile.outputBytes(), stages * stageBytes(together) + slots * tile.slotBytes() +
+                                                   kElementBytes * grid.phases() * patch);
 }
 
-int64_t mostSharedBytes(const GpuTraits& traits) { return traits.sharedBytesPerBlock - kStaticBytes; }
+int64_t mostSharedBytes(const GpuTraits& traits, const HaloTile& tile) {
+  // Of each block on a multiprocessor the system takes a part.
+  constexpr int64_t kReserved = 1024;
+  return (traits.sharedBytesPerBlock + kReserved) / tile.held - kReserved - kStaticBytes;
+}
 
-Plan planHalo(const GpuRequest& request, const Grid& grid) {
-  const std::vector<Plan> plans = planTiles(request, grid);
-  return *std::min_element(plans.begin(), plans.end(),
-                           [](const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; });
+Plan planHalo(const GpuRequest& request) {
+  const std::vector<Plan> plans = planTiles(request);
+  return *std::min_element(plans.begin(), plans.end(), isFaster);
 }
 
 }  // namespace halo
@@ -156,7 +223,12 @@ std::optional<std::string> refuseHalo(const GpuRequest& request) {
     return "takes images and filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
            std::to_string(std::max(grid.positions, filters));
   }
-  if (halo::planTiles(request, grid).empty()) {
+  if (halo::wantsParts(request) && !halo::canBeInParts(x)) {
+    return "brings phases one after the other where pinned to " + request.variant +
+           ", and there are none to tell apart: that takes strides, filters at least as large, and no more than " +
+           std::to_string(halo::kMostParts) + " phases";
+  }
+  if (halo::planTiles(request).empty()) {
     return "keeps the elements around a tile of outputs in shared memory, of which this device has too little for " +
            std::to_string(grid.reach) + " elements between the first and the last of a window";
   }
@@ -164,11 +236,10 @@ std::optional<std::string> refuseHalo(const GpuRequest& request) {
 }
 
 Estimate estimateHalo(const GpuRequest& request) {
-  const halo::Grid grid = halo::makeGrid(request.problem);
-  const halo::Plan plan = halo::planHalo(request, grid);
+  const halo::Plan plan = halo::planHalo(request);
   Estimate estimate{plan.milliseconds, 0, halo::tilesOf(plan)};
   if (request.variant.empty()) {
-    estimate.considered = [request, grid, plan] { return halo::considered(halo::planTiles(request, grid), plan); };
+    estimate.considered = [request, plan] { return halo::considered(halo::planTiles(request), plan); };
   }
   return estimate;
 }

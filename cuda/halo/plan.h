@@ -8,30 +8,35 @@ namespace warpconv::cuda::halo {
 
 /** What a request comes down to. */
 struct Plan {
+  /** Of layoutsOf */
+  Layout layout;
   /** Of kTiles */
   int tile = 0;
   /** Blocks of a cluster, each of which sums over some of the channels */
   int cluster = 1;
-  int stages = 2;
+  int stages = 2, slots = 3;
   double milliseconds = 0;
 };
 
-/** Elements that a block brings to shared memory for each channel. */
-int64_t patchPixels(const HaloTile& tile, const Grid& grid);
+/** Elements of a phase that a block brings to shared memory for each channel. */
+int64_t patchOf(const HaloTile& tile, const Grid& grid);
 
-/** Chunks of channels of a group. */
-int64_t chunksOf(const ConvProblem& problem);
+/** Chunks of a position's channels. */
+int64_t chunksOf(const ConvProblem& problem, const Grid& grid);
 
 int64_t tilesM(const ConvProblem& problem, const HaloTile& tile);
 int64_t tilesN(const Grid& grid, const HaloTile& tile);
 
-/** Shared memory of a block: stages and the offsets of the patch's elements, or the sums, whichever is more. */
-int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages);
+/**
+ * Shared memory of a block: stages, slots, and where the patch's elements are; or of its sums, which take their place,
+ * if that is more.
+ */
+int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slots);
 
-/** The most that sharedBytes of any plan comes to */
-int64_t mostSharedBytes(const GpuTraits& traits);
+/** The most that sharedBytes of a tile's plans comes to */
+int64_t mostSharedBytes(const GpuTraits& traits, const HaloTile& tile);
 
 /** Only for what is not refused. */
-Plan planHalo(const GpuRequest& request, const Grid& grid);
+Plan planHalo(const GpuRequest& request);
 
 }  // namespace warpconv::cuda::halo

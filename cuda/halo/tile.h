@@ -7,43 +7,59 @@
 
 namespace warpconv::cuda::halo {
 
-/** Input channels that are brought to shared memory together; each tap's product over them is one chain of sums. */
+/** Input channels that are brought to shared memory together */
 inline constexpr int kChunkChannels = 16;
+/** Taps, of a chunk's channels each, whose products are one chain of sums, and whose filters are brought together */
+inline constexpr int kGroupTaps = 3;
 /** Output channels of a warpgroup's products */
 inline constexpr int kWarpgroupM = 64;
-inline constexpr int kLoaders = 128;
-/** Chunks of channels that shared memory has room for, at most */
+/** Chunks of channels, and groups of taps' filters, that shared memory has room for, at most */
 inline constexpr int kMostStages = 4;
+inline constexpr int kMostSlots = 8;
 inline constexpr int kMostTaps = 128;
+/** Phases that are brought one after the other, at most; and taps once each phase's fill their groups */
+inline constexpr int kMostParts = 16;
+inline constexpr int kMostOrderedTaps = kMostTaps + kMostParts * (kGroupTaps - 1);
 /** What every device with clusters lets a cluster have; sixteen, where a kernel may have them, were never fastest. */
 inline constexpr int kMostBlocks = 8;
 
-/** Bytes of a stage: the chunk's channels of `pixels` elements, in halves. */
-WARPCONV_HOST_DEVICE constexpr int64_t stageBytes(int64_t pixels) { return 2 * kChunkChannels * 4 * pixels; }
+/** Bytes of a stage: the chunk's channels of `pixels` elements, in halves of two bytes each. */
+WARPCONV_HOST_DEVICE constexpr int64_t stageBytes(int64_t pixels) { return 2 * kChunkChannels * 2 * pixels; }
+
+/** Bytes of a tap's filters: those of kWarpgroupM outputs and a chunk's channels, in halves. */
+inline constexpr int kTapBytes = 2 * kWarpgroupM * kChunkChannels * 2;
+/** Words of one of its halves, of two channels each; and a group of taps' */
+inline constexpr int kHalfWords = kTapBytes / 8;
+inline constexpr int kGroupBytes = kGroupTaps * kTapBytes, kGroupWords = kGroupBytes / 4;
 
 /** What a block computes: M counts output channels, N positions of the grid. */
 struct HaloTile {
   int blockM, blockN;
   /** Positions of a warpgroup */
   int columns;
-  /** Warpgroups that have the same outputs, and take turns with the products */
-  int parts;
+  /** Blocks that a multiprocessor has room for: of two, one may be the next kernel's. */
+  int held;
+  /** Whether phases are brought and multiplied one after the other, and not together */
+  bool inParts = false;
 
   WARPCONV_HOST_DEVICE constexpr int warpgroupsM() const { return blockM / kWarpgroupM; }
   WARPCONV_HOST_DEVICE constexpr int warpgroupsN() const { return blockN / columns; }
   /** Threads that have sums, and all of a block */
-  WARPCONV_HOST_DEVICE constexpr int threads() const { return 128 * warpgroupsM() * warpgroupsN() * parts; }
-  WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + kLoaders; }
-  /**
-   * Registers of a thread that a block begins with, of those that load, and of those that have sums. With 56 instead of
-   * 80 those that load took 7 % longer at batch 1 on an H100 for 64 channels of 56 x 56, and with 104 up to 1 %; sums
-   * of more columns leave no more.
-   */
-  WARPCONV_HOST_DEVICE constexpr int launchRegisters() const { return 65536 / launchThreads() / 8 * 8; }
-  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return columns == 64 ? 80 : 56; }
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return 128 * warpgroupsM() * warpgroupsN(); }
+  /** Threads that bring elements */
+  WARPCONV_HOST_DEVICE constexpr int loaders() const { return columns == 128 ? 128 : 256; }
+  /** Channels of an element that such a thread brings together; and elements whose channels it keeps in registers */
+  WARPCONV_HOST_DEVICE constexpr int loaderChannels() const { return kChunkChannels * 128 / loaders(); }
+  WARPCONV_HOST_DEVICE constexpr int heldElements() const { return columns == 96 ? 4 : columns == 128 ? 2 : 3; }
+  WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + loaders(); }
+  /** Registers of a thread that a block begins with, of those that load, and of those that have sums. */
+  WARPCONV_HOST_DEVICE constexpr int launchRegisters() const { return 65536 / held / launchThreads() / 8 * 8; }
+  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return columns == 96 ? 80 : columns == 128 ? 72 : 56; }
   WARPCONV_HOST_DEVICE constexpr int sumRegisters() const {
-    return (launchRegisters() * launchThreads() - loaderRegisters() * kLoaders) / threads() / 8 * 8;
+    return (launchRegisters() * launchThreads() - loaderRegisters() * loaders()) / threads() / 8 * 8;
   }
+  /** Bytes of a group of taps' filters, for all of the block's outputs */
+  WARPCONV_HOST_DEVICE constexpr int slotBytes() const { return warpgroupsM() * kGroupBytes; }
   /** Floats of a row of staged sums: rows begin 8 banks apart, which keeps stores from conflicts. */
   WARPCONV_HOST_DEVICE constexpr int outputPitch() const { return blockN + 8; }
   WARPCONV_HOST_DEVICE constexpr int outputBytes() const { return 4 * blockM * outputPitch(); }
@@ -53,11 +69,15 @@ struct NamedTile {
   /** Of the variant that pins it */
   std::string_view variant;
   HaloTile tile;
+  /** That a block takes for a group of taps, as fitted with the model of the plan */
+  double groupCycles;
 };
 
 inline constexpr NamedTile kTiles[] = {
-    {"64x256", {64, 256, 128, 1}},   {"128x128", {128, 128, 128, 1}}, {"128x64", {128, 64, 64, 1}},
-    {"64x128x2", {64, 128, 128, 2}}, {"64x64x2", {64, 64, 64, 2}},
+    {"64x256", {64, 256, 128, 1}, 1390}, {"128x128", {128, 128, 128, 1}, 1500},
+    {"64x192", {64, 192, 96, 1}, 1380},  {"64x192-parts", {64, 192, 96, 1, true}, 1380},
+    {"128x96", {128, 96, 96, 1}, 1370},  {"128x64", {128, 64, 64, 1}, 1100},
+    {"64x64", {64, 64, 64, 2}, 700},
 };
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 

@@ -148,6 +148,37 @@ TEST_CASE("an identity of 1 x 1 filters gives back what it gets, the largest num
   }
 }
 
+TEST_CASE("elements keep their digits beside others that are up to 2^60 times larger, whose weights are zero") {
+  std::mt19937 random(test::fuzzSeed());
+  std::uniform_real_distribution<float> reals(-1.0f, 1.0f);
+  for (const int64_t stride : {1, 2}) {
+    ConvRequest request;
+    request.inputDims = {3, 40, 15, 17};
+    request.weightDims = {24, 40, 5, 5};
+    request.stride = {stride, stride};
+    request.padding = {2, 2, 2, 2};
+    const ConvProblem problem = makeConvProblem(request).value();
+    std::vector<float> input(static_cast<size_t>(problem.inputSize()));
+    std::vector<float> weight(static_cast<size_t>(problem.weightSize()));
+    const size_t map = static_cast<size_t>(problem.h * problem.w), window = static_cast<size_t>(problem.r * problem.s);
+    const auto isLarge = [&](size_t channel) { return channel % 3 == 0; };
+    // Of an image's other channels: halves of FP16 hold all of their digits, some, and none.
+    constexpr int kExponents[] = {-12, -33, -60};
+    for (size_t i = 0; i < input.size(); ++i) {
+      input[i] = std::ldexp(reals(random), isLarge(i / map % 40) ? 0 : kExponents[i / map / 40]);
+    }
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] = isLarge(i / window % 40) ? 0.0f : reals(random);
+    const test::GpuCase one{problem, test::DeviceArray<float>(input), test::DeviceArray<float>(weight),
+                            test::DeviceArray<float>(0), test::DeviceArray<float>(0)};
+    const test::GpuReference reference = test::referenceOnGpu(one);
+    for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+      for (const std::string& variant : test::variantsFor(algorithm, problem)) {
+        checkWithin(algorithm, variant, one, reference);
+      }
+    }
+  }
+}
+
 TEST_CASE("bitwise the same output every time") {
   std::mt19937 random(test::fuzzSeed());
   for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {

@@ -1,0 +1,66 @@
+#include "cuda/fp16_split.cuh"
+#include "cuda/halo/filter_element.cuh"
+
+namespace warpconv::cuda::halo {
+namespace {
+
+constexpr int kOrderThreads = 256;
+
+/** Block (k, block of outputs, counted through the groups) finds the scale of its filter, and stores the inverse. */
+__global__ void __launch_bounds__(kOrderThreads)
+    filterScaleKernel(Shape x, int outputBlocks, const float* filter, float* inverses) {
+  __shared__ float largest[kOrderThreads / 32];
+  const int group = blockIdx.y / outputBlocks, k = blockIdx.y % outputBlocks * kWarpgroupM + blockIdx.x;
+  const int64_t elements = int64_t{x.groupInputs} * x.r * x.s;
+  filter += (int64_t{group} * x.groupOutputs + k) * elements;
+  float most = 0.0f;
+  for (int64_t i = threadIdx.x; k < x.groupOutputs && i < elements; i += kOrderThreads) {
+    if (isfinite(filter[i])) most = fmaxf(most, fabsf(filter[i]));
+  }
+  most = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(most)));
+  if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = most;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (float other : largest) most = fmaxf(most, other);
+  inverses[int64_t{blockIdx.y} * kWarpgroupM + k % kWarpgroupM] = inverseOf(scaleFor(most));
+}
+
+/** Thread i owns word i of the high halves, and the same of the low ones. */
+__global__ void __launch_bounds__(kOrderThreads)
+    filterOrderKernel(Arguments x, int64_t words, const float* filter, const float* inverses, uint32_t* ordered) {
+  const int64_t i = blockIdx.x * int64_t{kOrderThreads} + threadIdx.x;
+  if (i >= words) return;
+  const int64_t product = i / kHalfWords;
+  const Shape& s = x.shape;
+  const int taps = x.groups * kGroupTaps;
+  const int tap = static_cast<int>(product % taps);
+  const int chunk = static_cast<int>(product / taps % x.chunks);
+  const int64_t block = product / taps / x.chunks;
+  const int group = static_cast<int>(block / x.outputBlocks);
+  const int row = static_cast<int>(i / 4 % kWarpgroupM);
+  const int k = static_cast<int>(block % x.outputBlocks) * kWarpgroupM + row;
+  const int c = chunk * kChunkChannels + static_cast<int>(i % kHalfWords / (4 * kWarpgroupM)) * 8 + i % 4 * 2;
+  const auto weightOf = [&](int channel) {
+    if (k >= s.groupOutputs || channel >= x.channels || x.tapIndex[tap] == kNoTap) return 0.0f;
+    const FilterElement at = filterElement(x, x.tapIndex[tap], channel);
+    if (!exists(x, at)) return 0.0f;
+    return filter[(((int64_t{group} * s.groupOutputs + k) * s.groupInputs + at.map) * s.r + at.row) * s.s + at.column];
+  };
+  const Fp16Pairs pairs = splitFp16(weightOf(c), weightOf(c + 1), inverseOf(inverses[block * kWarpgroupM + row]));
+  uint32_t* const at = ordered + product * 2 * kHalfWords + i % kHalfWords;
+  at[0] = pairs.high;
+  at[kHalfWords] = pairs.low;
+}
+
+}  // namespace
+
+void launchFilterOrder(const Arguments& x, const float* filter, uint32_t* ordered, float* inverses,
+                       cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(x.shape.groups * x.outputBlocks);
+  filterScaleKernel<<<dim3(kWarpgroupM, blocks), kOrderThreads, 0, stream>>>(x.shape, x.outputBlocks, filter, inverses);
+  const int64_t words = int64_t{blocks} * x.chunks * x.groups * kGroupTaps * kHalfWords;
+  const auto orderBlocks = static_cast<unsigned>((words + kOrderThreads - 1) / kOrderThreads);
+  filterOrderKernel<<<orderBlocks, kOrderThreads, 0, stream>>>(x, words, filter, inverses, ordered);
+}
+
+}  // namespace warpconv::cuda::halo

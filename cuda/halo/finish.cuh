@@ -1,0 +1,162 @@
+#pragma once
+
+#include "cuda/cluster.cuh"
+#include "cuda/fp16_split.cuh"
+#include "cuda/halo/block.cuh"
+#include "cuda/halo/filter_element.cuh"
+
+namespace warpconv::cuda::halo {
+
+/**
+ * The sum of output channel `k` of the group at `point` by multiply-adds, channel by channel and without padding: see
+ * PatchLoader::store, and TensorSums, for which sums of products may not be finite although this one is.
+ */
+__device__ inline float sumAgain(const Arguments& x, const Place& place, int k, const Point& point) {
+  const Shape& s = x.shape;
+  const int block = place.group * x.outputBlocks + k / kWarpgroupM;
+  const uint32_t* filter = x.filter + int64_t{block} * x.chunks * x.groups * kGroupWords;
+  const float inverse = x.filterInverses[block * kWarpgroupM + k % kWarpgroupM];
+  const float* const input = x.input + (point.n * s.c + place.group * s.groupInputs) * s.h * s.w;
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int c = 0; c < x.channels; ++c) {
+    const uint32_t* const chunk = filter + int64_t{c / kChunkChannels} * x.groups * kGroupWords +
+                                  (c % kChunkChannels / 8 * kWarpgroupM + k % kWarpgroupM) * 4 + c % 8 / 2;
+#pragma unroll 1
+    for (int tap = 0; tap < x.groups * kGroupTaps; ++tap) {
+      if (x.tapIndex[tap] == kNoTap) continue;
+      const FilterElement element = filterElement(x, x.tapIndex[tap], c);
+      const int h = point.row * s.strideH + element.row * s.dilationH - s.padTop;
+      const int w = point.column * s.strideW + element.column * s.dilationW - s.padLeft;
+      if (h < 0 || h >= s.h || w < 0 || w >= s.w || !exists(x, element)) continue;
+      const uint32_t* const words = chunk + tap * 2 * kHalfWords;
+      const float weight = joinFp16({words[0], words[kHalfWords]}, c % 2, inverse);
+      sum = fmaf(weight, input[(element.map * s.h + h) * s.w + w], sum);
+    }
+  }
+  return sum;
+}
+
+/**
+ * Finishes and writes the outputs whose sums the blocks of a cluster have staged, each block a share of the rows and
+ * each thread four adjacent positions at a time.
+ */
+template <HaloTile kTile, bool kClustered>
+class Finish {
+ public:
+  /** `offsets`: of the outputs of channel 0. */
+  __device__ Finish(const Arguments& x, const Place& place, float* shared, const int* offsets)
+      : x_(x), place_(place), column_(threadIdx.x % kColumns * 4), shared_(shared + column_), own_(offsets + column_) {
+    const int4 four = *reinterpret_cast<const int4*>(own_);
+    offsets_[0] = four.x, offsets_[1] = four.y, offsets_[2] = four.z, offsets_[3] = four.w;
+    const int share = x.byCluster.quotient(kTile.blockM + x.cluster - 1);
+    first_ = place.rank * share + threadIdx.x / kColumns;
+    const int end = min(min(kTile.blockM, x.shape.groupOutputs - place.m0), (place.rank + 1) * share);
+    end_ = threadIdx.x < kRows * kColumns ? end : first_;
+  }
+
+  __device__ void run() {
+    const int firstK = place_.group * x_.shape.groupOutputs + place_.m0, map = x_.shape.p * x_.shape.q;
+    bool finite;
+    if (isBounded(x_.epilogue)) {
+      finite = forEachRow([&](AdjacentSums<4>& sums, int row) {
+        finishBounded(x_.epilogue, sums, firstK + row);
+        storeEach(sums, offsets_, (place_.m0 + row) * map, x_.output);
+      });
+    } else {
+      finite = forEachRow([&](AdjacentSums<4>& sums, int row) {
+        finishEach(x_.epilogue, sums, firstK + row, offsets_, (place_.m0 + row) * map, x_.output);
+      });
+    }
+    if (!finite) finishAgain();
+  }
+
+ private:
+  static constexpr int kColumns = kTile.blockN / 4;
+  static constexpr int kRows = kTile.threads() / kColumns;
+  /** Rows of a thread that are read together: of a cluster of four, all of the smallest tile's */
+  static constexpr int kTogether = kClustered && kTile.held > 1 ? 2 : 1;
+
+  __device__ float* rowAt(int row) const { return shared_ + row * kTile.outputPitch(); }
+
+  /**
+   * Calls store(sums, row). Says whether all sums are finite; those that are not take the place of this block's own
+   * part of them, which no other thread reads.
+   */
+  __device__ bool forEachRow(auto&& store) const {
+    bool finite = true;
+    if (kClustered && first_ >= end_) tellClusterRead();
+#pragma unroll 1
+    for (int row = first_; row < end_; row += kTogether * kRows) {
+      AdjacentSums<4> sums[kTogether]{};
+      addStaged(sums, row);
+      // Nobody leaves while another block still reads.
+      if (kClustered && row + kTogether * kRows >= end_) tellClusterRead();
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (row + i * kRows >= end_) break;
+        if (!areFinite(sums[i])) {
+          finite = false;
+          *reinterpret_cast<AdjacentSums<4>*>(rowAt(row + i * kRows)) = sums[i];
+        }
+        store(sums[i], row + i * kRows);
+      }
+    }
+    return finite;
+  }
+
+  __device__ static bool areFinite(const AdjacentSums<4>& sums) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) zero = fmaf(sums.x[i], 0.0f, zero);
+    return zero == 0.0f;
+  }
+
+  /** Those of `row` and, where there are any, of those kRows further down: all loads are under way together. */
+  __device__ void addStaged(AdjacentSums<4> (&sums)[kTogether], int row) const {
+    constexpr int kBlocks = kClustered ? kMostBlocks : 1;
+    AdjacentSums<4> staged[kTogether][kBlocks];
+    const auto forEachPart = [&](auto&& visit) {
+#pragma unroll
+      for (int rank = 0; rank < kBlocks; ++rank) {
+        if (rank >= x_.cluster) break;
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          if (row + i * kRows < end_) visit(i, rank);
+        }
+      }
+    };
+    forEachPart([&](int i, int rank) {
+      const float* const from =
+          kClustered ? sharedOf(rowAt(row + i * kRows), x_.cluster, rank) : rowAt(row + i * kRows);
+      staged[i][rank] = *reinterpret_cast<const AdjacentSums<4>*>(from);
+    });
+    forEachPart([&](int i, int rank) { sums[i].add(staged[i][rank].x); });
+  }
+
+  /** Those outputs whose sums were not finite. */
+  __device__ void finishAgain() const {
+    const int map = x_.shape.p * x_.shape.q;
+#pragma unroll 1
+    for (int row = first_; row < end_; row += kRows) {
+#pragma unroll 1
+      for (int i = 0; i < 4; ++i) {
+        if (isfinite(rowAt(row)[i]) || own_[i] == kBeyond) continue;
+        const int k = place_.m0 + row, index = own_[i] + k * map;
+        const float sum = sumAgain(x_, place_, k, pointAt(x_, place_.n0 + column_ + i));
+        x_.output[index] = finish(x_.epilogue, sum, place_.group * x_.shape.groupOutputs + k, index);
+      }
+    }
+  }
+
+  const Arguments& x_;
+  const Place& place_;
+  int column_;
+  float* shared_;
+  /** Its offsets, in shared memory and in registers */
+  const int* own_;
+  int offsets_[4];
+  int first_, end_;
+};
+
+}  // namespace warpconv::cuda::halo

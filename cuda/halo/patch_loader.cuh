@@ -1,0 +1,206 @@
+#pragma once
+
+#include "cuda/fp16_split.cuh"
+#include "cuda/halo/block.cuh"
+#include "cuda/partial_barrier.cuh"
+
+namespace warpconv::cuda::halo {
+
+__device__ inline void storeFour(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+__device__ inline void loadFour(uint32_t at, float& a, float& b, float& c, float& d) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(at) : "memory");
+}
+
+/**
+ * Brings a block's patch to shared memory by way of registers, where elements are split: high halves first, then low
+ * ones; each as planes of eight channels, in which elements follow each other as columnsAt wants them. What is brought
+ * together, a chunk or one of its phases, has one scale, which its largest element gives. A warpgroup's threads have
+ * channels of as many elements side by side.
+ */
+template <HaloTile kTile>
+class PatchLoader {
+ public:
+  /** `elements`: space for those of the patch. `largest`: for two numbers of each of the loaders' warps. */
+  __device__ PatchLoader(const Arguments& x, const Place& place, Element* elements, float* largest, int thread)
+      : x_(x), elements_(elements), largest_(largest), thread_(thread), pixels_(x.phases * x.patch) {
+    for (int i = thread; i < (kTile.inParts ? x.parts * pixels_ : pixels_); i += kLoaders) {
+      int position = i;
+      const int phase = x.byPatch.divide(position);
+      elements[i] = elementAt(x, place, phase, place.n0 + position);
+    }
+    synchroniseSome<kLoaders>(kBarrier);
+  }
+
+  /**
+   * Brings `chunks` chunks from `firstChunk` on, part by part. `stageOf(i)` waits for the stage of part i, counted from
+   * 0, and `publish(scale)` tells of it once it is there.
+   */
+  __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
+    const int parts = kTile.inParts ? x_.parts : 1;
+#pragma unroll 1
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+#pragma unroll 1
+      for (int part = 0; part < parts; ++part) {
+        loadPart(firstChunk + chunk, part, chunk * parts + part, stageOf, publish);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kLoaders = kTile.loaders();
+  /** Of the hardware's barriers, after those that synchroniseFirst and __syncthreads take */
+  static constexpr int kBarrier = 2;
+  static constexpr int kChannels = kTile.loaderChannels(), kHeld = kTile.heldElements();
+  /** Elements that the loaders have together, and planes that one of them has */
+  static constexpr int kElements = 128, kPlanes = kChannels / 8;
+
+  /** `count`: of the parts before. */
+  __device__ void loadPart(int chunk, int part, int count, auto&& stageOf, auto&& publish) const {
+    const Element* const elements = elements_ + part * pixels_;
+    float values[kHeld][kChannels];
+    // Of those from `base` on; sets of elements that no thread has are left out.
+    const auto forEachHeld = [&](int base, auto&& visit) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        const int first = base + i * kElements;
+        if (first < pixels_) visit(values[i], first + thread_ % kElements);
+      }
+    };
+    constexpr int kHeldElements = kHeld * kElements;
+    const int firstLast = (pixels_ - 1) / kHeldElements * kHeldElements;
+    const auto fetchAll = [&](int base, float most) {
+      forEachHeld(base, [&](auto& held, int pixel) {
+        fetch(held, chunk, pixel < pixels_ ? elements[pixel] : Element{0, ~uint32_t{0}});
+      });
+      forEachHeld(base, [&](auto& held, int) { most = fmaxf(most, largestOf(held)); });
+      return most;
+    };
+    float most = fetchAll(0, 0.0f);
+    const uint32_t stage = stageOf(count);
+    // Elements that no registers are left for wait for their scale where their halves come to lie.
+#pragma unroll 1
+    for (int base = 0; base < firstLast; base += kHeldElements) {
+      forEachHeld(base, [&](auto& held, int pixel) { put(held, stage, pixel); });
+      most = fetchAll(base + kHeldElements, most);
+    }
+    const float scale = scaleFor(largestOfAll(most, count % 2));
+#pragma unroll 1
+    for (int base = firstLast;;) {
+      forEachHeld(base, [&](auto& held, int pixel) { store(held, scale, stage, pixel); });
+      base -= kHeldElements;
+      if (base < 0) break;
+      forEachHeld(base, [&](auto& held, int pixel) { take(held, stage, pixel); });
+    }
+    publish(scale);
+  }
+
+  __device__ int firstPlane() const { return kPlanes * (thread_ / kElements); }
+
+  __device__ void fetch(float (&values)[kChannels], int chunk, const Element& element) const {
+    const float* from = x_.input + element.offset;
+    const int first = chunk * kChunkChannels + firstPlane() * 8;
+    // Not by __ldg, which the compiler may move to before waitForKernelsBefore.
+    if (isFolded(x_)) {
+#pragma unroll
+      for (int c = 0; c < kChannels; ++c) {
+        const FoldedChannel folded = x_.folded[first + c];
+        values[c] = (folded.bits & element.outside) == 0 ? __ldca(from + folded.offset) : 0.0f;
+      }
+      return;
+    }
+    const int present = element.outside == kPastTheLast ? x_.channels - first : 0;
+    const int map = x_.shape.h * x_.shape.w;
+    from += first * map;
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c, from += map) values[c] = c < present ? __ldca(from) : 0.0f;
+  }
+
+  /** NaN, which makes its products NaN at any scale, does not count. */
+  __device__ static float largestOf(const float (&values)[kChannels]) {
+    float most = 0.0f;
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) most = fmaxf(most, fabsf(values[c]));
+    return most;
+  }
+
+  /** Of all loaders; `parity` is another one than the last time. */
+  __device__ float largestOfAll(float own, int parity) const {
+    constexpr int kWarps = kLoaders / 32;
+    float* const shared = largest_ + parity * kWarps;
+    const float ofWarp = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(own)));
+    if (thread_ % 32 == 0) shared[thread_ / 32] = ofWarp;
+    synchroniseSome<kLoaders>(kBarrier);
+    float most = 0.0f;
+#pragma unroll
+    for (int warp = 0; warp < kWarps; warp += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(shared + warp);
+      most = fmaxf(most, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
+    }
+    return most;
+  }
+
+  /** The smallest magnitude but zero, or NaN where there is none. */
+  __device__ static float leastOf(const float (&values)[kChannels]) {
+    uint32_t least = ~uint32_t{0};
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) least = min(least, (__float_as_uint(values[c]) << 1) - 1);
+    return __uint_as_float(least >> 1);
+  }
+
+  /**
+   * Where a channel is so much smaller than the chunk's largest that its halves lack bits, all are stored as NaN: sums
+   * of which they are part are then made again. Of random numbers one in 10^9 is.
+   */
+  __device__ void store(const float (&values)[kChannels], float scale, uint32_t stage, int pixel) const {
+    // Halves are off by 2^-36 at most, which is then less than 2^-19 of the number.
+    constexpr float kLeast = 1.0f / (1 << 17);
+    constexpr uint32_t kTwoNaNs = 0x7fff7fff;
+    if (pixel >= pixels_) return;
+    const bool tooSmall = leastOf(values) * scale < kLeast;
+    forEachEight(stage, pixel, [&](int c, uint32_t high, uint32_t low) {
+      Fp16Pairs pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        pairs[j] = splitFp16(values[c + 2 * j], values[c + 2 * j + 1], scale);
+        if (tooSmall) pairs[j].high = kTwoNaNs;
+      }
+      storeFour(high, pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
+      storeFour(low, pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+    });
+  }
+
+  /** As they are, where store() will put their halves; and back. */
+  __device__ void put(const float (&values)[kChannels], uint32_t stage, int pixel) const {
+    if (pixel >= pixels_) return;
+    forEachEight(stage, pixel, [&](int c, uint32_t first, uint32_t second) {
+      const auto bits = [&](int i) { return __float_as_uint(values[c + i]); };
+      storeFour(first, bits(0), bits(1), bits(2), bits(3));
+      storeFour(second, bits(4), bits(5), bits(6), bits(7));
+    });
+  }
+  __device__ void take(float (&values)[kChannels], uint32_t stage, int pixel) const {
+    if (pixel >= pixels_) return;
+    forEachEight(stage, pixel, [&](int c, uint32_t first, uint32_t second) {
+      loadFour(first, values[c], values[c + 1], values[c + 2], values[c + 3]);
+      loadFour(second, values[c + 4], values[c + 5], values[c + 6], values[c + 7]);
+    });
+  }
+
+  /** Calls visit(c, high, low) for each eight channels from `c` on that this thread has, and where their halves lie. */
+  __device__ void forEachEight(uint32_t stage, int pixel, auto&& visit) const {
+    const int planeBytes = 16 * pixels_;
+    uint32_t at = stage + firstPlane() * planeBytes + pixel * 16;
+#pragma unroll
+    for (int c = 0; c < kChannels; c += 8, at += planeBytes) visit(c, at, at + kChunkChannels / 8 * planeBytes);
+  }
+
+  const Arguments& x_;
+  Element* elements_;
+  float* largest_;
+  int thread_, pixels_;
+};
+
+}  // namespace warpconv::cuda::halo
