@@ -20,11 +20,11 @@ constexpr int64_t kElementBytes = 8;
 constexpr int64_t kStaticBytes = 2048;
 
 /**
- * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 488 times of an
+ * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 491 times of an
  * H100: every tile with every number of blocks a cluster, on the named layers of 3 x 3 filters and larger ones but for
  * those of three channels, at batches of 1, 16 and 128, of which those up to 2.2 times the fastest; cacheBytes is what
- * copies alone were measured to get. What is chosen so is within 6 % of the fastest at batches of 1 and 128; at 16 one
- * layer of stride 2 is 22 % off, and the others within 10 %.
+ * copies alone were measured to get. What is chosen so is the fastest of all at batch 1, within 6 % of it at 128, and
+ * within 10 % at 16.
  */
 struct Model {
   /** Of a block; and of a kernel whose blocks leave the next one's no room beside them */
@@ -33,12 +33,14 @@ struct Model {
   double fetch, elements;
   /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
   double output, cluster;
+  /** How much longer clusters take in several rounds, of which each waits until all of its blocks have room */
+  double rounds;
   /** How much longer groups take where two blocks share a multiprocessor */
   double shared;
   /** That a multiprocessor gets of the second cache in a cycle, where all ask */
   double cacheBytes;
 };
-constexpr Model kModel{300, 1740, 1050, 1270, 215, 1555, 1.5, 25};
+constexpr Model kModel{240, 2015, 1185, 1125, 230, 1445, 1.16, 1.33, 24.5};
 
 /** Rings of shared memory */
 struct Rings {
@@ -97,9 +99,11 @@ double milliseconds(const GpuRequest& request, const NamedTile& named, const Gri
   const double outputs = kModel.output * tile.blockM * tile.blockN / tile.threads() / cluster;
   const double each =
       kModel.block + multiplyCycles(named, grid, chunks, sharing) + outputs + kModel.cluster * std::log2(cluster);
-  const auto rounds = static_cast<double>(ceilDivide(blocks, blocksAtOnce(traits, tile, cluster)));
-  const bool isCrowded = 2 * blocks > int64_t{tile.held} * traits.multiprocessors;
-  const double cycles = rounds * each + (isCrowded ? kModel.crowded : 0.0);
+  const int64_t atOnce = blocksAtOnce(traits, tile, cluster);
+  const auto rounds = static_cast<double>(ceilDivide(blocks, atOnce));
+  const bool isCrowded = 2 * blocks > atOnce;
+  const double waiting = cluster > 1 && rounds > 1 ? kModel.rounds : 1.0;
+  const double cycles = rounds * each * waiting + (isCrowded ? kModel.crowded : 0.0);
   const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
   // As fast as im2win moves tensors.
