@@ -28,15 +28,14 @@ __device__ void bringElements(const Arguments& x, const Place& place, const Ring
   };
   loader.load(place.firstChunk, place.chunks, stageOf, publish);
   if (kTile.held == 1) letNextKernelBegin();
-  // Before sums take the place of elements and filters.
-  __syncthreads();
 }
 
 /** By the others, from their sums on. `offsets`: of the outputs of channel 0. */
 template <HaloTile kTile>
 __device__ void finishSums(const Arguments& x, const Place& place, const HaloSums<kTile>& sums, float* staged,
                            const int* offsets) {
-  __syncthreads();
+  // Sums take the place of elements and filters.
+  synchroniseFirst<kTile.threads()>();
   sums.write(staged);
   if (x.cluster == 1) {
     synchroniseFirst<kTile.threads()>();
