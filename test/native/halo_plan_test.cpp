@@ -223,6 +223,72 @@ TEST_CASE("halo's blocks fit into shared memory, and its clusters leave no block
   }
 }
 
+namespace {
+
+/**
+ * Whether a warpgroup that goes through `chunks` chunks as the kernel does ever waits for what comes only once it goes
+ * on: it waits for the group after the present one, and then gives back the one before, whose part's stage is filled
+ * again, and whose slot is, at once or, with several warpgroups, a group later.
+ */
+bool canStall(const halo::Grid& grid, const halo::Plan& plan, int64_t chunks) {
+  const halo::HaloTile& tile = halo::kTiles[plan.tile].tile;
+  const int64_t groups = chunks * grid.groups(), delay = tile.threads() == 128 ? 0 : 1;
+  const auto partOf = [&](int64_t group) {
+    const int64_t tap = group % grid.groups() * halo::kGroupTaps;
+    const auto end = std::find_if(grid.order.ends.begin(), grid.order.ends.end(), [&](int64_t e) { return tap < e; });
+    return group / grid.groups() * grid.parts() + (end - grid.order.ends.begin());
+  };
+  int64_t stagesGiven = plan.stages, slotsGiven = plan.slots;
+  const auto isThere = [&](int64_t group) { return partOf(group) < stagesGiven && group < slotsGiven; };
+  if (!isThere(0)) return true;
+  for (int64_t group = 0; group + 1 < groups; ++group) {
+    if (!isThere(group + 1)) return true;
+    if (group == 0) continue;
+    if (partOf(group - 1) != partOf(group)) ++stagesGiven;
+    if (group - 1 >= delay) ++slotsGiven;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("halo's rings are long enough for a block to go on: of the named layers, and of any shape") {
+  std::mt19937 random(10);
+  const auto upTo = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(most)); };
+  std::vector<ConvProblem> problems;
+  for (const int64_t batch : {1, 128}) {
+    for (const auto& [name, problem] : test::namedProblems(batch)) problems.push_back(problem);
+  }
+  for (int i = 0; i < 1'000; ++i) {
+    ConvRequest request;
+    request.inputDims = {upTo(4), upTo(300), 60 + upTo(60), 60 + upTo(60)};
+    request.weightDims = {upTo(300), request.inputDims[1], upTo(9), upTo(9)};
+    request.stride = {upTo(4), upTo(4)};
+    request.dilation = {upTo(3), upTo(3)};
+    problems.push_back(problemOf(request));
+  }
+  int plans = 0;
+  for (const ConvProblem& problem : problems) {
+    for (const std::string_view variant : kHaloVariants) {
+      const GpuRequest request = requestOf(problem, std::string(variant));
+      if (refuseHalo(request).has_value()) continue;
+      ++plans;
+      const halo::Plan plan = halo::planHalo(request);
+      const halo::Grid grid = halo::makeGrid(problem, plan.layout);
+      const int64_t chunks = (halo::chunksOf(problem, grid) + plan.cluster - 1) / plan.cluster;
+      INFO(describe(problem) << ", '" << variant << "', " << plan.stages << " stages, " << plan.slots << " slots");
+      REQUIRE_FALSE(canStall(grid, plan, chunks));
+    }
+  }
+  CHECK(plans > 1'000);
+
+  // The simulation finds what is too short.
+  const halo::Grid grid = halo::makeGrid(problems[0]);
+  halo::Plan tooShort;
+  tooShort.stages = tooShort.slots = 1;
+  CHECK(canStall(grid, tooShort, 4));
+}
+
 TEST_CASE("halo is predicted to take what it was measured to take on an H100: 5.4 us for res_28 at batch 1") {
   const auto predicted = [](const char* wanted, int64_t batch) {
     for (const auto& [name, problem] : test::namedProblems(batch)) {
