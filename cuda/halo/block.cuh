@@ -130,8 +130,7 @@ class Rings {
     publishBarriers();
   }
 
-  /** Elements of a stage, and bytes of one of its planes: of eight channels' halves */
-  __device__ int pixels() const { return pixels_; }
+  /** Of a plane of a stage: of eight channels' halves */
   __device__ int planeBytes() const { return 16 * pixels_; }
 
   __device__ uint32_t stage(int i) const { return stages_ + i * stageBytes_; }
@@ -163,6 +162,7 @@ class Rings {
 
   const Arguments& x_;
   float4* memory_;
+  /** Elements of a stage, and its bytes */
   int pixels_, stageBytes_;
   uint32_t stages_, slots_, state_;
 };

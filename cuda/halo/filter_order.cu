@@ -6,11 +6,11 @@ namespace {
 
 constexpr int kOrderThreads = 256;
 
-/** Block (k, block of outputs, counted through the groups) finds the scale of its filter, and stores the inverse. */
+/** Block (block of outputs, counted through the groups, k) finds the scale of its filter, and stores the inverse. */
 __global__ void __launch_bounds__(kOrderThreads)
     filterScaleKernel(Shape x, int outputBlocks, const float* filter, float* inverses) {
   __shared__ float largest[kOrderThreads / 32];
-  const int group = blockIdx.y / outputBlocks, k = blockIdx.y % outputBlocks * kWarpgroupM + blockIdx.x;
+  const int group = blockIdx.x / outputBlocks, k = blockIdx.x % outputBlocks * kWarpgroupM + blockIdx.y;
   const int64_t elements = int64_t{x.groupInputs} * x.r * x.s;
   filter += (int64_t{group} * x.groupOutputs + k) * elements;
   float most = 0.0f;
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kOrderThreads)
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (float other : largest) most = fmaxf(most, other);
-  inverses[int64_t{blockIdx.y} * kWarpgroupM + k % kWarpgroupM] = inverseOf(scaleFor(most));
+  inverses[int64_t{blockIdx.x} * kWarpgroupM + k % kWarpgroupM] = inverseOf(scaleFor(most));
 }
 
 /** Thread i owns word i of the high halves, and the same of the low ones. */
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kOrderThreads)
 void launchFilterOrder(const Arguments& x, const float* filter, uint32_t* ordered, float* inverses,
                        cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(x.shape.groups * x.outputBlocks);
-  filterScaleKernel<<<dim3(kWarpgroupM, blocks), kOrderThreads, 0, stream>>>(x.shape, x.outputBlocks, filter, inverses);
+  filterScaleKernel<<<dim3(blocks, kWarpgroupM), kOrderThreads, 0, stream>>>(x.shape, x.outputBlocks, filter, inverses);
   const int64_t words = int64_t{blocks} * x.chunks * x.groups * kGroupTaps * kHalfWords;
   const auto orderBlocks = static_cast<unsigned>((words + kOrderThreads - 1) / kOrderThreads);
   filterOrderKernel<<<orderBlocks, kOrderThreads, 0, stream>>>(x, words, filter, inverses, ordered);

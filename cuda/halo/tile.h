@@ -9,7 +9,7 @@ namespace warpconv::cuda::halo {
 
 /** Input channels that are brought to shared memory together */
 inline constexpr int kChunkChannels = 16;
-/** Taps, of a chunk's channels each, whose products are one chain of sums, and whose filters are brought together */
+/** Taps, of a chunk's channels each, whose high halves' products are one chain of sums; their filters come together */
 inline constexpr int kGroupTaps = 3;
 /** Output channels of a warpgroup's products */
 inline constexpr int kWarpgroupM = 64;

@@ -25,6 +25,13 @@ int fuzzRounds() {
 /** Multiply-adds of a problem at most: under a sanitizer, which takes a hundred times as long and more, few. */
 double mostMultiplyAdds() { return fuzzRounds() <= 10 ? 2e6 : 3e7; }
 
+/** Calls visit(algorithm, variant) for each that takes the problem. */
+void forEachVariant(const ConvProblem& problem, auto&& visit) {
+  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
+    for (const std::string& variant : test::variantsFor(algorithm, problem)) visit(algorithm, variant);
+  }
+}
+
 void checkExact(const cuda::GpuAlgorithm& algorithm, const std::string& variant, const test::GpuCase& one,
                 const test::GpuReference& reference) {
   const test::GuardedOutput output = test::run(algorithm, test::requestFor(one.problem, variant), one);
@@ -73,11 +80,9 @@ TEST_CASE("every algorithm and variant on the named layers, exactly") {
       INFO(name << ", batch " << batch);
       const test::GpuCase one = test::makeCase(problem, test::Values::integers, true, false, random);
       const test::GpuReference reference = test::referenceOnGpu(one);
-      for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
-        for (const std::string& variant : test::variantsFor(algorithm, problem)) {
-          checkExact(algorithm, variant, one, reference);
-        }
-      }
+      forEachVariant(problem, [&](const cuda::GpuAlgorithm& algorithm, const std::string& variant) {
+        checkExact(algorithm, variant, one, reference);
+      });
     }
   }
 }
@@ -114,14 +119,13 @@ TEST_CASE("all-positive data: rounding adds up to no more than twice that of a s
     if (problem.filterSize() < 64) continue;
     const test::GpuCase one = test::makeCase(problem, test::Values::positive, false, false, random);
     const test::GpuReference reference = test::referenceOnGpu(one);
-    for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
-      for (const std::string& variant : test::variantsFor(algorithm, problem)) {
-        const test::GuardedOutput output = test::run(algorithm, test::requestFor(problem, variant), one);
-        const test::Comparison compared = test::compareOnGpu(output.data(), reference, kTolerance);
-        INFO(name << ", " << std::string(algorithm.name) << " '" << variant << "'");
-        CHECK(compared.error <= 2 * compared.sequentialError);
-      }
-    }
+    INFO(name);
+    forEachVariant(problem, [&](const cuda::GpuAlgorithm& algorithm, const std::string& variant) {
+      const test::GuardedOutput output = test::run(algorithm, test::requestFor(problem, variant), one);
+      const test::Comparison compared = test::compareOnGpu(output.data(), reference, kTolerance);
+      INFO(std::string(algorithm.name) << " '" << variant << "'");
+      CHECK(compared.error <= 2 * compared.sequentialError);
+    });
   }
 }
 
@@ -141,11 +145,9 @@ TEST_CASE("an identity of 1 x 1 filters gives back what it gets, the largest num
   const test::GpuCase one{problem, test::DeviceArray<float>(input), test::DeviceArray<float>(weight),
                           test::DeviceArray<float>(0), test::DeviceArray<float>(0)};
   const test::GpuReference reference = test::referenceOnGpu(one);
-  for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
-    for (const std::string& variant : test::variantsFor(algorithm, problem)) {
-      checkExact(algorithm, variant, one, reference);
-    }
-  }
+  forEachVariant(problem, [&](const cuda::GpuAlgorithm& algorithm, const std::string& variant) {
+    checkExact(algorithm, variant, one, reference);
+  });
 }
 
 TEST_CASE("elements keep their digits beside others that are up to 2^60 times larger, whose weights are zero") {
@@ -171,11 +173,9 @@ TEST_CASE("elements keep their digits beside others that are up to 2^60 times la
     const test::GpuCase one{problem, test::DeviceArray<float>(input), test::DeviceArray<float>(weight),
                             test::DeviceArray<float>(0), test::DeviceArray<float>(0)};
     const test::GpuReference reference = test::referenceOnGpu(one);
-    for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
-      for (const std::string& variant : test::variantsFor(algorithm, problem)) {
-        checkWithin(algorithm, variant, one, reference);
-      }
-    }
+    forEachVariant(problem, [&](const cuda::GpuAlgorithm& algorithm, const std::string& variant) {
+      checkWithin(algorithm, variant, one, reference);
+    });
   }
 }
 
