@@ -20,22 +20,16 @@ __device__ inline void arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/** Counts as one, and the phase ends no earlier than `bytes` of copyBulk are there. Nothing of threads that do not. */
-__device__ inline void arriveExpecting(uint32_t barrier, uint32_t bytes, bool does) {
-  asm volatile(
-      "{ .reg .pred does; setp.ne.b32 does, %2, 0; @does mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1; }" ::
-          "r"(barrier),
-      "r"(bytes), "r"(static_cast<int>(does))
-      : "memory");
+/** Counts as one, and the phase ends no earlier than `bytes` of copyBulk are there. */
+__device__ inline void arriveExpecting(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
 /** Copies bytes, a multiple of 16, both ends aligned to as many, and then tells `barrier`; see arriveExpecting. */
-__device__ inline void copyBulk(uint32_t shared, const void* from, uint32_t bytes, uint32_t barrier, bool does) {
-  asm volatile(
-      "{ .reg .pred does; setp.ne.b32 does, %4, 0; "
-      "@does cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3]; }" ::"r"(shared),
-      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier), "r"(static_cast<int>(does))
-      : "memory");
+__device__ inline void copyBulk(uint32_t shared, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
+               : "memory");
 }
 
 /** Once all asynchronous copies that this thread has begun so far are there. */

@@ -49,12 +49,15 @@ struct Element {
   int offset;
   /** Bit r: row r of the fold is padding; bit foldRows + s: column s is; and kPastTheLast */
   uint32_t outside;
+
+  /** In place of one beyond the patch or the last image: all that is read there is zero. */
+  static __device__ Element none() { return {0, ~uint32_t{0}}; }
 };
 
 __device__ inline Element elementAt(const Arguments& x, const Place& place, int phase, int position) {
   const Point point = pointAt(x, position);
   const Shape& s = x.shape;
-  if (point.n >= s.n) return {0, ~uint32_t{0}};
+  if (point.n >= s.n) return Element::none();
   int columnPhase = phase;
   const int rowPhase = x.byColumnPhases.divide(columnPhase);
   const int h = point.row * s.strideH + rowPhase - s.padTop;
@@ -120,7 +123,7 @@ class Rings {
   /** By one thread, before the others know of them. */
   __device__ void makeBarriers() const {
     for (int i = 0; i < x_.stages; ++i) {
-      makePhaseBarrier(full(i), kTile.loaders() / 32);
+      makePhaseBarrier(full(i), kTile.loaders());
       makePhaseBarrier(free(i), kTile.threads() / 32);
     }
     for (int i = 0; i < x_.slots; ++i) {

@@ -56,15 +56,6 @@ Grid makeGrid(const ConvProblem& x, const Layout& layout) {
   return grid;
 }
 
-bool Grid::hasPartOfOneGroup() const {
-  int before = 0;
-  for (const int end : order.ends) {
-    if (end - before == kGroupTaps) return true;
-    before = end;
-  }
-  return false;
-}
-
 bool canBeInParts(const ConvProblem& x) {
   const Grid grid = makeGrid(x);
   if (grid.phases() == 1 || grid.phases() > kMostParts) return false;

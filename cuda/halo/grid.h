@@ -71,7 +71,6 @@ struct Grid {
   /** How often a chunk's elements are brought, and how many groups of taps are multiplied with them in all */
   int64_t parts() const { return static_cast<int64_t>(order.ends.size()); }
   int64_t groups() const { return static_cast<int64_t>(order.taps.size()) / kGroupTaps; }
-  bool hasPartOfOneGroup() const;
 };
 
 /** For problems of 32-bit offsets, and a layout of layoutsOf. */

@@ -48,9 +48,9 @@ struct Rings {
 };
 
 /**
- * As many stages as parts of chunks, and slots as groups of taps, as fit; none where fewer do than kernels need, which
- * wait for the next group before they have given back what the one before the present one lies in, and fill a slot two
- * groups later.
+ * As many stages as parts of chunks, and slots as groups of taps, as fit; none where fewer do than let a kernel go on.
+ * Two of each would: of the present group and of the next, which is waited for once what the group before the present
+ * one lies in is given back. With four slots, filters of two are on their way as well.
  */
 Rings ringsOf(const GpuTraits& traits, const HaloTile& tile, const Grid& grid, int64_t chunks) {
   const auto wanted = static_cast<int>(std::min<int64_t>(kMostSlots, chunks * grid.groups()));
@@ -61,7 +61,7 @@ Rings ringsOf(const GpuTraits& traits, const HaloTile& tile, const Grid& grid, i
     return slots;
   };
   const int most = static_cast<int>(std::min<int64_t>(kMostStages, chunks * grid.parts()));
-  const int fewest = std::min(most, grid.hasPartOfOneGroup() ? 3 : 2);
+  const int fewest = std::min(most, 2);
   for (int stages = most; stages > fewest; --stages) {
     if (const int slots = slotsBeside(stages); slots >= enough) return {stages, slots};
   }

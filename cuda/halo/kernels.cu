@@ -1,3 +1,4 @@
+#include "cuda/halo/filter_copies.cuh"
 #include "cuda/halo/finish.cuh"
 #include "cuda/halo/patch_loader.cuh"
 #include "cuda/halo/sums.cuh"
@@ -13,17 +14,20 @@ __device__ void bringElements(const Arguments& x, const Place& place, const Ring
   const int thread = threadIdx.x - kTile.threads();
   const PatchLoader<kTile> loader(x, place, rings.elements(), largest, thread);
   waitForKernelsBefore();
-  if (kTile.held > 1) letNextKernelBegin();
   RingPlace ring;
   const auto stageOf = [&](int part) {
+    // Once the first elements are there, and not before: what the next kernel's blocks begin with would be in their
+    // way.
+    if (part == 0 && kTile.held > 1) letNextKernelBegin();
     if (part >= x.stages) waitForPhase(rings.free(ring.stage), ring.parity ^ 1);
     return rings.stage(ring.stage);
   };
   const auto publish = [&](float scale) {
     if (thread == 0) rings.setInverse(ring.stage, inverseOf(scale));
     publishToProducts();
-    __syncwarp();
-    if (thread % 32 == 0) arrive(rings.full(ring.stage));
+    // All of them: of one lane for its warp, racecheck takes the others' stores for races with what comes to lie there
+    // once the block has its sums, with __syncwarp() before it, too. It took no longer.
+    arrive(rings.full(ring.stage));
     ring.advance(x.stages);
   };
   loader.load(place.firstChunk, place.chunks, stageOf, publish);
@@ -60,30 +64,35 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   const Place place = placeOf<kTile>(x);
   if (threadIdx.x == 0) rings.makeBarriers();
   __syncthreads();
-  if (warpgroupIndex() >= kTile.threads() / 128) {
+  const int warpgroup = warpgroupIndex();
+  constexpr int kOfFilters = (kTile.threads() + kTile.loaders()) / 128;
+  if (warpgroup == kOfFilters) {
+    leaveRegisters<HaloTile::kFewestRegisters>();
+    if (threadIdx.x == 128 * kOfFilters) bringFilters<kTile>(x, place, rings);
+    return;
+  }
+  if (warpgroup >= kTile.threads() / 128) {
     bringElements<kTile>(x, place, rings, largest);
     return;
   }
 
-  FilterCopies<kTile> copies(x, place, rings);
   takeRegisters<kTile.sumRegisters()>();
   for (int i = threadIdx.x; i < kTile.blockN; i += kTile.threads()) offsets[i] = outputOffset(x, place, place.n0 + i);
   HaloSums<kTile> sums(x, place, rings.planeBytes());
   TapGroups<kTile> groups(x, place, rings);
   groups.awaitFirstFilters();
   waitForKernelsBefore();
-  if (kTile.held > 1) letNextKernelBegin();
-  TapGroup before = groups.before(), now = before;
-  bool isThere = groups.reach(now, sums);
+  TapGroup now = groups.reach(sums);
 #pragma unroll 1
-  for (bool isFirst = true; isThere; isFirst = false) {
+  for (int left = groups.count(); left > 0; --left) {
     TapGroup next = now;
-    const auto inverse = [&] { return rings.inverse(now.stage); };
-    const auto reachNext = [&] { isThere = groups.reach(next, sums); };
-    sums.add(now, inverse, reachNext, [&] {
-      if (!isFirst) groups.spend(before, copies);
-    });
-    before = now, now = next;
+    sums.add(
+        now, [&] { return rings.inverse(now.stage); },
+        [&] {
+          if (left < groups.count()) groups.spendBefore(now);
+          if (left > 1) next = groups.reach(sums);
+        });
+    now = next;
   }
   sums.finish();
   if (kTile.held == 1) letNextKernelBegin();

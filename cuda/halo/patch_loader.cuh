@@ -40,6 +40,7 @@ class PatchLoader {
    */
   __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
     const int parts = kTile.inParts ? x_.parts : 1;
+    if (pixels_ <= kElements) return loadAhead(firstChunk, chunks * parts, stageOf, publish);
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
 #pragma unroll 1
@@ -57,6 +58,29 @@ class PatchLoader {
   /** Elements that the loaders have together, and planes that one of them has */
   static constexpr int kElements = 128, kPlanes = kChannels / 8;
 
+  /** Of one set of elements each, with the next part's on their way as one is split. */
+  __device__ void loadAhead(int firstChunk, int count, auto&& stageOf, auto&& publish) const {
+    const int pixel = thread_ % kElements;
+    int chunk = firstChunk, part = 0;
+    const auto fetchNext = [&](float(&values)[kChannels]) {
+      fetch(values, chunk, pixel < pixels_ ? elements_[part * pixels_ + pixel] : Element::none());
+      if (!kTile.inParts || ++part == x_.parts) part = 0, ++chunk;
+    };
+    float values[kChannels], next[kChannels];
+    fetchNext(values);
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      if (i + 1 < count) fetchNext(next);
+      const float most = largestOf(values);
+      const uint32_t stage = stageOf(i);
+      const float scale = scaleFor(largestOfAll(most, i % 2));
+      store(values, scale, stage, pixel);
+#pragma unroll
+      for (int c = 0; c < kChannels; ++c) values[c] = next[c];
+      publish(scale);
+    }
+  }
+
   /** `count`: of the parts before. */
   __device__ void loadPart(int chunk, int part, int count, auto&& stageOf, auto&& publish) const {
     const Element* const elements = elements_ + part * pixels_;
@@ -73,7 +97,7 @@ class PatchLoader {
     const int firstLast = (pixels_ - 1) / kHeldElements * kHeldElements;
     const auto fetchAll = [&](int base, float most) {
       forEachHeld(base, [&](auto& held, int pixel) {
-        fetch(held, chunk, pixel < pixels_ ? elements[pixel] : Element{0, ~uint32_t{0}});
+        fetch(held, chunk, pixel < pixels_ ? elements[pixel] : Element::none());
       });
       forEachHeld(base, [&](auto& held, int) { most = fmaxf(most, largestOf(held)); });
       return most;

@@ -1,17 +1,15 @@
 #pragma once
 
 #include "cuda/fp16_split.cuh"
-#include "cuda/halo/filter_copies.cuh"
+#include "cuda/halo/block.cuh"
 #include "cuda/warpgroup.cuh"
 
 namespace warpconv::cuda::halo {
 
 /** A group of taps of a chunk: what a warpgroup multiplies, and where that lies. */
 struct TapGroup {
-  /** Of its filters, and of the elements that a tap without a shift reads: what columnsAt(0, 0) lacks */
-  uint32_t filters, columns;
-  /** Its first, and where its part's end */
-  int tap, end;
+  /** Of its filters, and of the elements that each tap reads: what columnsAt(0, 0) lacks */
+  uint32_t filters, columns[kGroupTaps];
   /** Of its elements; and whether no group before was of the same */
   int stage;
   bool beginsPart;
@@ -28,7 +26,7 @@ class HaloSums {
  public:
   /** `planeBytes`: of elements. */
   __device__ HaloSums(const Arguments& x, const Place& place, int planeBytes)
-      : x_(x), lowColumns_(kChunkChannels / 8 * planeBytes >> 4) {
+      : lowColumns_(kChunkChannels / 8 * planeBytes >> 4) {
     const int warpgroup = warpgroupIndex();
     m_ = warpgroup % kTile.warpgroupsM() * kWarpgroupM;
     n_ = warpgroup / kTile.warpgroupsM() * kTile.columns;
@@ -47,11 +45,11 @@ class HaloSums {
   }
 
   /**
-   * Adds a group, whose elements have a scale of which `inverse()` is the inverse. `reachNext()` is called as products
-   * run, and `spend()` when none reads of the groups before any more. The compiler lets sums be read as others are made
-   * only where all are waited for once in each turn of a loop.
+   * Adds a group, whose elements have a scale of which `inverse()` is the inverse. `meanwhile()` is called as products
+   * run, of which none reads of the groups before any more. The compiler lets sums be read as others are made only
+   * where all are waited for once in each turn of a loop.
    */
-  __device__ void add(const TapGroup& group, auto&& inverse, auto&& reachNext, auto&& spend) {
+  __device__ void add(const TapGroup& group, auto&& inverse, auto&& meanwhile) {
     beginHigh(group);
     if (group.beginsPart) {
       waitForProducts<1>(cross_);
@@ -59,10 +57,9 @@ class HaloSums {
       inverse_ = inverse();
     }
     beginCross(group);
-    reachNext();
+    meanwhile();
     waitForProducts<1>(high_);
     addUp(high_, inverse_);
-    spend();
     waitForProducts(cross_);
   }
 
@@ -113,10 +110,10 @@ class HaloSums {
   }
   __device__ static uint64_t place(uint32_t low) { return columnsAt(0, 0) | low; }
   __device__ void forEachTap(const TapGroup& group, auto&& begin) const {
-    begin.template operator()<false>(group.filters, group.columns + x_.taps[group.tap]);
+    begin.template operator()<false>(group.filters, group.columns[0]);
 #pragma unroll
     for (int i = 1; i < kGroupTaps; ++i) {
-      begin.template operator()<true>(group.filters + i * kTap, group.columns + x_.taps[group.tap + i]);
+      begin.template operator()<true>(group.filters + i * kTap, group.columns[i]);
     }
   }
 
@@ -135,7 +132,6 @@ class HaloSums {
     }
   }
 
-  const Arguments& x_;
   uint32_t lowColumns_;
   int m_, n_;
   float inverses_[2];
@@ -158,8 +154,7 @@ class TapGroups {
         count_(place.chunks * x.groups),
         part_(parts() - 1) {}
 
-  /** To begin with: before the first. */
-  __device__ TapGroup before() const { return {0, 0, (x_.groups - 1) * kGroupTaps, x_.groups * kGroupTaps, 0, false}; }
+  __device__ int count() const { return count_; }
 
   /** Until all filters that need not wait for a slot are there: what is waited for here is not waited for later. */
   __device__ void awaitFirstFilters() const {
@@ -167,44 +162,40 @@ class TapGroups {
     for (int i = 0; i < min(x_.slots, count_); ++i) waitForPhase(rings_.filtersFull(i), 0);
   }
 
-  /** Waits for the group after `group`, which then is that; false where there is none. */
-  __device__ bool reach(TapGroup& group, const HaloSums<kTile>& sums) {
-    if (reached_ == count_) return false;
-    group.tap += kGroupTaps;
-    group.beginsPart = group.tap == endOf(group);
-    if (group.beginsPart) reachPart(group, sums);
+  /** Waits for the next group, of those that there are. */
+  __device__ TapGroup reach(const HaloSums<kTile>& sums) {
+    TapGroup group;
+    group.beginsPart = tap_ == end_;
+    if (group.beginsPart) reachPart(sums);
+    group.stage = stage_;
+#pragma unroll
+    for (int i = 0; i < kGroupTaps; ++i) group.columns[i] = kept(columns_ + x_.taps[tap_ + i]);
+    tap_ += kGroupTaps;
     if (reached_ >= x_.slots) waitForPhase(rings_.filtersFull(slot_.stage), slot_.parity);
-    group.filters = sums.ownFilters(rings_.slot(slot_.stage));
+    group.filters = kept(sums.ownFilters(rings_.slot(slot_.stage)));
     slot_.advance(x_.slots);
     ++reached_;
-    return true;
+    return group;
   }
 
-  /** Gives back where a group lies, of which no product reads any more, and has its slot filled. */
-  __device__ void spend(const TapGroup& group, FilterCopies<kTile>& copies) {
-    if (group.tap + kGroupTaps == endOf(group)) {
-      if (arrives_ != 0) arrive(rings_.free(spentStage_));
-      if (++spentStage_ == x_.stages) spentStage_ = 0;
-    }
-    if (x_.slots >= count_) return;
-    if (arrives_ != 0) arrive(rings_.filtersFree(spent_.stage));
-    // Of several warpgroups, none waits for another that is less than a group behind.
-    constexpr bool kAtOnce = kTile.threads() == 128;
-    if (kAtOnce || spentBefore_.stage != kBeyond) copies.refill(kAtOnce ? spent_ : spentBefore_);
-    spentBefore_ = spent_;
-    spent_.advance(x_.slots);
+  /** Gives back where the group before `group`, the last that was reached, lies: no product reads of it any more. */
+  __device__ void spendBefore(const TapGroup& group) {
+    if (arrives_ != 0) arrive(rings_.filtersFree(spentSlot_));
+    if (++spentSlot_ == x_.slots) spentSlot_ = 0;
+    if (!group.beginsPart) return;
+    if (arrives_ != 0) arrive(rings_.free(spentStage_));
+    if (++spentStage_ == x_.stages) spentStage_ = 0;
   }
 
  private:
   __device__ int parts() const { return kTile.inParts ? x_.parts : 1; }
-  __device__ int endOf(const TapGroup& group) const { return kTile.inParts ? group.end : x_.groups * kGroupTaps; }
 
-  __device__ void reachPart(TapGroup& group, const HaloSums<kTile>& sums) {
-    if (!kTile.inParts || ++part_ == x_.parts) part_ = 0, group.tap = 0;
-    if (kTile.inParts) group.end = x_.partEnds[part_];
+  __device__ void reachPart(const HaloSums<kTile>& sums) {
+    if (!kTile.inParts || ++part_ == x_.parts) part_ = 0, tap_ = 0;
+    end_ = kTile.inParts ? x_.partEnds[part_] : x_.groups * kGroupTaps;
     waitForPhase(rings_.full(ring_.stage), ring_.parity);
-    group.columns = sums.ownColumns(rings_.stage(ring_.stage), rings_.planeBytes());
-    group.stage = ring_.stage;
+    columns_ = sums.ownColumns(rings_.stage(ring_.stage), rings_.planeBytes());
+    stage_ = ring_.stage;
     ring_.advance(x_.stages);
   }
 
@@ -212,8 +203,12 @@ class TapGroups {
   const Rings<kTile>& rings_;
   /** Whether this thread tells what its warp has done */
   int arrives_;
-  int count_, reached_ = 0, part_, spentStage_ = 0;
-  RingPlace ring_, slot_, spent_, spentBefore_{kBeyond};
+  int count_, reached_ = 0;
+  /** The next group's part, first tap, and where the part's end; where its elements lie */
+  int part_, tap_ = 0, end_ = 0, stage_ = 0;
+  uint32_t columns_ = 0;
+  RingPlace ring_, slot_;
+  int spentStage_ = 0, spentSlot_ = 0;
 };
 
 }  // namespace warpconv::cuda::halo

@@ -50,13 +50,17 @@ struct HaloTile {
   WARPCONV_HOST_DEVICE constexpr int loaders() const { return columns == 128 ? 128 : 256; }
   /** Channels of an element that such a thread brings together; and elements whose channels it keeps in registers */
   WARPCONV_HOST_DEVICE constexpr int loaderChannels() const { return kChunkChannels * 128 / loaders(); }
-  WARPCONV_HOST_DEVICE constexpr int heldElements() const { return columns == 96 ? 4 : columns == 128 ? 2 : 3; }
-  WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + loaders(); }
+  WARPCONV_HOST_DEVICE constexpr int heldElements() const { return columns == 128 ? 2 : 3; }
+  /** The last warpgroup has the thread that brings filters. */
+  WARPCONV_HOST_DEVICE constexpr int launchThreads() const { return threads() + loaders() + 128; }
+  /** What a thread of it needs, and no thread may have less */
+  static constexpr int kFewestRegisters = 24;
   /** Registers of a thread that a block begins with, of those that load, and of those that have sums. */
   WARPCONV_HOST_DEVICE constexpr int launchRegisters() const { return 65536 / held / launchThreads() / 8 * 8; }
-  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return columns == 96 ? 80 : columns == 128 ? 72 : 56; }
+  WARPCONV_HOST_DEVICE constexpr int loaderRegisters() const { return columns == 128 ? 72 : 56; }
   WARPCONV_HOST_DEVICE constexpr int sumRegisters() const {
-    return (launchRegisters() * launchThreads() - loaderRegisters() * loaders()) / threads() / 8 * 8;
+    const int others = loaderRegisters() * loaders() + kFewestRegisters * 128;
+    return (launchRegisters() * launchThreads() - others) / threads() / 8 * 8;
   }
   /** Bytes of a group of taps' filters, for all of the block's outputs */
   WARPCONV_HOST_DEVICE constexpr int slotBytes() const { return warpgroupsM() * kGroupBytes; }

@@ -227,12 +227,11 @@ namespace {
 
 /**
  * Whether a warpgroup that goes through `chunks` chunks as the kernel does ever waits for what comes only once it goes
- * on: it waits for the group after the present one, and then gives back the one before, whose part's stage is filled
- * again, and whose slot is, at once or, with several warpgroups, a group later.
+ * on: it gives back the group before the present one, whose slot is then filled again, and the stage of its part, if it
+ * was the last of it; and then it waits for the group after the present one.
  */
 bool canStall(const halo::Grid& grid, const halo::Plan& plan, int64_t chunks) {
-  const halo::HaloTile& tile = halo::kTiles[plan.tile].tile;
-  const int64_t groups = chunks * grid.groups(), delay = tile.threads() == 128 ? 0 : 1;
+  const int64_t groups = chunks * grid.groups();
   const auto partOf = [&](int64_t group) {
     const int64_t tap = group % grid.groups() * halo::kGroupTaps;
     const auto end = std::find_if(grid.order.ends.begin(), grid.order.ends.end(), [&](int64_t e) { return tap < e; });
@@ -242,10 +241,9 @@ bool canStall(const halo::Grid& grid, const halo::Plan& plan, int64_t chunks) {
   const auto isThere = [&](int64_t group) { return partOf(group) < stagesGiven && group < slotsGiven; };
   if (!isThere(0)) return true;
   for (int64_t group = 0; group + 1 < groups; ++group) {
+    if (group > 0) ++slotsGiven;
+    if (group > 0 && partOf(group - 1) != partOf(group)) ++stagesGiven;
     if (!isThere(group + 1)) return true;
-    if (group == 0) continue;
-    if (partOf(group - 1) != partOf(group)) ++stagesGiven;
-    if (group - 1 >= delay) ++slotsGiven;
   }
   return false;
 }
