@@ -32,6 +32,11 @@ __device__ inline void takeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+/** Stores a piece of an operand, see columnsAt, at an address of shared memory that is a multiple of 16. */
+__device__ inline void storeFour(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
 /** Makes what this thread has stored in shared memory visible to the products that begin after the next barrier. */
 __device__ inline void publishToProducts() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -63,8 +63,8 @@ class Finish {
         finishBounded(x_.epilogue, sums, firstK + row);
         storeEach(sums, offsets_, (place_.m0 + row) * map, x_.output);
       };
-      // Of two blocks, all of the smallest tile's rows of a thread together, which took 1 % from such layers. Of four
-      // it added 2 to 3 %: other blocks' memory is read at a rate then, and not only after a while.
+      // Four rows of a thread together, which took 2 to 3 % from layers at batch 128, and of two blocks 1 % from layers
+      // at batch 1. Of four blocks it added 2 to 3 %: their memory is read at a rate then, and not only after a while.
       if (!kClustered) {
         finite = forEachRow<4, 1>(store);
       } else if (x_.cluster == 2) {

@@ -3,12 +3,9 @@
 #include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
 #include "cuda/partial_barrier.cuh"
+#include "cuda/warpgroup.cuh"
 
 namespace warpconv::cuda::halo {
-
-__device__ inline void storeFour(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
 
 __device__ inline void loadFour(uint32_t at, float& a, float& b, float& c, float& d) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(at) : "memory");

@@ -2,6 +2,7 @@
 
 #include "cuda/im2win/places.cuh"
 #include "cuda/tensor_core.cuh"
+#include "cuda/warpgroup.cuh"
 
 namespace warpconv::cuda::im2win {
 
@@ -73,10 +74,6 @@ class WindowSplits {
   /** Not by __ldg, which the compiler may move to before waitForKernelsBefore. */
   __device__ float valueAt(int offset, uint32_t bits) const {
     return (bits & outside_) == 0 ? __ldca(window_ + offset) : 0.0f;
-  }
-
-  __device__ static void storeFour(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
   }
 
   uint32_t shared_;
