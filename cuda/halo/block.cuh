@@ -93,7 +93,7 @@ struct RingPlace {
 
 /** Two barriers for each stage and slot, on which those who need it full or free wait, and the stages' scales. */
 struct RingState {
-  uint64_t barriers[2 * (kMostStages + kMostSlots)];
+  uint64_t barriers[2 * (kMostStages + kMostSlots) + 1];
   float inverses[kMostStages];
 };
 
@@ -120,7 +120,11 @@ class Rings {
         slots_(stages_ + x.stages * stageBytes_),
         state_(kept(sharedAddress(&state))) {}
 
-  /** By one thread, before the others know of them. */
+  /** By one thread, before the others know of them: firstFilters(), and all others. */
+  __device__ void makeFirstBarrier() const {
+    makePhaseBarrier(firstFilters(), 1);
+    publishBarriers();
+  }
   __device__ void makeBarriers() const {
     for (int i = 0; i < x_.stages; ++i) {
       makePhaseBarrier(full(i), kTile.loaders());
@@ -140,7 +144,10 @@ class Rings {
   __device__ uint32_t full(int i) const { return state_ + 8 * i; }
   __device__ uint32_t free(int i) const { return state_ + 8 * (kMostStages + i); }
 
-  __device__ uint32_t slot(int i) const { return slots_ + i * kTile.slotBytes(); }
+  /** Of the filters of warpgroups at `m`: theirs of all slots follow each other. */
+  __device__ uint32_t slot(int m, int i) const { return slots_ + (m * x_.slots + i) * kGroupBytes; }
+  /** Full of what the slots are filled with first, all of them together; and of what comes to a slot later */
+  __device__ uint32_t firstFilters() const { return state_ + 8 * 2 * (kMostStages + kMostSlots); }
   __device__ uint32_t filtersFull(int i) const { return state_ + 8 * (2 * kMostStages + i); }
   __device__ uint32_t filtersFree(int i) const { return state_ + 8 * (2 * kMostStages + kMostSlots + i); }
 

@@ -5,27 +5,52 @@
 namespace warpconv::cuda::halo {
 
 /**
- * By one thread: brings a block's filters to shared memory, a group of taps to each slot, as slots are given back. They
- * are the plan's own, which no kernel before can be writing.
+ * Brings a block's filters to shared memory, a group of taps to each slot, as slots are given back. They are the plan's
+ * own, which no kernel before can be writing. All of it is one thread's.
  */
 template <HaloTile kTile>
-__device__ void bringFilters(const Arguments& x, const Place& place, const Rings<kTile>& rings) {
-  const int block = place.group * x.outputBlocks + place.m0 / kWarpgroupM, count = place.chunks * x.groups;
-  const uint32_t* from = x.filter + (int64_t{block} * x.chunks + place.firstChunk) * x.groups * kGroupWords;
-  RingPlace ring;
+class FilterCopies {
+ public:
+  __device__ FilterCopies(const Arguments& x, const Place& place, const Rings<kTile>& rings)
+      : x_(x), rings_(rings), left_(place.chunks * x.groups) {
+    const int block = place.group * x.outputBlocks + place.m0 / kWarpgroupM;
+    from_ = x.filter + (int64_t{block} * x.chunks + place.firstChunk) * x.groups * kGroupWords;
+  }
+
+  /** As many groups as there are slots, by a copy for each warpgroup's outputs: see Rings::firstFilters. */
+  __device__ void beginFirst() {
+    const int groups = min(x_.slots, left_);
+    begin(rings_.firstFilters(), groups);
+    ring_.parity ^= 1;
+  }
+  /** The others, each once its slot has been given back. */
+  __device__ void beginRest() {
 #pragma unroll 1
-  for (int group = 0; group < count; ++group, from += kGroupWords) {
-    // Of a slot that has not been given back yet the phase before the first is over.
-    waitForPhase(rings.filtersFree(ring.stage), ring.parity ^ 1);
-    const uint32_t barrier = rings.filtersFull(ring.stage);
-    arriveExpecting(barrier, kTile.slotBytes());
+    while (left_ > 0) {
+      waitForPhase(rings_.filtersFree(ring_.stage), ring_.parity ^ 1);
+      begin(rings_.filtersFull(ring_.stage), 1);
+      ring_.advance(x_.slots);
+    }
+  }
+
+ private:
+  /** So many groups, to the slots from the ring's on. */
+  __device__ void begin(uint32_t barrier, int groups) {
+    arriveExpecting(barrier, groups * kTile.slotBytes());
 #pragma unroll
     for (int m = 0; m < kTile.warpgroupsM(); ++m) {
-      copyBulk(rings.slot(ring.stage) + m * kGroupBytes, from + int64_t{m} * x.chunks * x.groups * kGroupWords,
-               kGroupBytes, barrier);
+      copyBulk(rings_.slot(m, ring_.stage), from_ + int64_t{m} * x_.chunks * x_.groups * kGroupWords,
+               groups * kGroupBytes, barrier);
     }
-    ring.advance(x.slots);
+    from_ += groups * kGroupWords;
+    left_ -= groups;
   }
-}
+
+  const Arguments& x_;
+  const Rings<kTile>& rings_;
+  int left_;
+  const uint32_t* from_;
+  RingPlace ring_;
+};
 
 }  // namespace warpconv::cuda::halo

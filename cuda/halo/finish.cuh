@@ -46,7 +46,12 @@ class Finish {
  public:
   /** `offsets`: of the outputs of channel 0. */
   __device__ Finish(const Arguments& x, const Place& place, float* shared, const int* offsets)
-      : x_(x), place_(place), column_(threadIdx.x % kColumns * 4), shared_(shared + column_), own_(offsets + column_) {
+      : x_(x),
+        place_(place),
+        column_(threadIdx.x % kColumns * 4),
+        shared_(shared + column_),
+        staged_(shared_),
+        own_(offsets + column_) {
     const int4 four = *reinterpret_cast<const int4*>(own_);
     offsets_[0] = four.x, offsets_[1] = four.y, offsets_[2] = four.z, offsets_[3] = four.w;
     const int share = x.byCluster.quotient(kTile.blockM + x.cluster - 1);
@@ -55,7 +60,7 @@ class Finish {
     end_ = threadIdx.x < kRows * kColumns ? end : first_;
   }
 
-  __device__ void run() {
+  __device__ void run() const {
     const int firstK = place_.group * x_.shape.groupOutputs + place_.m0, map = x_.shape.p * x_.shape.q;
     bool finite;
     if (isBounded(x_.epilogue)) {
@@ -135,18 +140,22 @@ class Finish {
 #pragma unroll
       for (int count = 0; count < kBlocks; ++count) {
         if (count >= x_.cluster) break;
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          if (row + i * kRows < end_) visit(i, count);
-        }
+        visit(count);
       }
     };
-    forEachPart([&](int i, int count) {
-      float* const own = rowAt(row + i * kRows);
-      const float* const from = kClustered ? sharedOf(own, x_.cluster, rankAfter(count)) : own;
-      staged[i][count] = *reinterpret_cast<const AdjacentSums<4>*>(from);
+    const auto forEachOwn = [&](auto&& visit) {
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (row + i * kRows < end_) visit(i);
+      }
+    };
+    forEachPart([&](int count) {
+      const float* const first = count == 0 ? rowAt(row) : staged_.in(rankAfter(count), row * kTile.outputPitch());
+      forEachOwn([&](int i) {
+        staged[i][count] = *reinterpret_cast<const AdjacentSums<4>*>(first + i * kRows * kTile.outputPitch());
+      });
     });
-    forEachPart([&](int i, int count) { sums[i].add(staged[i][count].x); });
+    forEachPart([&](int count) { forEachOwn([&](int i) { sums[i].add(staged[i][count].x); }); });
   }
 
   /** Those outputs whose sums were not finite. */
@@ -167,7 +176,9 @@ class Finish {
   const Arguments& x_;
   const Place& place_;
   int column_;
+  /** The first row of this thread's columns, of its own block and of all */
   float* shared_;
+  ClusterPlace staged_;
   /** Its offsets, in shared memory and in registers */
   const int* own_;
   int offsets_[4];

@@ -13,12 +13,13 @@ __device__ void bringElements(const Arguments& x, const Place& place, const Ring
   leaveRegisters<kTile.loaderRegisters()>();
   const int thread = threadIdx.x - kTile.threads();
   const PatchLoader<kTile> loader(x, place, rings.elements(), largest, thread);
-  waitForKernelsBefore();
   RingPlace ring;
+  // What the next kernel's blocks begin with would be in the way of the first elements, were they let in before those
+  // are on their way; once they have come, layers take up to 1 % longer.
+  const auto begun = [] {
+    if (kTile.held > 1) letNextKernelBegin();
+  };
   const auto stageOf = [&](int part) {
-    // Once the first elements are there, and not before: what the next kernel's blocks begin with would be in their
-    // way.
-    if (part == 0 && kTile.held > 1) letNextKernelBegin();
     if (part >= x.stages) waitForPhase(rings.free(ring.stage), ring.parity ^ 1);
     return rings.stage(ring.stage);
   };
@@ -30,7 +31,7 @@ __device__ void bringElements(const Arguments& x, const Place& place, const Ring
     arrive(rings.full(ring.stage));
     ring.advance(x.stages);
   };
-  loader.load(place.firstChunk, place.chunks, stageOf, publish);
+  loader.load(place.firstChunk, place.chunks, begun, stageOf, publish);
   if (kTile.held == 1) letNextKernelBegin();
 }
 
@@ -42,11 +43,13 @@ __device__ void finishSums(const Arguments& x, const Place& place, const HaloSum
   synchroniseFirst<kTile.threads()>();
   sums.write(staged);
   if (x.cluster == 1) {
+    const Finish<kTile, false> finish(x, place, staged, offsets);
     synchroniseFirst<kTile.threads()>();
-    Finish<kTile, false>(x, place, staged, offsets).run();
+    finish.run();
   } else {
+    const Finish<kTile, true> finish(x, place, staged, offsets);
     synchroniseCluster(x.cluster);
-    Finish<kTile, true>(x, place, staged, offsets).run();
+    finish.run();
     awaitCluster();
   }
 }
@@ -62,15 +65,24 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
 
   const Rings<kTile> rings(x, memory, state);
   const Place place = placeOf<kTile>(x);
-  if (threadIdx.x == 0) rings.makeBarriers();
-  __syncthreads();
   const int warpgroup = warpgroupIndex();
   constexpr int kOfFilters = (kTile.threads() + kTile.loaders()) / 128;
   if (warpgroup == kOfFilters) {
+    const bool brings = threadIdx.x == 128 * kOfFilters;
+    FilterCopies<kTile> copies(x, place, rings);
+    if (brings) {
+      // Before anybody else is ready: the earlier they come, the less they are in the way of what the kernel before
+      // ends with, its reads of other blocks' sums.
+      rings.makeFirstBarrier();
+      copies.beginFirst();
+      rings.makeBarriers();
+    }
+    __syncthreads();
     leaveRegisters<HaloTile::kFewestRegisters>();
-    if (threadIdx.x == 128 * kOfFilters) bringFilters<kTile>(x, place, rings);
+    if (brings) copies.beginRest();
     return;
   }
+  __syncthreads();
   if (warpgroup >= kTile.threads() / 128) {
     bringElements<kTile>(x, place, rings, largest);
     return;

@@ -2,6 +2,7 @@
 
 #include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
+#include "cuda/launch.cuh"
 #include "cuda/partial_barrier.cuh"
 #include "cuda/warpgroup.cuh"
 
@@ -32,17 +33,19 @@ class PatchLoader {
   }
 
   /**
-   * Brings `chunks` chunks from `firstChunk` on, part by part. `stageOf(i)` waits for the stage of part i, counted from
-   * 0, and `publish(scale)` tells of it once it is there.
+   * Brings `chunks` chunks from `firstChunk` on, part by part, once the kernels before are done. `begun()` is called
+   * when the first elements are on their way, `stageOf(i)` waits for the stage of part i, counted from 0, and
+   * `publish(scale)` tells of it once it is there.
    */
-  __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
+  __device__ void load(int firstChunk, int chunks, auto&& begun, auto&& stageOf, auto&& publish) const {
     const int parts = kTile.inParts ? x_.parts : 1;
-    if (pixels_ <= kElements) return loadAhead(firstChunk, chunks * parts, stageOf, publish);
+    if (pixels_ <= kElements) return loadOneEach(firstChunk, chunks * parts, begun, stageOf, publish);
+    waitForKernelsBefore();
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
 #pragma unroll 1
       for (int part = 0; part < parts; ++part) {
-        loadPart(firstChunk + chunk, part, chunk * parts + part, stageOf, publish);
+        loadPart(firstChunk + chunk, part, chunk * parts + part, begun, stageOf, publish);
       }
     }
   }
@@ -55,31 +58,44 @@ class PatchLoader {
   /** Elements that the loaders have together, and planes that one of them has */
   static constexpr int kElements = 128, kPlanes = kChannels / 8;
 
-  /** Of one set of elements each, with the next part's on their way as one is split. */
-  __device__ void loadAhead(int firstChunk, int count, auto&& stageOf, auto&& publish) const {
+  __device__ Element elementOf(int part, int pixel) const {
+    return pixel < pixels_ ? elements_[part * pixels_ + pixel] : Element::none();
+  }
+
+  /** Where a thread has one element: what it begins with is found before the kernels before are done. */
+  __device__ void loadOneEach(int chunk, int count, auto&& begun, auto&& stageOf, auto&& publish) const {
     const int pixel = thread_ % kElements;
-    int chunk = firstChunk, part = 0;
-    const auto fetchNext = [&](float(&values)[kChannels]) {
-      fetch(values, chunk, pixel < pixels_ ? elements_[part * pixels_ + pixel] : Element::none());
-      if (!kTile.inParts || ++part == x_.parts) part = 0, ++chunk;
-    };
-    float values[kChannels], next[kChannels];
-    fetchNext(values);
+    const Element first = elementOf(0, pixel);
+    const int channel = chunk * kChunkChannels + firstPlane() * 8;
+    const float* from = x_.input + first.offset + channel * mapSize();
+    int present = presentFrom(channel, first);
+    // The compiler would find them later.
+    asm volatile("" : "+l"(from), "+r"(present));
+    waitForKernelsBefore();
+    float values[kChannels];
+    if (isFolded(x_)) {
+      fetch(values, chunk, first);
+    } else {
+      fetchFrom(from, values, present);
+    }
+    begun();
+    int part = 0;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
-      if (i + 1 < count) fetchNext(next);
       const float most = largestOf(values);
       const uint32_t stage = stageOf(i);
       const float scale = scaleFor(largestOfAll(most, i % 2));
       store(values, scale, stage, pixel);
-#pragma unroll
-      for (int c = 0; c < kChannels; ++c) values[c] = next[c];
       publish(scale);
+      if (i + 1 == count) break;
+      // Not before: what publishes waits for loads, too.
+      if (!kTile.inParts || ++part == x_.parts) part = 0, ++chunk;
+      fetch(values, chunk, elementOf(part, pixel));
     }
   }
 
   /** `count`: of the parts before. */
-  __device__ void loadPart(int chunk, int part, int count, auto&& stageOf, auto&& publish) const {
+  __device__ void loadPart(int chunk, int part, int count, auto&& begun, auto&& stageOf, auto&& publish) const {
     const Element* const elements = elements_ + part * pixels_;
     float values[kHeld][kChannels];
     // Of those from `base` on; sets of elements that no thread has are left out.
@@ -96,6 +112,7 @@ class PatchLoader {
       forEachHeld(base, [&](auto& held, int pixel) {
         fetch(held, chunk, pixel < pixels_ ? elements[pixel] : Element::none());
       });
+      if (kTile.held > 1 && count == 0 && base == 0) begun();
       forEachHeld(base, [&](auto& held, int) { most = fmaxf(most, largestOf(held)); });
       return most;
     };
@@ -121,23 +138,26 @@ class PatchLoader {
   __device__ int firstPlane() const { return kPlanes * (thread_ / kElements); }
 
   __device__ void fetch(float (&values)[kChannels], int chunk, const Element& element) const {
-    const float* from = x_.input + element.offset;
+    const float* const from = x_.input + element.offset;
     const int first = chunk * kChunkChannels + firstPlane() * 8;
-    // Not by __ldg, which the compiler may move to before waitForKernelsBefore.
-    if (isFolded(x_)) {
+    if (!isFolded(x_)) return fetchFrom(from + first * mapSize(), values, presentFrom(first, element));
 #pragma unroll
-      for (int c = 0; c < kChannels; ++c) {
-        const FoldedChannel folded = x_.folded[first + c];
-        values[c] = (folded.bits & element.outside) == 0 ? __ldca(from + folded.offset) : 0.0f;
-      }
-      return;
+    for (int c = 0; c < kChannels; ++c) {
+      const FoldedChannel folded = x_.folded[first + c];
+      values[c] = (folded.bits & element.outside) == 0 ? __ldca(from + folded.offset) : 0.0f;
     }
-    const int present = element.outside == kPastTheLast ? x_.channels - first : 0;
-    const int map = x_.shape.h * x_.shape.w;
-    from += first * map;
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c, from += map) values[c] = c < present ? __ldca(from) : 0.0f;
   }
+
+  /** From the first of an element's channels on, of which so many are there. */
+  __device__ void fetchFrom(const float* from, float (&values)[kChannels], int present) const {
+    // Not by __ldg, which the compiler may move to before waitForKernelsBefore.
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c, from += mapSize()) values[c] = c < present ? __ldca(from) : 0.0f;
+  }
+  __device__ int presentFrom(int channel, const Element& element) const {
+    return element.outside == kPastTheLast ? x_.channels - channel : 0;
+  }
+  __device__ int mapSize() const { return x_.shape.h * x_.shape.w; }
 
   /** NaN, which makes its products NaN at any scale, does not count. */
   __device__ static float largestOf(const float (&values)[kChannels]) {

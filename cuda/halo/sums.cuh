@@ -40,8 +40,8 @@ class HaloSums {
     return static_cast<uint32_t>(columnsAt(columns + n_ * 16, planeBytes));
   }
   /** Where its filters lie in a slot. */
-  __device__ uint32_t ownFilters(uint32_t slot) const {
-    return static_cast<uint32_t>(columnsAt(slot + m_ / kWarpgroupM * kGroupBytes, kFilterPlaneBytes));
+  __device__ uint32_t ownFilters(const Rings<kTile>& rings, int slot) const {
+    return static_cast<uint32_t>(columnsAt(rings.slot(m_ / kWarpgroupM, slot), kFilterPlaneBytes));
   }
 
   /**
@@ -156,11 +156,8 @@ class TapGroups {
 
   __device__ int count() const { return count_; }
 
-  /** Until all filters that need not wait for a slot are there: what is waited for here is not waited for later. */
-  __device__ void awaitFirstFilters() const {
-#pragma unroll 1
-    for (int i = 0; i < min(x_.slots, count_); ++i) waitForPhase(rings_.filtersFull(i), 0);
-  }
+  /** Until all filters that need not wait for a slot are there. */
+  __device__ void awaitFirstFilters() const { waitForPhase(rings_.firstFilters(), 0); }
 
   /** Waits for the next group, of those that there are. */
   __device__ TapGroup reach(const HaloSums<kTile>& sums) {
@@ -171,8 +168,9 @@ class TapGroups {
 #pragma unroll
     for (int i = 0; i < kGroupTaps; ++i) group.columns[i] = kept(columns_ + x_.taps[tap_ + i]);
     tap_ += kGroupTaps;
-    if (reached_ >= x_.slots) waitForPhase(rings_.filtersFull(slot_.stage), slot_.parity);
-    group.filters = kept(sums.ownFilters(rings_.slot(slot_.stage)));
+    // A slot's own barrier is for what it is filled with from the second time on.
+    if (reached_ >= x_.slots) waitForPhase(rings_.filtersFull(slot_.stage), slot_.parity ^ 1);
+    group.filters = kept(sums.ownFilters(rings_, slot_.stage));
     slot_.advance(x_.slots);
     ++reached_;
     return group;
