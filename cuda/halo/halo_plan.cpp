@@ -20,19 +20,16 @@ constexpr int64_t kElementBytes = 8;
 constexpr int64_t kStaticBytes = 2048;
 
 /**
- * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 575 times of an
+ * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 517 times of an
  * H100: every tile with one to eight blocks a cluster, on the named layers of 3 x 3 filters and larger ones but for
  * those of three channels, at batches of 1, 16 and 128, of which those up to 2.2 times the fastest; cacheBytes is what
- * copies alone were measured to get. What is chosen so is the fastest of all at batch 1, within 4 % of it at 128, and
- * within 14 % at 16.
+ * copies alone were measured to get. What is chosen so is the fastest of all at batch 1 but for res_28s2, where it is 4
+ * % slower, within 2 % of it at 128, and within 5 % at 16 but for res_28s2, 23 %: strides read more than is counted.
  */
 struct Model {
   /** Of a block; and of a kernel whose blocks leave the next one's no room beside them */
   double block, crowded;
-  /**
-   * Of a part of the elements: each time that loaders wait for what they hold, but for what is on its way as the part
-   * before is split, and 128 elements by 128 loaders
-   */
+  /** Of a part of the elements: each time that loaders wait for what they hold, and 128 elements by 128 loaders */
   double fetch, elements;
   /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
   double output, cluster;
@@ -43,7 +40,7 @@ struct Model {
   /** That a multiprocessor gets of the second cache in a cycle, where all ask */
   double cacheBytes;
 };
-constexpr Model kModel{100, 2375, 1400, 960, 210, 1370, 1.13, 1.2, 24.5};
+constexpr Model kModel{180, 1790, 1250, 1090, 170, 1190, 1.09, 1.63, 24.5};
 
 /** Rings of shared memory */
 struct Rings {
@@ -84,13 +81,12 @@ double multiplyCycles(const NamedTile& named, const Grid& grid, double chunks, i
   const double parts = chunks * static_cast<double>(grid.parts());
   const int64_t together = grid.phases() / grid.parts() * patchOf(tile, grid);
   const auto sets = static_cast<double>(ceilDivide(together, 128));
-  const double split = kModel.elements * sets * 128 / tile.loaders();
-  const double load = kModel.fetch * std::ceil(sets / tile.heldElements()) + split;
-  const double eachAfter = sets > 1 ? load : split;
+  const double load =
+      kModel.fetch * std::ceil(sets / tile.heldElements()) + kModel.elements * sets * 128 / tile.loaders();
   const double products = groups * named.groupCycles * (sharing > 1 ? kModel.shared : 1.0);
   const double bytes =
       sharing * (parts * 4 * kChunkChannels * static_cast<double>(together) + groups * tile.slotBytes());
-  return load + std::max({products, (parts - 1) * eachAfter, bytes / kModel.cacheBytes});
+  return load + std::max({products, (parts - 1) * load, bytes / kModel.cacheBytes});
 }
 
 double milliseconds(const GpuRequest& request, const NamedTile& named, const Grid& grid, int cluster) {
