@@ -65,24 +65,20 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
 
   const Rings<kTile> rings(x, memory, state);
   const Place place = placeOf<kTile>(x);
-  const int warpgroup = warpgroupIndex();
   constexpr int kOfFilters = (kTile.threads() + kTile.loaders()) / 128;
-  if (warpgroup == kOfFilters) {
-    const bool brings = threadIdx.x == 128 * kOfFilters;
-    FilterCopies<kTile> copies(x, place, rings);
-    if (brings) {
-      // Before anybody else is ready: the earlier they come, the less they are in the way of what the kernel before
-      // ends with, its reads of other blocks' sums.
-      rings.makeFirstBarrier();
-      copies.beginFirst();
-      rings.makeBarriers();
-    }
-    __syncthreads();
-    leaveRegisters<HaloTile::kFewestRegisters>();
-    if (brings) copies.beginRest();
-    return;
+  const bool bringsFilters = threadIdx.x == 128 * kOfFilters;
+  if (bringsFilters) {
+    rings.makeFirstBarrier();
+    beginFirstFilters(x, place, rings);
+    rings.makeBarriers();
   }
   __syncthreads();
+  const int warpgroup = warpgroupIndex();
+  if (warpgroup == kOfFilters) {
+    leaveRegisters<HaloTile::kFewestRegisters>();
+    if (bringsFilters) bringOtherFilters(x, place, rings);
+    return;
+  }
   if (warpgroup >= kTile.threads() / 128) {
     bringElements<kTile>(x, place, rings, largest);
     return;
