@@ -91,7 +91,10 @@ struct RingPlace {
   }
 };
 
-/** Two barriers for each stage and slot, on which those who need it full or free wait, and the stages' scales. */
+/**
+ * Two barriers for each stage and slot, on which those who need it full or free wait, one for the first filters of all
+ * slots, and the stages' scales.
+ */
 struct RingState {
   uint64_t barriers[2 * (kMostStages + kMostSlots) + 1];
   float inverses[kMostStages];

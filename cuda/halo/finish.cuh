@@ -176,7 +176,7 @@ class Finish {
   const Arguments& x_;
   const Place& place_;
   int column_;
-  /** The first row of this thread's columns, of its own block and of all */
+  /** The first row of this thread's columns: its own block's, and any block's of the cluster */
   float* shared_;
   ClusterPlace staged_;
   /** Its offsets, in shared memory and in registers */

@@ -21,10 +21,11 @@ constexpr int64_t kStaticBytes = 2048;
 
 /**
  * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 517 times of an
- * H100: every tile with one to eight blocks a cluster, on the named layers of 3 x 3 filters and larger ones but for
- * those of three channels, at batches of 1, 16 and 128, of which those up to 2.2 times the fastest; cacheBytes is what
- * copies alone were measured to get. What is chosen so is the fastest of all at batch 1 but for res_28s2, where it is 4
- * % slower, within 2 % of it at 128, and within 5 % at 16 but for res_28s2, 23 %: strides read more than is counted.
+ * H100: every tile with 1, 2, 3, 4, 6 and 8 blocks a cluster at batch 1, up to 4 at 16 and 2 at 128, on the named
+ * layers of 3 x 3 filters and larger ones but for those of three channels, of which those up to 2.2 times the fastest;
+ * cacheBytes is what copies alone were measured to get. What is chosen so is the fastest that was measured at batch 1,
+ * within 2 % of it at 128, and within 5 % at 16, with three exceptions: res_28s2 is 4 % off at 1 and 23 % at 16, for
+ * strides read more than is counted, and what res_7 gets at 16, clusters of three, was not among the measured.
  */
 struct Model {
   /** Of a block; and of a kernel whose blocks leave the next one's no room beside them */
