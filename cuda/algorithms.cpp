@@ -7,11 +7,12 @@
 #include "cuda/im2win/im2win.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
+#include "cuda/stem/stem.h"
 
 namespace warpconv::cuda {
 
 std::span<const GpuAlgorithm> gpuAlgorithms() {
-  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kHalo, kIm2col, kDirect};
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kHalo, kStem, kIm2col, kDirect};
   return kAlgorithms;
 }
 

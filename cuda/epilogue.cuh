@@ -49,6 +49,9 @@ __device__ inline float finish(const Epilogue& epilogue, float sum, int64_t k, i
   return activate(sum, epilogue.activation);
 }
 
+/** Whether four floats from there on, or none where it is null, can be moved together. */
+inline bool isQuadAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+
 /** Sums of adjacent outputs of a channel: one, or four that can be moved together. */
 template <int kWidth>
 struct alignas(4 * kWidth) AdjacentSums {

@@ -93,8 +93,11 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
 #define WARPCONV_NEW_SUMS_4(i) "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3])
 #define WARPCONV_NEW_SUMS_16(i) \
   WARPCONV_NEW_SUMS_4(i), WARPCONV_NEW_SUMS_4(i + 4), WARPCONV_NEW_SUMS_4(i + 8), WARPCONV_NEW_SUMS_4(i + 12)
-#define WARPCONV_NAMES_32                                                  \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define WARPCONV_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define WARPCONV_NAMES_24 WARPCONV_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define WARPCONV_NAMES_32 \
+  WARPCONV_NAMES_16       \
+  ", "                    \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define WARPCONV_NAMES_48 \
   WARPCONV_NAMES_32       \
@@ -104,6 +107,11 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
   WARPCONV_NAMES_48       \
   ", "                    \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WARPCONV_MULTIPLY_ROWS(columns, names, a_names, b_name, add, ...)                                      \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" names "}, " a_names ", " b_name \
+               ", " add ", 1, 1, 0;"                                                                           \
+               : __VA_ARGS__                                                                                   \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 #define WARPCONV_MULTIPLY_FP16(columns, names, a_name, b_name, add, ...)                                               \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", " add \
                ", 1, 1, 0, 0;"                                                                                         \
@@ -147,10 +155,47 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
   }
 }
 
+/**
+ * The same with the rows of `a` in registers, of which a thread has pairs of steps, in the places where with TF32 it
+ * has one: a(16 w + g, 2 t) and the next in a[0], those of row g + 8 in a[1], and in a[2] and a[3] those eight steps
+ * later.
+ */
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[16], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_ROWS("32", WARPCONV_NAMES_16, "{%16, %17, %18, %19}", "%20", "1", WARPCONV_SUMS_16(0));
+  } else {
+    WARPCONV_MULTIPLY_ROWS("32", WARPCONV_NAMES_16, "{%16, %17, %18, %19}", "%20", "0", WARPCONV_NEW_SUMS_16(0));
+  }
+}
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[24], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_ROWS("48", WARPCONV_NAMES_24, "{%24, %25, %26, %27}", "%28", "1", WARPCONV_SUMS_16(0),
+                           WARPCONV_SUMS_4(16), WARPCONV_SUMS_4(20));
+  } else {
+    WARPCONV_MULTIPLY_ROWS("48", WARPCONV_NAMES_24, "{%24, %25, %26, %27}", "%28", "0", WARPCONV_NEW_SUMS_16(0),
+                           WARPCONV_NEW_SUMS_4(16), WARPCONV_NEW_SUMS_4(20));
+  }
+}
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[32], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_ROWS("64", WARPCONV_NAMES_32, "{%32, %33, %34, %35}", "%36", "1", WARPCONV_SUMS_16(0),
+                           WARPCONV_SUMS_16(16));
+  } else {
+    WARPCONV_MULTIPLY_ROWS("64", WARPCONV_NAMES_32, "{%32, %33, %34, %35}", "%36", "0", WARPCONV_NEW_SUMS_16(0),
+                           WARPCONV_NEW_SUMS_16(16));
+  }
+}
+
+#undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
 #undef WARPCONV_NAMES_64
 #undef WARPCONV_NAMES_48
 #undef WARPCONV_NAMES_32
+#undef WARPCONV_NAMES_24
+#undef WARPCONV_NAMES_16
 #undef WARPCONV_NEW_SUMS_16
 #undef WARPCONV_NEW_SUMS_4
 #undef WARPCONV_SUMS_16

@@ -36,7 +36,7 @@ export interface AlgorithmInfo {
   readonly workspaceBytes?: number;
   /** Tile extents and the like, by name. */
   readonly tiles?: Readonly<Record<string, number>>;
-  /** The kernels that it chose from: of `pointwise`, `im2win` and `halo` on a GPU. */
+  /** The kernels that it chose from: of `pointwise`, `im2win`, `halo` and `stem` on a GPU. */
   readonly considered?: readonly ConsideredKernel[];
 }
 

@@ -22,7 +22,16 @@ import { readDims, readTensor, type TensorArgument, type TensorLike } from './te
 
 /** The algorithms of the package; which of them a device has, and a problem suits, {@link algorithms} tells. */
 export type AlgorithmName =
-  'direct' | 'shuffle' | 'pointwise' | 'im2win' | 'halo' | 'im2col' | 'sconv' | 'winograd' | 'depthwise';
+  | 'direct'
+  | 'shuffle'
+  | 'pointwise'
+  | 'im2win'
+  | 'halo'
+  | 'stem'
+  | 'im2col'
+  | 'sconv'
+  | 'winograd'
+  | 'depthwise';
 
 /** Applied to each output, after bias and residual. `leakyRelu` by name alone has slope 0.01. */
 export type Activation =

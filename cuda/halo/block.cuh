@@ -4,6 +4,7 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/halo/arguments.h"
+#include "cuda/kept.cuh"
 #include "cuda/phase_barrier.cuh"
 
 namespace warpconv::cuda::halo {
@@ -99,13 +100,6 @@ struct RingState {
   uint64_t barriers[2 * (kMostStages + kMostSlots) + 1];
   float inverses[kMostStages];
 };
-
-/** The same number, which the compiler keeps in a register then, and does not find again where it is needed. */
-template <typename T>
-__device__ inline T kept(T x) {
-  asm volatile("" : "+r"(x));
-  return x;
-}
 
 /**
  * A block's shared memory: a ring of stages, of a chunk's elements each, and one of slots, of a group of taps' filters

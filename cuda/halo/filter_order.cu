@@ -1,3 +1,4 @@
+#include "cuda/fp16_filter_scales.h"
 #include "cuda/fp16_split.cuh"
 #include "cuda/halo/filter_element.cuh"
 
@@ -5,25 +6,6 @@ namespace warpconv::cuda::halo {
 namespace {
 
 constexpr int kOrderThreads = 256;
-
-/** Block (block of outputs, counted through the groups, k) finds the scale of its filter, and stores the inverse. */
-__global__ void __launch_bounds__(kOrderThreads)
-    filterScaleKernel(Shape x, int outputBlocks, const float* filter, float* inverses) {
-  __shared__ float largest[kOrderThreads / 32];
-  const int group = blockIdx.x / outputBlocks, k = blockIdx.x % outputBlocks * kWarpgroupM + blockIdx.y;
-  const int64_t elements = int64_t{x.groupInputs} * x.r * x.s;
-  filter += (int64_t{group} * x.groupOutputs + k) * elements;
-  float most = 0.0f;
-  for (int64_t i = threadIdx.x; k < x.groupOutputs && i < elements; i += kOrderThreads) {
-    if (isfinite(filter[i])) most = fmaxf(most, fabsf(filter[i]));
-  }
-  most = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(most)));
-  if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = most;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (float other : largest) most = fmaxf(most, other);
-  inverses[int64_t{blockIdx.x} * kWarpgroupM + k % kWarpgroupM] = inverseOf(scaleFor(most));
-}
 
 /** Thread i owns word i of the high halves, and the same of the low ones. */
 __global__ void __launch_bounds__(kOrderThreads)
@@ -57,7 +39,7 @@ __global__ void __launch_bounds__(kOrderThreads)
 void launchFilterOrder(const Arguments& x, const float* filter, uint32_t* ordered, float* inverses,
                        cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(x.shape.groups * x.outputBlocks);
-  filterScaleKernel<<<dim3(blocks, kWarpgroupM), kOrderThreads, 0, stream>>>(x.shape, x.outputBlocks, filter, inverses);
+  launchFilterScales(x.shape, x.outputBlocks, kWarpgroupM, filter, inverses, stream);
   const int64_t words = int64_t{blocks} * x.chunks * x.groups * kGroupTaps * kHalfWords;
   const auto orderBlocks = static_cast<unsigned>((words + kOrderThreads - 1) / kOrderThreads);
   filterOrderKernel<<<orderBlocks, kOrderThreads, 0, stream>>>(x, words, filter, inverses, ordered);

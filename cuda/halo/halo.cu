@@ -7,6 +7,7 @@
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
 #include "cuda/launch.cuh"
+#include "cuda/own_stream.h"
 
 namespace warpconv::cuda {
 namespace halo {
@@ -48,16 +49,10 @@ class Halo final : public GpuConvolution {
         cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_);
     if (Status status = toStatus(allowed, "setting up a halo kernel"); !status.isOk()) return status;
 
-    cudaStream_t stream = nullptr;
-    if (Status status = toStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
-        !status.isOk()) {
-      return status;
-    }
-    launchFilterOrder(x, weight, ordered, inverses, stream);
-    const cudaError_t error = cudaGetLastError();
-    const cudaError_t waited = cudaStreamSynchronize(stream);
-    (void)cudaStreamDestroy(stream);
-    return toStatus(error != cudaSuccess ? error : waited, "ordering the filters for halo");
+    return runOnOwnStream("ordering the filters for halo", [&](cudaStream_t stream) {
+      launchFilterOrder(x, weight, ordered, inverses, stream);
+      return cudaGetLastError();
+    });
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {

@@ -183,24 +183,10 @@ class PatchLoader {
     return most;
   }
 
-  /** The smallest magnitude but zero, or NaN where there is none. */
-  __device__ static float leastOf(const float (&values)[kChannels]) {
-    uint32_t least = ~uint32_t{0};
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) least = min(least, (__float_as_uint(values[c]) << 1) - 1);
-    return __uint_as_float(least >> 1);
-  }
-
-  /**
-   * Where a channel is so much smaller than the chunk's largest that its halves lack bits, all are stored as NaN: sums
-   * of which they are part are then made again. Of random numbers one in 10^9 is.
-   */
+  /** Where a channel is so much smaller than the chunk's largest that its halves lack bits, all are stored as NaN. */
   __device__ void store(const float (&values)[kChannels], float scale, uint32_t stage, int pixel) const {
-    // Halves are off by 2^-36 at most, which is then less than 2^-19 of the number.
-    constexpr float kLeast = 1.0f / (1 << 17);
-    constexpr uint32_t kTwoNaNs = 0x7fff7fff;
     if (pixel >= pixels_) return;
-    const bool tooSmall = leastOf(values) * scale < kLeast;
+    const bool tooSmall = lacksBits(values, scale);
     forEachEight(stage, pixel, [&](int c, uint32_t high, uint32_t low) {
       Fp16Pairs pairs[4];
 #pragma unroll

@@ -8,6 +8,7 @@
 #include "cuda/im2win/kernels.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/launch.cuh"
+#include "cuda/own_stream.h"
 
 namespace warpconv::cuda {
 namespace im2win {
@@ -18,8 +19,6 @@ GemmKernel kernelOf(int tile, std::index_sequence<kIndices...>) {
   GemmKernel (*const kernels[])() = {gemmKernel<static_cast<int>(kIndices)>...};
   return kernels[tile]();
 }
-
-bool isQuadAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
 class Im2win final : public GpuConvolution {
  public:
@@ -54,20 +53,13 @@ class Im2win final : public GpuConvolution {
         cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, launch_.sharedBytes);
     if (Status status = toStatus(allowed, "setting up an im2win kernel"); !status.isOk()) return status;
 
-    cudaStream_t stream = nullptr;
-    if (Status status = toStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
-        !status.isOk()) {
-      return status;
-    }
-    launchFilterOrder(shape_, filterPitch_, steps_, multipliesByWarpgroups(), weight, filter_.floats(), stream);
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess) {
-      error = cudaMemcpyAsync(order_.data(), order.data(), order.size() * sizeof(WindowStep), cudaMemcpyHostToDevice,
-                              stream);
-    }
-    const cudaError_t waited = cudaStreamSynchronize(stream);
-    (void)cudaStreamDestroy(stream);
-    return toStatus(error != cudaSuccess ? error : waited, "ordering the filters for im2win");
+    return runOnOwnStream("ordering the filters for im2win", [&](cudaStream_t stream) {
+      launchFilterOrder(shape_, filterPitch_, steps_, multipliesByWarpgroups(), weight, filter_.floats(), stream);
+      const cudaError_t error = cudaGetLastError();
+      if (error != cudaSuccess) return error;
+      return cudaMemcpyAsync(order_.data(), order.data(), order.size() * sizeof(WindowStep), cudaMemcpyHostToDevice,
+                             stream);
+    });
   }
 
   Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "cuda/cuda_status.h"
+#include "cuda/epilogue.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/pointwise/kernels.h"
 #include "cuda/pointwise/planner.h"
@@ -27,8 +28,6 @@ __global__ void __launch_bounds__(256)
         filter < groupOutputs ? weight[(int64_t{group} * groupOutputs + filter) * groupInputs + channel] : 0.0f;
   }
 }
-
-bool isAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
 int ceilDivide(int a, int b) { return (a + b - 1) / b; }
 
@@ -104,8 +103,8 @@ class Pointwise final : public GpuConvolution {
     arguments.input = tensors.input;
     arguments.residual = tensors.residual;
     arguments.output = tensors.output;
-    arguments.aligned = arguments.contiguous && arguments.outputArea % 4 == 0 && isAligned(tensors.input) &&
-                        isAligned(tensors.residual) && isAligned(tensors.output);
+    arguments.aligned = arguments.contiguous && arguments.outputArea % 4 == 0 && isQuadAligned(tensors.input) &&
+                        isQuadAligned(tensors.residual) && isQuadAligned(tensors.output);
     const Instance& instance = arguments.aligned ? aligned_ : any_;
     const Launch launch{static_cast<unsigned>(blocks_), static_cast<unsigned>(instance.threads), instance.sharedBytes,
                         overlaps_, static_cast<unsigned>(arguments.split)};

@@ -56,8 +56,9 @@ TEST_CASE("every algorithm and variant on fuzzed problems: integers exactly, rea
     int tried = 0;
     for (const int rounds = fuzzRounds(); taken < rounds; ++tried) {
       REQUIRE_MESSAGE(tried < 100 * rounds, std::string(algorithm.name) << " refuses nearly every problem");
-      const ConvProblem problem =
-          tried < 2 ? test::longReduction(1 + 2 * tried) : test::randomProblem(random, mostMultiplyAdds());
+      const ConvProblem problem = tried < 2    ? test::longReduction(1 + 2 * tried)
+                                  : tried == 2 ? test::manyTiles()
+                                               : test::randomProblem(random, mostMultiplyAdds());
       if (problem.multiplyAdds() > mostMultiplyAdds()) continue;
       const std::vector<std::string> variants = test::variantsFor(algorithm, problem);
       if (variants.empty()) continue;

@@ -139,16 +139,18 @@ describeGpu('a GPU', () => {
     const dims = { inputDims: [1, 64, 28, 28], weightDims: [96, 64, 1, 1] };
     const infos = algorithms(dims, 'cuda');
     const of3x3 = { ...dims, weightDims: [96, 64, 3, 3] };
+    const ofFewChannels = { inputDims: [1, 3, 64, 64], weightDims: [64, 3, 7, 7] };
     for (const [name, problem] of [
       ['pointwise', dims],
       ['im2win', dims],
       ['halo', of3x3],
+      ['stem', ofFewChannels],
     ] as const) {
       const { considered, tiles, refusal } = algorithms(problem, 'cuda').find(
         ({ algorithm }) => algorithm === name,
       )!;
-      // Of the three, `halo` alone is for one generation of devices.
-      if (name === 'halo' && refusal !== undefined) continue;
+      // These two are for one generation of devices.
+      if ((name === 'halo' || name === 'stem') && refusal !== undefined) continue;
       const chosen = considered!.filter(({ lost }) => lost === undefined);
       expect(chosen).toEqual([expect.objectContaining({ tiles })]);
       const [winner] = algorithms({ ...problem, algorithm: name, variant: chosen[0]!.name }, 'cuda').filter(

@@ -39,8 +39,8 @@ std::vector<float> outputOf(const cuda::GpuConvolution& convolution, const test:
 // Kernels may begin while the one before still runs, so one that does not wait gives other numbers.
 TEST_CASE("kernels in a row wait for each other's outputs") {
   std::mt19937 random(3);
-  const ConvProblem problems[] = {chainProblem(64, 7, 1, 1), chainProblem(64, 28, 1, 1), chainProblem(64, 14, 3, 1),
-                                  chainProblem(96, 14, 3, 96), chainProblem(32, 40, 5, 32)};
+  const ConvProblem problems[] = {chainProblem(64, 7, 1, 1),   chainProblem(64, 28, 1, 1),  chainProblem(64, 14, 3, 1),
+                                  chainProblem(96, 14, 3, 96), chainProblem(32, 40, 5, 32), chainProblem(8, 40, 5, 1)};
   for (const ConvProblem& problem : problems) {
     const test::GpuCase one = test::makeCase(problem, test::Values::reals, false, false, random);
     for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {

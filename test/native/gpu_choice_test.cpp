@@ -8,6 +8,7 @@
 #include "cuda/im2win/im2win.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
+#include "cuda/stem/stem.h"
 #include "planner/planner.h"
 #include "support/named_problems.h"
 
@@ -25,14 +26,15 @@ struct Family {
   Estimate (*estimate)(const cuda::GpuRequest&);
 };
 
-/** In the order of cuda/algorithms.cpp: first the four specialised ones. */
+/** In the order of cuda/algorithms.cpp: first the five specialised ones. */
 constexpr Family kFamilies[] = {{"pointwise", cuda::refusePointwise, cuda::estimatePointwise},
                                 {"shuffle", cuda::refuseShuffle, cuda::estimateShuffle},
                                 {"im2win", cuda::refuseIm2win, cuda::estimateIm2win},
                                 {"halo", cuda::refuseHalo, cuda::estimateHalo},
+                                {"stem", cuda::refuseStem, cuda::estimateStem},
                                 {"im2col", cuda::refuseIm2col, cuda::estimateIm2col},
                                 {"direct", cuda::refuseDirect, cuda::estimateDirect}};
-constexpr size_t kSpecialised = 4;
+constexpr size_t kSpecialised = 5;
 
 cuda::GpuRequest requestFor(const ConvProblem& problem) { return {problem, {}, "", kH200}; }
 

@@ -135,6 +135,13 @@ ConvProblem longReduction(int64_t window) {
   return makeConvProblem(request).value();
 }
 
+ConvProblem manyTiles() {
+  ConvRequest request;
+  request.inputDims = {1, 1, 183, 183};
+  request.weightDims = {1, 1, 8, 8};
+  return makeConvProblem(request).value();
+}
+
 unsigned fuzzSeed() {
   const char* given = std::getenv("WARPCONV_FUZZ_SEED");
   const unsigned seed =

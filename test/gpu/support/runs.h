@@ -50,6 +50,9 @@ ConvProblem randomProblem(std::mt19937& random, double mostMultiplyAdds);
 /** With windows of `window` x `window`, and a reduction so long that kernels fill each of their buffers many times. */
 ConvProblem longReduction(int64_t window);
 
+/** Of few multiply-adds an output, and so many outputs that blocks which take one tile after another do. */
+ConvProblem manyTiles();
+
 /** The seed of WARPCONV_FUZZ_SEED, or a random one; printed, so that a failure can be had again. */
 unsigned fuzzSeed();
 

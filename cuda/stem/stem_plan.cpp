@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "cuda/shape.h"
+#include "cuda/stem/plan.h"
+#include "cuda/stem/stem.h"
+
+namespace warpconv::cuda {
+namespace stem {
+namespace {
+
+int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/** Shared memory beside what sharedBytes counts: tables of filters and pairs */
+constexpr int64_t kStaticBytes = 1536;
+/** Of each block the system takes a part. */
+constexpr int64_t kReservedBytes = 1024;
+
+/**
+ * What the prediction of a kernel's time is made of, in cycles, fitted to 128 times of an H100: every tile on the
+ * layers res_stem, conv1, conv2 and conv3 at batch 1, 2, 4 and so on to 128, which it meets within 9 % (root of the
+ * mean square). The tile it chooses is the fastest that was measured, or within 12 % of it, but for conv3 at 64 and
+ * 128, where it takes 25 % longer: outputs that no four of which can be stored together cost small tiles more than is
+ * counted, once the second cache does not hold them.
+ */
+struct Model {
+  double kernel;
+  /** Of a tile: what it takes alone, and more for each word that a thread brings */
+  double tile, word;
+  /** Of a step: its wait, and products of 64 channels by a warpgroup, all of which a block's warpgroups wait for */
+  double step, products;
+  /** To store 64 channels, and how much more that is one by one */
+  double outputs, single;
+  /** What a warpgroup keeps others from: in a step by 64 channels, as it stores those, and for a word */
+  double ownStep, ownOutputs, ownWord;
+};
+constexpr Model kModel{2436, 1953, 77.6, 134, 81.8, 3097, 1.32, 35.9, 1916, 273};
+
+/** Blocks that a multiprocessor has room for; none where one finds none. */
+int64_t blocksHeld(const GpuRequest& request, const StemTile& tile, int patches) {
+  const int64_t bytes = sharedBytes(request.problem, tile, patches);
+  if (bytes > mostSharedBytes(request.traits)) return 0;
+  const int64_t each = bytes + kStaticBytes + kReservedBytes;
+  return std::min<int64_t>(tile.held, request.traits.sharedBytesPerMultiprocessor / each);
+}
+
+double milliseconds(const GpuRequest& request, const StemTile& tile, const Plan& plan) {
+  const ConvProblem& x = request.problem;
+  const GpuTraits& traits = request.traits;
+  const int64_t blocks = plan.columns * outputBlocks(x, tile);
+  const auto sharing = static_cast<double>(std::min(plan.held, ceilDivide(blocks, traits.multiprocessors)));
+  const double warpgroups = tile.threads() / 128.0, channels = tile.blockM / 64.0;
+  const auto steps = static_cast<double>(stepsOf(x)), words = static_cast<double>(wordsEach(patchOf(x, tile), tile));
+  const double single = x.q % 4 == 0 ? 1.0 : kModel.single;
+  const double alone = kModel.tile + kModel.word * words +
+                       steps * (kModel.step + kModel.products * channels * warpgroups) +
+                       kModel.outputs * single * channels;
+  const double own = kModel.ownStep * steps * channels + kModel.ownOutputs * single * channels + kModel.ownWord * words;
+  // More than one only where there are more blocks of output channels than the device holds.
+  const auto rounds = static_cast<double>(ceilDivide(blocks, plan.held * traits.multiprocessors));
+  const double cycles =
+      kModel.kernel + rounds * static_cast<double>(plan.tilesEach) * std::max(alone, sharing * warpgroups * own);
+  const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
+  const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
+  // As fast as im2win moves tensors.
+  constexpr double kShareOfBandwidth = 0.8;
+  return 1e3 * std::max(cycles / perSecond, moved / (kShareOfBandwidth * traits.bytesPerSecond));
+}
+
+/** Nothing where the tile does not fit. */
+std::optional<Plan> planTile(const GpuRequest& request, int index) {
+  const ConvProblem& x = request.problem;
+  const StemTile& tile = kTiles[index].tile;
+  const int64_t tiles = x.n * tilesP(x, tile) * tilesQ(x);
+  const int64_t blocksM = outputBlocks(x, tile);
+  for (int patches = 1; patches <= 2; ++patches) {
+    const int64_t held = blocksHeld(request, tile, patches);
+    if (held == 0) break;
+    const int64_t most = std::max<int64_t>(1, held * request.traits.multiprocessors / blocksM);
+    const int64_t tilesEach = ceilDivide(tiles, most);
+    if (tilesEach > 1 && patches == 1) continue;
+    const int64_t columns = ceilDivide(tiles, tilesEach);
+    Plan plan{index, columns, tilesEach, held};
+    plan.milliseconds = milliseconds(request, tile, plan);
+    return plan;
+  }
+  return std::nullopt;
+}
+
+/** Each of the tiles that fit. */
+std::vector<Plan> planTiles(const GpuRequest& request) {
+  std::vector<Plan> plans;
+  for (int tile = 0; tile < kTileCount; ++tile) {
+    if (!request.variant.empty() && request.variant != kTiles[tile].variant) continue;
+    if (const std::optional<Plan> plan = planTile(request, tile)) plans.push_back(*plan);
+  }
+  return plans;
+}
+
+bool isFaster(const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; }
+
+Tiles tilesOf(const Plan& plan) {
+  const StemTile& tile = kTiles[plan.tile].tile;
+  return {{"blockM", tile.blockM}, {"blockN", tile.blockN()}, {"columns", plan.columns}, {"tilesEach", plan.tilesEach}};
+}
+
+std::vector<ConsideredKernel> considered(const std::vector<Plan>& plans, const Plan& chosen) {
+  std::vector<ConsideredKernel> kernels;
+  for (const Plan& plan : plans) {
+    kernels.push_back({std::string(kTiles[plan.tile].variant),
+                       tilesOf(plan),
+                       {{"milliseconds", plan.milliseconds}},
+                       plan.tile == chosen.tile ? "" : "is predicted slower"});
+  }
+  return kernels;
+}
+
+}  // namespace
+
+int64_t outputBlocks(const ConvProblem& x, const StemTile& tile) {
+  return x.groups * ceilDivide(x.groupOutputs(), tile.blockM);
+}
+
+int64_t tilesP(const ConvProblem& x, const StemTile& tile) { return ceilDivide(x.p, tile.rows); }
+
+int64_t tilesQ(const ConvProblem& x) { return ceilDivide(x.q, kWarpColumns); }
+
+int64_t sharedBytes(const ConvProblem& x, const StemTile& tile, int patches) {
+  return tile.stagedBytes() + stepsOf(x) * tile.stepBytes() +
+         patches * wordsEach(patchOf(x, tile), tile) * tile.threads() * 8;
+}
+
+int64_t mostSharedBytes(const GpuTraits& traits) { return traits.sharedBytesPerBlock - kStaticBytes; }
+
+Plan planStem(const GpuRequest& request) {
+  const std::vector<Plan> plans = planTiles(request);
+  return *std::min_element(plans.begin(), plans.end(), isFaster);
+}
+
+}  // namespace stem
+
+std::optional<std::string> refuseStem(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
+  const int capability = request.traits.computeCapability;
+  if (!hasWarpgroupProducts(request.traits)) {
+    return "multiplies by warpgroups, which devices of compute capability 9.0 alone have; this device has " +
+           std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+  }
+  if (auto refusal = refuseLarge(x)) return refusal;
+  if (x.s == 1) return "takes neighbouring elements of a row in pairs; this problem's filters have one column";
+  if (x.filterSize() < kLeastTensorSum) {
+    return "takes sums of at least " + std::to_string(kLeastTensorSum) +
+           " products, of fewer of which its error may be more than float32's; this problem's have " +
+           std::to_string(x.filterSize());
+  }
+  if (stem::stepsOf(x) > stem::kMostSteps) {
+    return "keeps whole filters in shared memory, of at most " +
+           std::to_string(2 * stem::kStepPairs * stem::kMostSteps) +
+           " elements, rows filled up to even numbers; this problem's have " +
+           std::to_string(x.groupInputs() * x.r * (x.s + x.s % 2));
+  }
+  const int64_t filters = x.groups * stem::ceilDivide(x.groupOutputs(), stem::kMostM) * stem::kMostM *
+                          stem::stepsOf(x) * 2 * stem::kStepPairs;
+  if (filters > kMaxExtent) {
+    return "takes filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
+           std::to_string(filters);
+  }
+  if (stem::planTiles(request).empty()) {
+    return "keeps the input around a tile of outputs in shared memory, of which this device has too little for "
+           "windows that lie so far apart or reach so far";
+  }
+  return std::nullopt;
+}
+
+Estimate estimateStem(const GpuRequest& request) {
+  const stem::Plan plan = stem::planStem(request);
+  Estimate estimate{plan.milliseconds, 0, stem::tilesOf(plan)};
+  if (request.variant.empty()) {
+    estimate.considered = [request, plan] { return stem::considered(stem::planTiles(request), plan); };
+  }
+  return estimate;
+}
+
+}  // namespace warpconv::cuda
