@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(kStreamTiles[kIndex].threads(), kStreamTiles[k
 
   float ahead[kAhead][threadPixels];
   findOutputOffsets<pixels, threads>(x, own.firstPixel, own.group, offsets);
+  bringArguments(x);
   waitForKernelsBefore();
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) input.load(channel + i, i < left, ahead[i]);

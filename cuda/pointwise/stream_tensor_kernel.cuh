@@ -59,6 +59,7 @@ __global__ void __launch_bounds__(kStreamTensorTiles[kIndex].threads(), kStreamT
     channel += 8;
   };
   findOutputOffsets<block.n, threads>(x, own.firstPixel, own.group, offsets);
+  bringArguments(x);
   waitForKernelsBefore();
 #pragma unroll
   for (int turn = 0; turn < kTurns; ++turn) load(turn, turn < left);
