@@ -25,11 +25,13 @@ constexpr int64_t kStaticBytes = 2048;
  * layers of 3 x 3 filters and larger ones but for those of three channels, of which those up to 2.2 times the fastest;
  * cacheBytes is what copies alone were measured to get. What is chosen so is the fastest that was measured at batch 1,
  * within 2 % of it at 128, and within 5 % at 16, with three exceptions: res_28s2 is 4 % off at 1 and 23 % at 16, for
- * strides read more than is counted, and what res_7 gets at 16, clusters of three, was not among the measured.
+ * strides read more than is counted, and what res_7 gets at 16, clusters of three, was not among the measured. What
+ * folding takes is the difference for conv1 and conv2 at batch 1, the two layers that are folded.
  */
 struct Model {
-  /** Of a block; and of a kernel whose blocks leave the next one's no room beside them */
-  double block, crowded;
+  /** Of a block; and of a kernel whose blocks leave the next one's no room beside them, or whose positions are folded
+   */
+  double block, crowded, folded;
   /** Of a part of the elements: each time that loaders wait for what they hold, and 128 elements by 128 loaders */
   double fetch, elements;
   /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
@@ -41,7 +43,7 @@ struct Model {
   /** That a multiprocessor gets of the second cache in a cycle, where all ask */
   double cacheBytes;
 };
-constexpr Model kModel{180, 1790, 1250, 1090, 170, 1190, 1.09, 1.63, 24.5};
+constexpr Model kModel{180, 1790, 1700, 1250, 1090, 170, 1190, 1.09, 1.63, 24.5};
 
 /** Rings of shared memory */
 struct Rings {
@@ -103,8 +105,9 @@ double milliseconds(const GpuRequest& request, const NamedTile& named, const Gri
   const int64_t atOnce = blocksAtOnce(traits, tile, cluster);
   const auto rounds = static_cast<double>(ceilDivide(blocks, atOnce));
   const bool isCrowded = 2 * blocks > atOnce;
+  const double folded = grid.layout.fold.h * grid.layout.fold.w > 1 ? kModel.folded : 0.0;
   const double waiting = cluster > 1 && rounds > 1 ? kModel.rounds : 1.0;
-  const double cycles = rounds * each * waiting + (isCrowded ? kModel.crowded : 0.0);
+  const double cycles = rounds * each * waiting + (isCrowded ? kModel.crowded : 0.0) + folded;
   const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
   // As fast as im2win moves tensors.
