@@ -21,6 +21,7 @@ const PLAIN = {
 } as const;
 const LAYER: Problem = { ...PLAIN, inputDims: [1, 256, 8, 9], weightDims: [24, 256, 3, 3], padding: 'same' };
 const POINTWISE: Problem = { ...PLAIN, inputDims: [1, 320, 7, 9], weightDims: [24, 320, 1, 1] };
+const STEM: Problem = { ...PLAIN, inputDims: [1, 3, 23, 37], weightDims: [24, 3, 7, 7], stride: [2, 2] };
 const DEPTHWISE: Problem = { ...PLAIN, inputDims: [2, 24, 17, 19], weightDims: [24, 1, 5, 5], groups: 24 };
 
 /** Each problem with each algorithm that accepts it, as rows of a test table. */
@@ -32,7 +33,7 @@ function byAlgorithm(problems: Record<string, Problem>) {
 
 test('no algorithm of the device refuses every problem of this file', () => {
   const known = algorithmsUnderTest(LAYER).map(({ algorithm }) => algorithm);
-  const run = byAlgorithm({ LAYER, POINTWISE, DEPTHWISE }).map(({ algorithm }) => algorithm);
+  const run = byAlgorithm({ LAYER, POINTWISE, STEM, DEPTHWISE }).map(({ algorithm }) => algorithm);
   expect([...new Set(run)].sort()).toEqual([...known].sort());
 });
 
@@ -45,7 +46,7 @@ describe('on positive data, where roundings do not cancel, the error is at most 
   const random = new Random(1);
   const data = { random: () => random.uniform(), constant: () => 0.1 };
 
-  test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, depthwise: DEPTHWISE }))(
+  test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, stem: STEM, depthwise: DEPTHWISE }))(
     '$name, $algorithm',
     ({ problem, algorithm }) => {
       for (const [kind, value] of Object.entries(data)) {
@@ -156,7 +157,7 @@ describe('activations of special values', () => {
   });
 });
 
-test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, depthwise: DEPTHWISE }))(
+test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, stem: STEM, depthwise: DEPTHWISE }))(
   '$name, $algorithm: every run of a plan, and of its twin, has the same bits',
   async ({ problem, algorithm }) => {
     const random = new Random(2);
