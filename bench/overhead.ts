@@ -1,7 +1,7 @@
 /**
  * What a call costs besides its arithmetic: microseconds per call on the smallest of convolutions, one element by
  * one weight. Prints the median of several rounds for every way to call and, of calls that return when they are done, how
- * much of it is spent in native code and how much before and after: reading arguments, allocating the output.
+ * much of the same round is spent before and after native code: reading arguments, allocating the output.
  *
  *     npx ts-node bench/overhead.ts [--device cuda]
  *
@@ -17,14 +17,24 @@ import { describeMachine, randomTensor } from './machine';
 const ROUNDS = 11;
 const CALLS_PER_ROUND = 2_000;
 
-async function microsecondsPerCall(call: () => unknown): Promise<number> {
-  const rounds: number[] = [];
+interface Round {
+  whole: number;
+  /** Of that, before and after native code */
+  outside: number;
+}
+
+/** Of the rounds, by what a call takes as a whole: the middle one. */
+async function middleRound(call: () => unknown, clock: NativeClock): Promise<Round> {
+  const perCall = (milliseconds: number) => (1000 * milliseconds) / CALLS_PER_ROUND;
+  const rounds: Round[] = [];
   for (let round = 0; round < ROUNDS; round++) {
+    const before = clock.milliseconds;
     const start = performance.now();
     for (let index = 0; index < CALLS_PER_ROUND; index++) await call();
-    rounds.push((1000 * (performance.now() - start)) / CALLS_PER_ROUND);
+    const whole = performance.now() - start;
+    rounds.push({ whole: perCall(whole), outside: perCall(whole - (clock.milliseconds - before)) });
   }
-  return rounds.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)]!;
+  return rounds.sort((a, b) => a.whole - b.whole)[Math.floor(ROUNDS / 2)]!;
 }
 
 type Method = (...args: unknown[]) => unknown;
@@ -78,11 +88,9 @@ async function main(): Promise<void> {
     'plan.run into an output': () => plan.run(input, { output }),
   };
   for (const [name, call] of Object.entries(ways)) {
-    const before = clock.milliseconds;
-    const whole = await microsecondsPerCall(call);
-    const native = (1000 * (clock.milliseconds - before)) / (ROUNDS * CALLS_PER_ROUND);
-    const outside = `, ${(whole - native).toFixed(1)} outside of native code`;
-    console.log(`${name.padEnd(28)} ${whole.toFixed(1)} µs${name.includes('Sync') ? outside : ''}`);
+    const { whole, outside } = await middleRound(call, clock);
+    const ofThat = `, ${outside.toFixed(1)} outside of native code`;
+    console.log(`${name.padEnd(28)} ${whole.toFixed(1)} µs${name.includes('Sync') ? ofThat : ''}`);
   }
   plan.dispose();
 }
