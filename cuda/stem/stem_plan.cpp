@@ -21,8 +21,8 @@ constexpr int64_t kReservedBytes = 1024;
  * What the prediction of a kernel's time is made of, in cycles, fitted to 128 times of an H100: every tile on the
  * layers res_stem, conv1, conv2 and conv3 at batch 1, 2, 4 and so on to 128, which it meets within 9 % (root of the
  * mean square). The tile it chooses is the fastest that was measured, or within 12 % of it, but for conv3 at 64 and
- * 128, where it takes 25 % longer: outputs that no four of which can be stored together cost small tiles more than is
- * counted, once the second cache does not hold them.
+ * 128, where it takes 25 to 27 % longer: outputs that no four of which can be stored together cost small tiles more
+ * than is counted, once the second cache does not hold them.
  */
 struct Model {
   double kernel;
