@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "divide.h"
+
 namespace warpconv::cuda::halo {
 namespace {
-
-int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 TapOrder orderTaps(const Grid& grid) {
   TapOrder order;

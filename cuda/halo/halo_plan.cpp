@@ -6,13 +6,11 @@
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
 #include "cuda/shape.h"
+#include "divide.h"
 
 namespace warpconv::cuda {
 namespace halo {
 namespace {
-
-int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t roundUp(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
 
 /** Of what shared memory has for each element of the patch, beside its halves */
 constexpr int64_t kElementBytes = 8;
@@ -225,8 +223,8 @@ std::optional<std::string> refuseHalo(const GpuRequest& request) {
            std::to_string(x.filterSize());
   }
   const halo::Grid grid = halo::makeGrid(x);
-  const int64_t filters = x.groups * halo::roundUp(x.groupOutputs(), 2 * halo::kWarpgroupM) *
-                          halo::roundUp(x.groupInputs(), halo::kChunkChannels) * x.r * x.s;
+  const int64_t filters = x.groups * roundUp(x.groupOutputs(), 2 * halo::kWarpgroupM) *
+                          roundUp(x.groupInputs(), halo::kChunkChannels) * x.r * x.s;
   if (std::max(grid.positions, filters) > kMaxExtent) {
     return "takes images and filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
            std::to_string(std::max(grid.positions, filters));

@@ -247,8 +247,7 @@ std::optional<std::string> refuseIm2win(const GpuRequest& request) {
   const ConvProblem& x = request.problem;
   if (auto refusal = refuseLarge(x)) return refusal;
   // The filters as they are kept: padded to four output channels and to the largest tile of the reduction.
-  const int64_t filters =
-      x.groups * im2win::roundUp(x.groupOutputs(), 4) * im2win::roundUp(x.filterSize(), im2win::kLargestBlockK);
+  const int64_t filters = x.groups * roundUp(x.groupOutputs(), 4) * roundUp(x.filterSize(), im2win::kLargestBlockK);
   if (filters > kMaxExtent) {
     return "takes filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
            std::to_string(filters);

@@ -2,6 +2,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/im2win/gemm_tile.h"
+#include "divide.h"
 
 namespace warpconv::cuda::im2win {
 
@@ -35,9 +36,6 @@ inline int64_t paddedWidth(const ConvProblem& x) { return x.w + x.padding.left +
 
 /** N x C x P x (paddedWidth * R). */
 inline int64_t tensorElements(const ConvProblem& x) { return x.n * x.c * x.p * x.r * paddedWidth(x); }
-
-inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t roundUp(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
 
 /** Workspace: the im2win tensor first, if there is one, then the splits' sums, if a second kernel sums them. */
 struct Workspace {

@@ -5,6 +5,8 @@
 #include <span>
 #include <type_traits>
 
+#include "divide.h"
+
 namespace warpconv::cuda::pointwise {
 namespace {
 
@@ -15,8 +17,6 @@ constexpr int kHighestBlockTile = 32;
 constexpr double kClose = 0.9;
 /** Shared memory that each block takes besides its own, from compute capability 8.0 on. */
 constexpr int64_t kReservedBytes = 1024;
-
-int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /** The output matrix as the planner sees it: of one group, and what one multiprocessor has to do of all groups. */
 struct Matrix {

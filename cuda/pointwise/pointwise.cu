@@ -8,6 +8,7 @@
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shape.h"
+#include "divide.h"
 
 namespace warpconv::cuda {
 namespace pointwise {
@@ -28,8 +29,6 @@ __global__ void __launch_bounds__(256)
         filter < groupOutputs ? weight[(int64_t{group} * groupOutputs + filter) * groupInputs + channel] : 0.0f;
   }
 }
-
-int ceilDivide(int a, int b) { return (a + b - 1) / b; }
 
 /** A kernel, and what its launch takes beside the grid. */
 struct Instance {

@@ -6,11 +6,10 @@
 #include <numeric>
 
 #include "cuda/shuffle/shuffle.h"
+#include "divide.h"
 
 namespace warpconv::cuda {
 namespace {
-
-int ceilDivide(int a, int b) { return (a + b - 1) / b; }
 
 bool isSquareAndUndilated(const ConvProblem& x) {
   return x.r == x.s && (x.s == 3 || x.s == 5 || x.s == 7) && x.stride.h == x.stride.w && x.stride.w <= 2 &&

@@ -1,9 +1,11 @@
 #include "cuda/stem/patch.h"
 
+#include "divide.h"
+
 namespace warpconv::cuda::stem {
 namespace {
 
-int64_t pairsOf(const ConvProblem& x) { return (x.s + 1) / 2; }
+int64_t pairsOf(const ConvProblem& x) { return ceilDivide(x.s, 2); }
 
 }  // namespace
 
@@ -18,14 +20,12 @@ Patch patchOf(const ConvProblem& x, const StemTile& tile) {
   return patch;
 }
 
-int64_t wordsEach(const Patch& patch, const StemTile& tile) {
-  return (patch.size() + tile.threads() - 1) / tile.threads();
-}
+int64_t wordsEach(const Patch& patch, const StemTile& tile) { return ceilDivide(patch.size(), tile.threads()); }
 
 int64_t pairOffset(const ConvProblem& x, const Patch& patch, int64_t c, int64_t r, int64_t pair) {
   return (c * patch.rows + r * x.dilation.h) * patch.words + 2 * pair * x.dilation.w / patch.step;
 }
 
-int64_t stepsOf(const ConvProblem& x) { return (x.groupInputs() * x.r * pairsOf(x) + kStepPairs - 1) / kStepPairs; }
+int64_t stepsOf(const ConvProblem& x) { return ceilDivide(x.groupInputs() * x.r * pairsOf(x), kStepPairs); }
 
 }  // namespace warpconv::cuda::stem

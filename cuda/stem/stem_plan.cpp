@@ -5,12 +5,11 @@
 #include "cuda/shape.h"
 #include "cuda/stem/plan.h"
 #include "cuda/stem/stem.h"
+#include "divide.h"
 
 namespace warpconv::cuda {
 namespace stem {
 namespace {
-
-int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /** Shared memory beside what sharedBytes counts: tables of filters and pairs */
 constexpr int64_t kStaticBytes = 1536;
@@ -160,8 +159,7 @@ std::optional<std::string> refuseStem(const GpuRequest& request) {
            " elements, rows filled up to even numbers; this problem's have " +
            std::to_string(x.groupInputs() * x.r * (x.s + x.s % 2));
   }
-  const int64_t filters = x.groups * stem::ceilDivide(x.groupOutputs(), stem::kMostM) * stem::kMostM *
-                          stem::stepsOf(x) * 2 * stem::kStepPairs;
+  const int64_t filters = x.groups * roundUp(x.groupOutputs(), stem::kMostM) * stem::stepsOf(x) * 2 * stem::kStepPairs;
   if (filters > kMaxExtent) {
     return "takes filters of fewer than 2^31 elements once padded to its tiles; this problem has " +
            std::to_string(filters);

@@ -221,8 +221,8 @@ TEST_CASE("every split has work, and a pinned tile is the variant's") {
       const GpuRequest one = requestOf(request, std::string(variant));
       const im2win::Plan plan = im2win::planIm2win(one);
       const im2win::NamedTile& named = im2win::kTiles[plan.tile];
-      const int64_t tiles = im2win::ceilDivide(one.problem.filterSize(), named.tile.blockK);
-      CHECK((plan.splits - 1) * im2win::ceilDivide(tiles, plan.splits) < tiles);
+      const int64_t tiles = ceilDivide(one.problem.filterSize(), named.tile.blockK);
+      CHECK((plan.splits - 1) * ceilDivide(tiles, plan.splits) < tiles);
       if (variant.starts_with("implicit-")) CHECK(named.variant == variant);
       if (variant.starts_with("explicit")) CHECK(plan.splits == 1);
     }

@@ -4,15 +4,13 @@
 
 #include "cpu/direct/direct.h"
 #include "cpu/packing_timer.h"
-#include "cpu/sconv/divide.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"
+#include "divide.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
 namespace {
-
-using sconv::ceilDivide;
 
 /** Rows and columns of the matrix: an element of a window, and a window. */
 int64_t matrixSize(const ConvProblem& x) { return x.filterSize() * x.p * x.q; }

@@ -6,12 +6,11 @@
 #include "cpu/operators/ranges.h"
 #include "cpu/operators/transpose.h"
 #include "cpu/vector_loops/vector_loops.h"
+#include "divide.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv::operators {
 namespace {
-
-constexpr int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /** One matrix of an operand. */
 struct Matrix {

@@ -4,12 +4,11 @@
 #include "cpu/operators/operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/vector_loops/vector_loops.h"
+#include "divide.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv::operators {
 namespace {
-
-constexpr int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /** Which of a window's taps along one axis lie inside [0, extent): those from `begin` to `end`. */
 struct Taps {

@@ -1,6 +1,6 @@
 #include "cpu/sconv/filter_panels.h"
 
-#include "cpu/sconv/divide.h"
+#include "divide.h"
 
 namespace warpconv::sconv {
 

@@ -12,10 +12,10 @@
 #include "cpu/packing_timer.h"
 #include "cpu/prefetch.h"
 #include "cpu/range.h"
-#include "cpu/sconv/divide.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/slicing.h"
 #include "cpu/sconv/window_views.h"
+#include "divide.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/sconv/divide.h"
+#include "divide.h"
 
 namespace warpconv::sconv {
 namespace {

@@ -1,7 +1,7 @@
 #include "cpu/sconv/window_views.h"
 
 #include "cpu/range.h"
-#include "cpu/sconv/divide.h"
+#include "divide.h"
 
 namespace warpconv::sconv {
 namespace {

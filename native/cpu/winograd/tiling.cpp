@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "cpu/range.h"
-#include "cpu/sconv/divide.h"
+#include "divide.h"
 
 namespace warpconv::winograd {
-
-using sconv::ceilDivide;
 
 TileGroup Tiling::group(int64_t index) const {
   const Range range = slice(tiles, index, groups);

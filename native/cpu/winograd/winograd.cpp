@@ -8,20 +8,19 @@
 #include "cpu/packing_timer.h"
 #include "cpu/prefetch.h"
 #include "cpu/range.h"
-#include "cpu/sconv/divide.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/window_views.h"
 #include "cpu/winograd/filters.h"
 #include "cpu/winograd/tiling.h"
 #include "cpu/winograd/transforms.h"
+#include "divide.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
 namespace {
 
 using namespace winograd;
-using sconv::ceilDivide;
 
 int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
 
