@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace warpconv::cuda {
 
@@ -44,6 +46,10 @@ inline bool hasFastTensorCores(const GpuTraits& traits) {
 
 /** Tensor cores that multiply for a warpgroup (warpgroup.cuh): code for later devices lacks them. */
 inline bool hasWarpgroupProducts(const GpuTraits& traits) { return traits.computeCapability == 90; }
+
+/** The sentence that refuses a device without them, or nothing. */
+std::optional<std::string> refuseTensorCores(const GpuTraits& traits);
+std::optional<std::string> refuseWarpgroupProducts(const GpuTraits& traits);
 
 /**
  * Fewest products of a sum that is offered to tensor cores: of fewer positive ones the error of split operands may be

@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "cuda/considered_tiles.h"
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
 #include "cuda/shape.h"
@@ -164,17 +165,6 @@ Tiles tilesOf(const Plan& plan) {
           {"splits", plan.cluster}};
 }
 
-std::vector<ConsideredKernel> considered(const std::vector<Plan>& plans, const Plan& chosen) {
-  std::vector<ConsideredKernel> kernels;
-  for (const Plan& plan : plans) {
-    kernels.push_back({std::string(kTiles[plan.tile].variant),
-                       tilesOf(plan),
-                       {{"milliseconds", plan.milliseconds}},
-                       plan.tile == chosen.tile ? "" : "is predicted slower"});
-  }
-  return kernels;
-}
-
 }  // namespace
 
 int64_t patchOf(const HaloTile& tile, const Grid& grid) { return tile.blockN + grid.reach; }
@@ -206,11 +196,7 @@ Plan planHalo(const GpuRequest& request) {
 
 std::optional<std::string> refuseHalo(const GpuRequest& request) {
   const ConvProblem& x = request.problem;
-  const int capability = request.traits.computeCapability;
-  if (!hasWarpgroupProducts(request.traits)) {
-    return "multiplies by warpgroups, which devices of compute capability 9.0 alone have; this device has " +
-           std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-  }
+  if (auto refusal = refuseWarpgroupProducts(request.traits)) return refusal;
   if (auto refusal = refuseLarge(x)) return refusal;
   if (x.r * x.s == 1) return "reuses what several taps of a filter read; this problem's filters have one";
   if (x.r * x.s > halo::kMostTaps) {
@@ -245,7 +231,9 @@ Estimate estimateHalo(const GpuRequest& request) {
   const halo::Plan plan = halo::planHalo(request);
   Estimate estimate{plan.milliseconds, 0, halo::tilesOf(plan)};
   if (request.variant.empty()) {
-    estimate.considered = [request, plan] { return halo::considered(halo::planTiles(request), plan); };
+    estimate.considered = [request, plan] {
+      return consideredTiles(halo::kTiles, halo::planTiles(request), plan, halo::tilesOf);
+    };
   }
   return estimate;
 }

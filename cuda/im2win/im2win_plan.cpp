@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cuda/considered_tiles.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/im2win/window_order.h"
@@ -154,32 +155,13 @@ Tiles tilesOf(const Plan& plan) {
           {"threadN", tile.threadN}, {"stages", tile.stages}, {"splits", plan.splits}};
 }
 
-/** What the planner chose `chosen` from, when it reads the input. */
-std::vector<ConsideredKernel> considered(const GpuRequest& request, const Plan& chosen) {
-  std::vector<ConsideredKernel> kernels;
-  for (const Plan& plan : planTiles(request, Source::input)) {
-    kernels.push_back({std::string(kTiles[plan.tile].variant),
-                       tilesOf(plan),
-                       {{"milliseconds", plan.milliseconds}},
-                       plan.tile == chosen.tile ? "" : "is predicted slower"});
-  }
-  return kernels;
-}
-
 /** Of a pinned tile that this device has not got what multiplies for. */
 std::optional<std::string> refuseTensorCores(const GpuRequest& request) {
   const int pinned = pinnedTile(request.variant);
   if (pinned < 0) return std::nullopt;
   const GemmTile& tile = kTiles[pinned].tile;
-  const int capability = request.traits.computeCapability;
-  const std::string here =
-      "; this device has " + std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-  if (tile.byWarpgroups() && !hasWarpgroupProducts(request.traits)) {
-    return "multiplies by warpgroups, which devices of compute capability 9.0 alone have" + here;
-  }
-  if (tile.onTensorCores() && !hasTensorCores(request.traits)) {
-    return "multiplies on tensor cores from compute capability 8.0 on" + here;
-  }
+  if (tile.byWarpgroups()) return refuseWarpgroupProducts(request.traits);
+  if (tile.onTensorCores()) return cuda::refuseTensorCores(request.traits);
   return std::nullopt;
 }
 
@@ -274,7 +256,9 @@ Estimate estimateIm2win(const GpuRequest& request) {
   estimate.tiles = im2win::tilesOf(plan);
   const bool choseTile = request.variant.empty() || request.variant == "implicit";
   if (choseTile && plan.source == im2win::Source::input) {
-    estimate.considered = [request, plan] { return im2win::considered(request, plan); };
+    estimate.considered = [request, plan] {
+      return consideredTiles(im2win::kTiles, im2win::planTiles(request, im2win::Source::input), plan, im2win::tilesOf);
+    };
   }
   return estimate;
 }

@@ -2,6 +2,7 @@
 #include <limits>
 #include <optional>
 
+#include "cuda/considered_tiles.h"
 #include "cuda/shape.h"
 #include "cuda/stem/plan.h"
 #include "cuda/stem/stem.h"
@@ -104,17 +105,6 @@ Tiles tilesOf(const Plan& plan) {
   return {{"blockM", tile.blockM}, {"blockN", tile.blockN()}, {"columns", plan.columns}, {"tilesEach", plan.tilesEach}};
 }
 
-std::vector<ConsideredKernel> considered(const std::vector<Plan>& plans, const Plan& chosen) {
-  std::vector<ConsideredKernel> kernels;
-  for (const Plan& plan : plans) {
-    kernels.push_back({std::string(kTiles[plan.tile].variant),
-                       tilesOf(plan),
-                       {{"milliseconds", plan.milliseconds}},
-                       plan.tile == chosen.tile ? "" : "is predicted slower"});
-  }
-  return kernels;
-}
-
 }  // namespace
 
 int64_t outputBlocks(const ConvProblem& x, const StemTile& tile) {
@@ -141,11 +131,7 @@ Plan planStem(const GpuRequest& request) {
 
 std::optional<std::string> refuseStem(const GpuRequest& request) {
   const ConvProblem& x = request.problem;
-  const int capability = request.traits.computeCapability;
-  if (!hasWarpgroupProducts(request.traits)) {
-    return "multiplies by warpgroups, which devices of compute capability 9.0 alone have; this device has " +
-           std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-  }
+  if (auto refusal = refuseWarpgroupProducts(request.traits)) return refusal;
   if (auto refusal = refuseLarge(x)) return refusal;
   if (x.s == 1) return "takes neighbouring elements of a row in pairs; this problem's filters have one column";
   if (x.filterSize() < kLeastTensorSum) {
@@ -175,7 +161,9 @@ Estimate estimateStem(const GpuRequest& request) {
   const stem::Plan plan = stem::planStem(request);
   Estimate estimate{plan.milliseconds, 0, stem::tilesOf(plan)};
   if (request.variant.empty()) {
-    estimate.considered = [request, plan] { return stem::considered(stem::planTiles(request), plan); };
+    estimate.considered = [request, plan] {
+      return consideredTiles(stem::kTiles, stem::planTiles(request), plan, stem::tilesOf);
+    };
   }
   return estimate;
 }
