@@ -1,7 +1,9 @@
 /**
  * What a call costs besides its arithmetic: microseconds per call on the smallest of convolutions, one element by
  * one weight. Prints the median of several rounds for every way to call and, of calls that return when they are done, how
- * much of the same round is spent before and after native code: reading arguments, allocating the output.
+ * much of that is spent outside of native code: the time of the same native calls, made directly and in turns with the
+ * others, taken from it. Outputs are disposed, as servers do; what is left to the collector is freed by it, and that is
+ * measured apart.
  *
  *     npx ts-node bench/overhead.ts [--device cuda]
  *
@@ -10,88 +12,134 @@
  */
 import { parseArgs } from 'node:util';
 
-import { Conv2d, conv2d, conv2dSync, type Device } from '../lib';
+import { Conv2d, conv2d, conv2dSync, type Device, type Tensor } from '../lib';
+import type { ConvolutionSpec, NativeElements, NativeGpuBuffer, NativePlan } from '../lib/addon';
 import { addon } from '../lib/load';
+import { indexOf } from '../lib/placement';
 import { describeMachine, randomTensor } from './machine';
+import { median } from './statistics';
 
 const ROUNDS = 11;
 const CALLS_PER_ROUND = 2_000;
 
-interface Round {
-  whole: number;
-  /** Of that, before and after native code */
-  outside: number;
+async function microseconds(call: () => unknown): Promise<number> {
+  const start = performance.now();
+  for (let index = 0; index < CALLS_PER_ROUND; index++) await call();
+  return (1000 * (performance.now() - start)) / CALLS_PER_ROUND;
 }
 
-/** Of the rounds, by what a call takes as a whole: the middle one. */
-async function middleRound(call: () => unknown, clock: NativeClock): Promise<Round> {
-  const perCall = (milliseconds: number) => (1000 * milliseconds) / CALLS_PER_ROUND;
-  const rounds: Round[] = [];
+interface Way {
+  readonly call: () => unknown;
+  /** What it calls of native code */
+  readonly native?: () => void;
+}
+
+async function print(name: string, { call, native }: Way): Promise<void> {
+  const whole: number[] = [];
+  const outside: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const before = clock.milliseconds;
-    const start = performance.now();
-    for (let index = 0; index < CALLS_PER_ROUND; index++) await call();
-    const whole = performance.now() - start;
-    rounds.push({ whole: perCall(whole), outside: perCall(whole - (clock.milliseconds - before)) });
+    whole.push(await microseconds(call));
+    if (native !== undefined) outside.push(whole.at(-1)! - (await microseconds(native)));
   }
-  return rounds.sort((a, b) => a.whole - b.whole)[Math.floor(ROUNDS / 2)]!;
+  const ofThat = native === undefined ? '' : `, ${median(outside).toFixed(1)} outside of native code`;
+  console.log(`${name.padEnd(32)} ${median(whole).toFixed(1)} µs${ofThat}`);
 }
 
-type Method = (...args: unknown[]) => unknown;
-type Class = new (...args: unknown[]) => object;
+/** The native calls behind those of the package. */
+class Direct {
+  readonly #device: Device;
+  readonly #weight: Float32Array;
+  readonly #input: NativeElements;
+  readonly #output: NativeElements;
+  readonly #plan: NativePlan;
 
-/** Adds up the time that JavaScript spends in native code, in plans made from now on and for memory on a GPU. */
-class NativeClock {
-  milliseconds = 0;
+  constructor(device: Device, weight: Tensor<'float32'>, input: Tensor<'float32'>, output: Tensor<'float32'>) {
+    this.#device = device;
+    this.#weight = weight.data;
+    [this.#input, this.#output] = [elementsOf(input), elementsOf(output)];
+    this.#plan = this.#newPlan();
+    this.#plan.prepareSync(this.#weight, null);
+  }
 
-  constructor() {
-    const binary = addon() as unknown as Record<'Plan' | 'GpuBuffer', Class>;
-    const { Plan, GpuBuffer } = binary;
-    // The methods of native classes cannot be replaced, but what stands before their objects can.
-    const get = (plan: object, key: string) => {
-      const value: unknown = Reflect.get(plan, key, plan);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => this.#time(() => (value as Method).apply(plan, args));
+  convolve(): void {
+    const plan = this.#newPlan();
+    void plan.outputDims;
+    this.#withOutput((output) => plan.convolveSync(this.#weight, null, this.#input, null, output));
+    plan.dispose();
+  }
+
+  run(): void {
+    this.#withOutput((output) => this.#plan.runSync(this.#input, null, output));
+  }
+
+  runIntoOutput(): void {
+    this.#plan.runSync(this.#input, null, this.#output);
+  }
+
+  dispose(): void {
+    this.#plan.dispose();
+  }
+
+  /** On a GPU native code allocates an output, and on the CPU it does not. */
+  #withOutput(use: (output: NativeElements) => void): void {
+    if (this.#device === 'cpu') return use(this.#output);
+    const output = new (addon().GpuBuffer)(indexOf(this.#device), Float32Array.BYTES_PER_ELEMENT);
+    use(output);
+    output.dispose();
+  }
+
+  #newPlan(): NativePlan {
+    const spec: ConvolutionSpec = {
+      inputDims: [1, 1, 1, 1],
+      weightDims: [1, 1, 1, 1],
+      stride: [1, 1],
+      padding: [0, 0, 0, 0],
+      dilation: [1, 1],
+      groups: 1,
+      activation: { name: 'none', parameters: [] },
+      device: indexOf(this.#device),
+      algorithm: 'auto',
+      variant: '',
+      workspaceLimit: Infinity,
+      sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
     };
-    const construct = (target: Class, args: unknown[]) => this.#time(() => new target(...args));
-    binary.Plan = new Proxy(Plan, {
-      construct: (target, args: unknown[]) => new Proxy(construct(target, args), { get }),
-    });
-    binary.GpuBuffer = new Proxy(GpuBuffer, { construct });
+    return new (addon().Plan)(spec);
   }
+}
 
-  #time<T>(call: () => T): T {
-    const start = performance.now();
-    try {
-      return call();
-    } finally {
-      this.milliseconds += performance.now() - start;
-    }
-  }
+function elementsOf(tensor: Tensor<'float32'>): NativeElements {
+  return tensor.location === 'gpu-buffer' ? (tensor.gpuBuffer as NativeGpuBuffer) : tensor.data;
 }
 
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { device: { type: 'string', default: 'cpu' } } });
   const device = values.device as Device;
   console.log(`${describeMachine()}, ${device}`);
-  const clock = new NativeClock();
   const weight = randomTensor([1, 1, 1, 1]);
   const input = await randomTensor([1, 1, 1, 1]).to(device);
   const plan = await Conv2d.create(weight, { inputDims: input.dims, device });
   const output = await plan.run(input);
-  const ways = {
-    conv2dSync: () => conv2dSync(input, weight, { device }),
-    conv2d: () => conv2d(input, weight, { device }),
-    'plan.runSync': () => plan.runSync(input),
-    'plan.runSync into an output': () => plan.runSync(input, { output }),
-    'plan.run': () => plan.run(input),
-    'plan.run into an output': () => plan.run(input, { output }),
+  const direct = new Direct(device, weight, input, output);
+  const ways: Record<string, Way> = {
+    conv2dSync: {
+      call: () => conv2dSync(input, weight, { device }).dispose(),
+      native: () => direct.convolve(),
+    },
+    conv2d: { call: async () => (await conv2d(input, weight, { device })).dispose() },
+    'plan.runSync': { call: () => plan.runSync(input).dispose(), native: () => direct.run() },
+    'plan.runSync into an output': {
+      call: () => plan.runSync(input, { output }),
+      native: () => direct.runIntoOutput(),
+    },
+    'plan.run': { call: async () => (await plan.run(input)).dispose() },
+    'plan.run into an output': { call: () => plan.run(input, { output }) },
+    'conv2dSync, nothing disposed': {
+      call: () => conv2dSync(input, weight, { device }),
+      native: () => direct.convolve(),
+    },
   };
-  for (const [name, call] of Object.entries(ways)) {
-    const { whole, outside } = await middleRound(call, clock);
-    const ofThat = `, ${outside.toFixed(1)} outside of native code`;
-    console.log(`${name.padEnd(28)} ${whole.toFixed(1)} µs${name.includes('Sync') ? ofThat : ''}`);
-  }
+  for (const [name, way] of Object.entries(ways)) await print(name, way);
+  direct.dispose();
   plan.dispose();
 }
 
