@@ -49,6 +49,14 @@ __device__ inline void awaitClusterReads() {
   awaitCluster();
 }
 
+/** An address of shared memory, as block `rank` of the cluster has it. */
+__device__ inline uint32_t addressIn(uint32_t shared, [[maybe_unused]] int rank) {
+#if __CUDA_ARCH__ >= 900
+  asm("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(shared) : "r"(rank));
+#endif
+  return shared;
+}
+
 /**
  * A place in shared memory that each block of a cluster has. The compiler must not know that it is shared memory: it
  * would find the upper half of the address anew for each block and load, which takes a warp tens of cycles.

@@ -133,7 +133,15 @@ __device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t
   }
 }
 
-/** The same with 96 columns, and with 128. */
+/** The same with 32 columns, with 96 and with 128. */
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[16], uint64_t a, uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_FP16("32", WARPCONV_NAMES_16, "%16", "%17", "1", WARPCONV_SUMS_16(0));
+  } else {
+    WARPCONV_MULTIPLY_FP16("32", WARPCONV_NAMES_16, "%16", "%17", "0", WARPCONV_NEW_SUMS_16(0));
+  }
+}
 template <bool kAdd>
 __device__ inline void beginMultiplyFp16(float (&sums)[48], uint64_t a, uint64_t b) {
   if constexpr (kAdd) {

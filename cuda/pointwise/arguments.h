@@ -13,6 +13,9 @@ struct Arguments {
   const float* input;
   /** [groups][C'][weightPitch], the filters in a row, zeros after the last */
   const float* weight;
+  /** Filters as warpgroups' products take them (filter_halves.cu), and the inverse of each one's scale */
+  const uint32_t* halves;
+  const float* filterInverses;
   const float* bias;
   const float* residual;
   float* output;
@@ -30,6 +33,9 @@ struct Arguments {
   bool contiguous;
   /** Four neighbouring pixels from a multiple of four are 16 aligned bytes, in the input and in the output. */
   bool aligned;
+
+  /** Those of a block, of warpgroups' products: as many of a tile's as divide all evenly */
+  int tilePixels;
 
   /** Block tiles of filters in one group; tiles of pixels that a block walks through (the paper's Iter) */
   int filterTiles;

@@ -20,6 +20,9 @@ Kernel tensorKernelOf(const TensorTile& tile, bool aligned);
 Kernel streamKernelOf(const StreamTile& tile, bool aligned);
 Kernel streamTensorKernelOf(const StreamTensorTile& tile, bool aligned);
 
+/** The same for a tile that is in kWarpgroupTiles. */
+Kernel warpgroupKernelOf(const WarpgroupTile& tile, bool aligned);
+
 namespace detail {
 
 // Its parts, for the compiler to work on side by side: null for the tiles of the others.

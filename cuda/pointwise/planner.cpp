@@ -66,6 +66,11 @@ struct Model {
   double cached, uncached;
   /** Seconds for each byte that blocks read of filters and pixels, each anew */
   double read = 0;
+  /**
+   * How much longer storing takes where outputs go one by one: with 2 and more, what is chosen of 81 problems is 2.8 %
+   * slower than the fastest on average and not 3.8
+   */
+  double unaligned = 1;
 };
 constexpr Model kFmaModel{1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098};
 constexpr Model kTensorModel{0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351};
@@ -76,7 +81,22 @@ constexpr Model kTensorModel{0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 
 constexpr Model kStreamModel{0.834, 2.71,     23.2, 0.0857e-6, 0.56e-6, 0.0103e-6,
                              14.4,  0.524e-6, 0,    0.47,      0.47,    0.0764e-12};
 constexpr Model kStreamTensorModel{0.582, 7.48,     32.1,     0.0197e-6, 0.74e-6, 0.0141e-6,
-                                   11.6,  0.477e-6, 0.555e-6, 0.618,     0.618,   0.0569e-12};
+                                   11.6,  0.477e-6, 0.555e-6, 0.618,     0.618,   0.0569e-12, 2.5};
+
+/**
+ * The same for warpgroups' products, fitted to 188 times of an H100, of the bench's 15 layers and 12 others of networks
+ * at batch 1, 4 and 16, with weight on those near the fastest: off by 9 % on average. Since then the exchange of sums
+ * has become faster, by up to 5 % of a layer's time.
+ */
+struct WarpgroupModel {
+  /** Seconds: of a block and its launch, and of a chunk of channels */
+  double block, chunk;
+  /** How much longer a chunk takes for each further block of a multiprocessor */
+  double shared;
+  /** Seconds for each byte that a multiprocessor stores, that all blocks read, and that those of clusters exchange */
+  double stored, read, exchanged;
+};
+constexpr WarpgroupModel kWarpgroupModel{1.743e-6, 0.81e-6, 0.476, 0.0165e-9, 0.0931e-12, 0.342e-12};
 
 /** Seconds of the paper's kernel: for each step of C_num channels, for each tile besides, and for a launch in a graph
  */
@@ -173,14 +193,10 @@ struct GemmKernel {
   double multiplied;
 };
 
-/** Of a block that has so many channels. */
+/** Of a block that has so many channels, of `split` that share them. */
 template <typename Tile>
-int64_t sharedBytesOf(const Tile& tile, int64_t channels) {
-  if constexpr (requires { tile.sharedBytes(channels); }) {
-    return tile.sharedBytes(channels) + tile.offsetBytes();
-  } else {
-    return tile.sharedBytes() + tile.offsetBytes();
-  }
+int64_t sharedBytesOf(const Tile& tile, int64_t channels, int split) {
+  return sharedBytesFor(tile, channels, split) + tile.offsetBytes();
 }
 
 int64_t residentBlocks(int64_t sharedBytes, int most, const GpuTraits& traits) {
@@ -223,6 +239,16 @@ GemmKernel kernelOf(const StreamTensorTile& tile, int64_t sharedBytes, const Gpu
   return kernelOf(kStreamTensorModel, tile.block(), residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
 
+/** Blocks of a tile that a multiprocessor holds. */
+template <typename Tile>
+int64_t blocksHeld(const Tile& tile, int64_t sharedBytes, const GpuTraits& traits) {
+  if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
+    return residentBlocks(sharedBytes, tile.residentBlocks, traits);
+  } else {
+    return kernelOf(tile, sharedBytes, traits).resident;
+  }
+}
+
 /** Issue slots of a warp for one step. */
 double stepSlots(const GemmKernel& kernel, bool aligned) {
   const Model& model = kernel.model;
@@ -242,7 +268,7 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   const double step = std::max(atOnce * issue, issue + model.stepLatency);
   const double partials = kernel.slices * std::sqrt(candidate.split);
   const double store = model.storeOutput * kernel.filters * kernel.pixels / kernel.threads * partials *
-                       std::max(1.0, atOnce * warps / model.storingWarps);
+                       std::max(1.0, atOnce * warps / model.storingWarps) * (x.aligned ? 1.0 : model.unaligned);
   const double compute = mostBlocks / atOnce * (model.blockLatency + steps * step + store);
 
   const double bytes = tensorBytes(x);
@@ -251,6 +277,20 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   const double read = model.read * 4 * static_cast<double>(candidate.blocks / candidate.split) *
                       static_cast<double>(x.channels * (kernel.filters + kernel.pixels));
   return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved + read);
+}
+
+double predictWarpgroup(const Matrix& x, const Candidate& candidate, const WarpgroupTile& tile,
+                        const GpuTraits& traits) {
+  constexpr WarpgroupModel kModel = kWarpgroupModel;
+  const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), candidate.split);
+  const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
+  const double atOnce = std::min(most, static_cast<double>(blocksHeld(tile, candidate.sharedBytes, traits)));
+  const double chunks = tile.chunks(channels) * kModel.chunk * (1 + kModel.shared * (atOnce - 1));
+  const double tileBytes = 4.0 * tile.kFilters * tile.pixels, blocks = static_cast<double>(candidate.blocks);
+  const double store = kModel.stored * tileBytes / candidate.split * atOnce;
+  const double read = kModel.read * 4 * blocks * static_cast<double>(channels * (tile.kFilters + tile.pixels));
+  const double exchange = candidate.split > 1 ? kModel.exchanged * blocks * tileBytes : 0.0;
+  return 1e3 * (most / atOnce * (kModel.block + chunks + store) + read + exchange);
 }
 
 std::string nameOf(Layout layout, int channels, int blocks) {
@@ -331,21 +371,39 @@ void chooseOfPaper(std::vector<Candidate>& candidates) {
   if (best != nullptr) best->ofPaper = true;
 }
 
+/** Of a tile and split, but for the prediction. */
 template <typename Tile>
-Candidate gemmCandidate(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits) {
-  const int64_t sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split));
-  const GemmKernel kernel = kernelOf(tile, sharedBytes, traits);
+Candidate extensionCandidate(const Matrix& x, std::string name, const Tile& tile, int filters, int pixels, int split) {
   Candidate candidate;
-  candidate.name = prefix + std::to_string(kernel.filters) + "x" + std::to_string(kernel.pixels) + "x" +
-                   std::to_string(kernel.slices);
+  candidate.name = std::move(name);
   if (split > 1) candidate.name += "-s" + std::to_string(split);
   candidate.tile = tile;
   candidate.split = split;
-  candidate.intensity = double(kernel.filters) * kernel.pixels / (kernel.filters + kernel.pixels);
-  candidate.blocks = split * tilesOf(x, kernel.filters, kernel.pixels);
+  candidate.intensity = double(filters) * pixels / (filters + pixels);
+  candidate.blocks = split * tilesOf(x, filters, pixels);
   candidate.registers = tile.registers();
-  candidate.sharedBytes = sharedBytes;
+  candidate.sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split), split);
+  return candidate;
+}
+
+template <typename Tile>
+Candidate candidateFor(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits) {
+  const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), split);
+  const GemmKernel kernel = kernelOf(tile, sharedBytesOf(tile, channels, split), traits);
+  Candidate candidate = extensionCandidate(x,
+                                           prefix + std::to_string(kernel.filters) + "x" +
+                                               std::to_string(kernel.pixels) + "x" + std::to_string(kernel.slices),
+                                           tile, kernel.filters, kernel.pixels, split);
   candidate.milliseconds = predictGemm(x, candidate, kernel, traits);
+  return candidate;
+}
+
+Candidate candidateFor(const Matrix& x, const char* prefix, const WarpgroupTile& tile, int split,
+                       const GpuTraits& traits) {
+  Candidate candidate =
+      extensionCandidate(x, prefix + std::to_string(tile.kFilters) + "x" + std::to_string(tile.pixels), tile,
+                         tile.kFilters, tile.pixels, split);
+  candidate.milliseconds = predictWarpgroup(x, candidate, tile, traits);
   return candidate;
 }
 
@@ -356,22 +414,22 @@ Candidate gemmCandidate(const Matrix& x, const char* prefix, const Tile& tile, i
  */
 template <typename Tile>
 bool isOffered(const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
-  constexpr bool isStreamed = std::is_same_v<Tile, StreamTile> || std::is_same_v<Tile, StreamTensorTile>;
+  constexpr bool isStreamed = !std::is_same_v<Tile, GemmTile> && !std::is_same_v<Tile, TensorTile>;
   if (!isStreamed) return candidate.sharedBytes <= traits.sharedBytesPerBlock;
-  const int64_t held = kernelOf(tile, candidate.sharedBytes, traits).resident * traits.multiprocessors;
+  const int64_t held = blocksHeld(tile, candidate.sharedBytes, traits) * traits.multiprocessors;
   return candidate.sharedBytes <= std::min(kMostStreamedBytes, traits.sharedBytesPerBlock) && candidate.blocks <= held;
 }
 
 /** Splits that tiles are offered with: where there are clusters, while each block has a stage of channels. */
 template <typename Tile>
-void addGemmCandidates(const Matrix& x, const char* prefix, std::span<const Tile> tiles, const GpuTraits& traits,
+void addCandidates(const Matrix& x, const char* prefix, std::span<const Tile> tiles, const GpuTraits& traits,
                        std::vector<Candidate>& candidates) {
   for (const Tile& tile : tiles) {
     for (const int split : {1, 2, 4, 8}) {
       const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit() &&
                                         x.channels > (split - 1) * int64_t{tile.stepChannels()});
       if (!worth) continue;
-      const Candidate candidate = gemmCandidate(x, prefix, tile, split, traits);
+      const Candidate candidate = candidateFor(x, prefix, tile, split, traits);
       if (isOffered(tile, candidate, traits)) candidates.push_back(candidate);
     }
   }
@@ -398,15 +456,20 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
     for (const int channels : kChannelCounts) candidates.push_back(candidateFor(matrix, blocks, channels, traits));
   }
   chooseOfPaper(candidates);
-  addGemmCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
-  addGemmCandidates<StreamTile>(matrix, "stream-", kStreamTiles, traits, candidates);
+  addCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
+  addCandidates<StreamTile>(matrix, "stream-", kStreamTiles, traits, candidates);
   if (hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum) {
-    addGemmCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
-    addGemmCandidates<StreamTensorTile>(matrix, "stream-tensor-", kStreamTensorTiles, traits, candidates);
+    addCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
+    addCandidates<StreamTensorTile>(matrix, "stream-tensor-", kStreamTensorTiles, traits, candidates);
+    if (hasWarpgroupProducts(traits)) {
+      addCandidates<WarpgroupTile>(matrix, "warpgroup-", kWarpgroupTiles, traits, candidates);
+    }
   }
   choose(candidates);
   return candidates;
 }
+
+int64_t pixelsOfTile(int64_t pixels, int most) { return roundUp(ceilDivide(pixels, ceilDivide(pixels, most)), 4); }
 
 std::optional<Candidate> findCandidate(const std::vector<Candidate>& candidates, std::string_view variant) {
   for (const Candidate& candidate : candidates) {

@@ -17,11 +17,11 @@ struct Candidate {
   /**
    * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
    * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores, stream-8x64x8 and
-   * stream-tensor-32x32x8-s2 where pixels go straight to registers
+   * stream-tensor-32x32x8-s2 where pixels go straight to registers, and warpgroup-64x32-s8 by warpgroups' products
    */
   std::string name;
   /** Nothing where the blocking leads to no kernel */
-  std::variant<std::monostate, DynamicTile, GemmTile, TensorTile, StreamTile, StreamTensorTile> tile;
+  std::variant<std::monostate, DynamicTile, GemmTile, TensorTile, StreamTile, StreamTensorTile, WarpgroupTile> tile;
   /** Block tiles that one block computes one after the other (Iter) */
   int iterations = 1;
   /** Blocks that share the channels of a tile; more than one in the extension only */
@@ -47,6 +47,9 @@ struct Candidate {
  * extension, by predicted time. Only for problems with 1 x 1 filters.
  */
 std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits);
+
+/** Of `pixels`, those that each of as few tiles as can be, of up to `most`, has: whole fours. */
+int64_t pixelsOfTile(int64_t pixels, int most);
 
 /** The variant that is the paper's choice */
 inline constexpr std::string_view kPaperVariant = "paper";

@@ -4,6 +4,8 @@
 #include "cuda/cuda_status.h"
 #include "cuda/epilogue.cuh"
 #include "cuda/launch.cuh"
+#include "cuda/own_stream.h"
+#include "cuda/pointwise/filter_halves.h"
 #include "cuda/pointwise/kernels.h"
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
@@ -79,22 +81,26 @@ class Pointwise final : public GpuConvolution {
     } else if (const auto* stream = std::get_if<StreamTile>(&candidate.tile)) {
       takeTile(stream->filters(), stream->pixels());
       takeStreamed(*stream, request.traits, streamKernelOf);
+    } else if (const auto* streamTensor = std::get_if<StreamTensorTile>(&candidate.tile)) {
+      takeTile(streamTensor->m, streamTensor->n);
+      takeStreamed(*streamTensor, request.traits, streamTensorKernelOf);
     } else {
-      const auto& streamTensor = std::get<StreamTensorTile>(candidate.tile);
-      takeTile(streamTensor.m, streamTensor.n);
-      takeStreamed(streamTensor, request.traits, streamTensorKernelOf);
+      warpgroup_ = std::get<WarpgroupTile>(candidate.tile);
+      arguments_.tilePixels = static_cast<int>(pixelsOfTile(arguments_.pixels, warpgroup_->pixels));
+      takeTile(WarpgroupTile::kFilters, arguments_.tilePixels);
+      takeStreamed(*warpgroup_, request.traits, warpgroupKernelOf);
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
 
-  /** Lets the kernels have the shared memory they need. */
-  Status initialise() const {
+  /** Lets the kernels have the shared memory they need, and the filters in the form they need: then `weight` may go. */
+  Status initialise(const Shape& shape, const float* weight, Device& device) {
     for (const Instance& instance : {any_, aligned_}) {
       const cudaError_t error =
           cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.mostSharedBytes);
       if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
     }
-    return {};
+    return warpgroup_ ? halveFilters(shape, weight, device) : Status{};
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
@@ -110,7 +116,7 @@ class Pointwise final : public GpuConvolution {
     return toStatus(launchKernel(instance.kernel, launch, stream, arguments), "pointwise");
   }
 
-  int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
+  int64_t bytes() const override { return weight_.bytes() + bias_.bytes() + halves_.bytes(); }
 
  private:
   /** The grid of tiles, times what shares one. */
@@ -126,9 +132,9 @@ class Pointwise final : public GpuConvolution {
   void takeSplit(const Tile& tile, int64_t sharedBytes, int blocksHeld, Kernel (*kernelOf)(const Tile&, bool)) {
     arguments_.splitChannels =
         static_cast<int>(channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split));
-    const int bytes = static_cast<int>(sharedBytes);
-    any_ = {kernelOf(tile, false), tile.threads(), bytes, bytes};
-    aligned_ = {kernelOf(tile, true), tile.threads(), bytes, bytes};
+    any_ = aligned_ = {kernelOf(tile, false), tile.threads(), static_cast<int>(sharedBytes),
+                       static_cast<int>(sharedBytes)};
+    aligned_.kernel = kernelOf(tile, true);
     blocksHeld_ = blocksHeld;
   }
 
@@ -136,13 +142,39 @@ class Pointwise final : public GpuConvolution {
   template <typename Tile>
   void takeStreamed(const Tile& tile, const GpuTraits& traits, Kernel (*kernelOf)(const Tile&, bool)) {
     const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
-    takeSplit(tile, tile.sharedBytes(channels), tile.residentBlocks, kernelOf);
+    takeSplit(tile, sharedBytesFor(tile, channels, arguments_.split), tile.residentBlocks, kernelOf);
     any_.mostSharedBytes = aligned_.mostSharedBytes =
         static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
   }
 
+  /** Blocks copy whole chunks of filters, the last ones beyond the last filter: what lies there is finite. */
+  Status halveFilters(const Shape& shape, const float* weight, Device& device) {
+    const int64_t tiles = int64_t{shape.groups} * arguments_.filterTiles;
+    const int steps = ceilDivide(shape.groupInputs, WarpgroupTile::kStepChannels);
+    const int64_t stepBytes = WarpgroupTile::kStepBytes;
+    const int64_t beyond = arguments_.split * arguments_.splitChannels / WarpgroupTile::kStepChannels * stepBytes +
+                           warpgroup_->filterBytes(arguments_.splitChannels);
+    const int64_t bytes = tiles * steps * stepBytes + beyond;
+    Result<DeviceMemory> allocated = device.allocate(bytes + 4 * tiles * WarpgroupTile::kFilters);
+    if (!allocated.isOk()) return allocated.status();
+    halves_ = std::move(allocated.value());
+    auto* const halves = reinterpret_cast<uint32_t*>(halves_.floats());
+    float* const inverses = halves_.floats() + bytes / 4;
+    arguments_.halves = halves;
+    arguments_.filterInverses = inverses;
+    return runOnOwnStream("splitting filters", [&](cudaStream_t stream) {
+      const cudaError_t error = cudaMemsetAsync(halves, 0, static_cast<size_t>(bytes), stream);
+      if (error != cudaSuccess) return error;
+      launchFilterHalves(shape, arguments_.filterTiles, steps, weight, halves, inverses, stream);
+      return cudaGetLastError();
+    });
+  }
+
   const DeviceMemory weight_;
   const DeviceMemory bias_;
+  /** Where products are those of warpgroups: their tile, and their filters */
+  std::optional<WarpgroupTile> warpgroup_;
+  DeviceMemory halves_;
   Arguments arguments_{};
   int64_t blocks_ = 0;
   /** By a multiprocessor; none for kernels that do not wait for those before */
@@ -188,7 +220,7 @@ Result<std::unique_ptr<GpuConvolution>> preparePointwise(const GpuRequest& reque
   if (!transposed.isOk()) return transposed.status();
   auto made = std::make_unique<pointwise::Pointwise>(request, *candidate, std::move(transposed.value()),
                                                      std::move(weights.bias), pitch);
-  if (Status status = made->initialise(); !status.isOk()) return status;
+  if (Status status = made->initialise(x, weights.weight.floats(), device); !status.isOk()) return status;
   return std::unique_ptr<GpuConvolution>(std::move(made));
 }
 

@@ -130,7 +130,15 @@ inline constexpr std::string_view kPointwiseVariants[] = {"paper",
                                                           "stream-tensor-32x64x2",
                                                           "stream-tensor-32x64x2-s2",
                                                           "stream-tensor-32x64x2-s4",
-                                                          "stream-tensor-32x64x2-s8"};
+                                                          "stream-tensor-32x64x2-s8",
+                                                          "warpgroup-64x32",
+                                                          "warpgroup-64x32-s2",
+                                                          "warpgroup-64x32-s4",
+                                                          "warpgroup-64x32-s8",
+                                                          "warpgroup-64x64",
+                                                          "warpgroup-64x64-s2",
+                                                          "warpgroup-64x64-s4",
+                                                          "warpgroup-64x64-s8"};
 
 inline constexpr GpuAlgorithm kPointwise{"pointwise", kPointwiseVariants, refusePointwise, estimatePointwise,
                                          preparePointwise};

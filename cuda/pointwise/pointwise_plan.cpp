@@ -37,6 +37,9 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
   if (const auto* tile = std::get_if<pointwise::StreamTensorTile>(&candidate.tile)) {
     return {{"filters", tile->m}, {"pixels", tile->n}, {"slices", tile->parts}, {"split", candidate.split}};
   }
+  if (const auto* tile = std::get_if<pointwise::WarpgroupTile>(&candidate.tile)) {
+    return {{"filters", tile->kFilters}, {"pixels", tile->pixels}, {"split", candidate.split}};
+  }
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/sum_exchange.h"
 #include "cuda/tensor_block.h"
 
 // The kernels that exist, as plain data: what a planner may return and what the instances compile.
@@ -190,7 +191,7 @@ constexpr int64_t channelsOfBlock(int64_t channels, int unit, int split) {
 }
 
 /** Shared memory that blocks of streaming kernels may have: one of the next kernel's fits beside it. */
-inline constexpr int64_t kMostStreamedBytes = 100 * 1024;
+inline constexpr int64_t kMostStreamedBytes = 111 * 1024;
 
 /**
  * A kernel of ordinary multiply-adds that reads pixels straight into registers (stream_kernel.cuh): a thread's outputs,
@@ -254,5 +255,62 @@ struct StreamTensorTile {
 inline constexpr StreamTensorTile kStreamTensorTiles[] = {
     {16, 32, 2, 4, 4}, {16, 32, 2, 8, 2}, {16, 64, 2, 4, 2}, {32, 32, 4, 4, 3}, {32, 32, 4, 8, 1}, {32, 64, 4, 2, 3},
 };
+
+/** A kernel whose products a warpgroup makes (warpgroup_kernel.cuh), of 64 filters by up to so many pixels. */
+struct WarpgroupTile {
+  int pixels;
+  /** Blocks of a multiprocessor that registers are to leave room for */
+  int residentBlocks;
+
+  static constexpr int kFilters = 64, kThreads = 128;
+  constexpr int threads() const { return kThreads; }
+  /** Channels of one product, and the bytes of its filters: two for each of the halves */
+  static constexpr int kStepChannels = 16, kStepBytes = 2 * 2 * kStepChannels * kFilters;
+  /** Pixels that a thread reads together, of eight channels; and the steps that all threads bring at a time */
+  static constexpr int kThreadPixels = 4;
+  WARPCONV_HOST_DEVICE constexpr int chunkSteps() const {
+    return kThreads * 8 * kThreadPixels / (pixels * kStepChannels);
+  }
+  WARPCONV_HOST_DEVICE constexpr int chunkChannels() const { return chunkSteps() * kStepChannels; }
+  WARPCONV_HOST_DEVICE constexpr int chunkBytes() const { return 2 * 2 * chunkChannels() * pixels; }
+  /** Of a thread's sums: what blocks of a cluster send each other (sum_exchange.cuh) */
+  static constexpr int kPieces = 8;
+  WARPCONV_HOST_DEVICE constexpr int pieceWidth() const { return kFilters * pixels / kThreads / kPieces; }
+  WARPCONV_HOST_DEVICE constexpr int chunks(int64_t channels) const {
+    return static_cast<int>((channels + chunkChannels() - 1) / chunkChannels());
+  }
+  /** Of whole chunks: zeros, or what belongs to another block, beyond its own */
+  WARPCONV_HOST_DEVICE constexpr int filterBytes(int64_t channels) const {
+    return chunks(channels) * chunkSteps() * kStepBytes;
+  }
+  constexpr int64_t offsetBytes() const { return int64_t{4} * pixels; }
+  /** Of filters, a chunk, and the sums that come of `split` blocks of a cluster */
+  constexpr int64_t sharedBytes(int64_t channels, int split) const {
+    return filterBytes(channels) + chunkBytes() + exchangedBytes(kPieces, pieceWidth(), kThreads, split);
+  }
+  constexpr int registers() const { return registersFor(residentBlocks, kThreads); }
+  constexpr bool mayBeSplit() const { return true; }
+  constexpr int stepChannels() const { return kStepChannels; }
+  constexpr int unitChannels() const { return kStepChannels; }
+  constexpr bool operator==(const WarpgroupTile&) const = default;
+};
+
+/**
+ * Of six timed on the bench's layers at batch 1 on an H100, those that were best somewhere: 128 filters, by two
+ * warpgroups, and two warpgroups that shared a block's channels were best nowhere.
+ */
+inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 3}, {64, 3}};
+
+/** Of shared memory, of a block of any tile that has so many channels, of `split` that share them. */
+template <typename Tile>
+constexpr int64_t sharedBytesFor(const Tile& tile, int64_t channels, int split) {
+  if constexpr (requires { tile.sharedBytes(channels, split); }) {
+    return tile.sharedBytes(channels, split);
+  } else if constexpr (requires { tile.sharedBytes(channels); }) {
+    return tile.sharedBytes(channels);
+  } else {
+    return tile.sharedBytes();
+  }
+}
 
 }  // namespace warpconv::cuda::pointwise

@@ -240,7 +240,8 @@ TEST_CASE("channels are shared out in whole units") {
 
 TEST_CASE("pixels are streamed where a device holds all blocks at once, and their filters") {
   const auto isStreamed = [](const Candidate& one) {
-    return std::holds_alternative<StreamTile>(one.tile) || std::holds_alternative<StreamTensorTile>(one.tile);
+    return std::holds_alternative<StreamTile>(one.tile) || std::holds_alternative<StreamTensorTile>(one.tile) ||
+           std::holds_alternative<WarpgroupTile>(one.tile);
   };
   for (const GpuTraits& traits : {kHopper, kTuring}) {
     for (const ConvProblem& problem : {problemOf(1, 24, 56, 144), problemOf(1, 2048, 7, 512), problemOf(1, 1, 1, 1),
@@ -253,11 +254,41 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
         const int64_t most = traits.registersPerMultiprocessor / (int64_t{32} * one.registers);
         CHECK(one.blocks <= most * traits.multiprocessors);
         if (std::holds_alternative<StreamTensorTile>(one.tile)) CHECK(traits.computeCapability >= 80);
+        if (std::holds_alternative<WarpgroupTile>(one.tile)) CHECK(traits.computeCapability == 90);
       }
     }
   }
   const auto chosen = [](const ConvProblem& problem) { return *findCandidate(planPointwise(problem, kHopper), ""); };
   CHECK(std::holds_alternative<StreamTile>(chosen(problemOf(1, 32, 112, 16)).tile));
-  CHECK(std::holds_alternative<StreamTensorTile>(chosen(problemOf(1, 64, 56, 256)).tile));
+  CHECK(std::holds_alternative<StreamTensorTile>(chosen(problemOf(1, 144, 56, 24)).tile));
+  CHECK(std::holds_alternative<WarpgroupTile>(chosen(problemOf(1, 64, 56, 256)).tile));
   CHECK_FALSE(isStreamed(chosen(problemOf(128, 64, 56, 256))));
+}
+
+TEST_CASE("pixels of a warpgroup's tiles are shared out evenly, in fours") {
+  CHECK(pixelsOfTile(49, 32) == 28);
+  CHECK(pixelsOfTile(196, 64) == 52);
+  CHECK(pixelsOfTile(3136, 64) == 64);
+  CHECK(pixelsOfTile(1, 32) == 4);
+  for (int64_t pixels = 1; pixels < 300; ++pixels) {
+    for (const WarpgroupTile& tile : kWarpgroupTiles) {
+      const int64_t each = pixelsOfTile(pixels, tile.pixels);
+      CHECK(each % 4 == 0);
+      CHECK(each <= tile.pixels);
+      // What the planner counts blocks by
+      CHECK((pixels + each - 1) / each <= (pixels + tile.pixels - 1) / tile.pixels);
+    }
+  }
+}
+
+TEST_CASE("a warpgroup's block has the filters of whole chunks, and room for what comes of its cluster") {
+  constexpr WarpgroupTile kNarrow = kWarpgroupTiles[0], kWide = kWarpgroupTiles[1];
+  CHECK(kNarrow.chunkChannels() == 128);
+  CHECK(kWide.chunkChannels() == 64);
+  // 256 bytes of filters a channel: 64 of them, by two halves of two bytes
+  CHECK(kNarrow.filterBytes(128) == 128 * 256);
+  CHECK(kNarrow.filterBytes(129) == 256 * 256);
+  // Those, a chunk of as many bytes a pixel's channel, and 64 x 32 or 64 x 64 sums
+  CHECK(kNarrow.sharedBytes(128, 4) == 128 * 256 + 128 * 32 * 4 + 64 * 32 * 4);
+  CHECK(kWide.sharedBytes(64, 8) == 64 * 256 + 64 * 64 * 4 + 64 * 64 * 4);
 }

@@ -1,0 +1,185 @@
+#pragma once
+
+#include "cuda/async_copy.cuh"
+#include "cuda/launch.cuh"
+#include "cuda/phase_barrier.cuh"
+#include "cuda/pointwise/chunk_pixels.cuh"
+#include "cuda/pointwise/sum_again.cuh"
+#include "cuda/pointwise/warpgroup_sums.cuh"
+#include "cuda/sum_exchange.cuh"
+
+namespace warpconv::cuda::pointwise {
+
+/** Offsets of columns in the first of a block's output channels, kBeyond where there is no output. By all threads. */
+template <WarpgroupTile kTile, bool aligned>
+__device__ void findColumnOffsets(const Arguments& x, const SplitTile& own, int endPixel, int* offsets) {
+  for (int i = threadIdx.x; i < kTile.pixels; i += WarpgroupTile::kThreads) {
+    const int pixel = own.firstPixel + Columns<aligned>::pixelOf(i);
+    offsets[i] = pixel < endPixel ? outputOffset(x, pixel, own.group) + own.firstFilter * x.outputArea : kBeyond;
+  }
+}
+
+/** Finishes and stores the outputs of a thread's pieces. */
+template <WarpgroupTile kTile, bool aligned>
+class PieceOutputs {
+ public:
+  static constexpr int kWidth = kTile.pieceWidth();
+
+  /** `offsets`: of columns. Reads of the plan's own alone, and waits for nothing. */
+  __device__ PieceOutputs(const Arguments& x, const SplitTile& own, const int* offsets)
+      : x_(x), own_(own), offsets_(offsets) {
+    const float* const inverses = x.filterInverses + own.group * x.filterTiles * WarpgroupTile::kFilters;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = WarpgroupSums<kTile>::rowOf(half), k = own.firstFilter + row;
+      const bool hasBias = x.bias != nullptr && k < x.groupOutputs;
+      inverses_[half] = __ldg(inverses + k);
+      biases_[half] = hasBias ? __ldg(x.bias + own.group * x.groupOutputs + k) : 0.0f;
+    }
+  }
+
+  /** With `bounded`, where isBounded. */
+  template <bool bounded>
+  __device__ void store(int piece, AdjacentSums<kWidth> sums) const {
+    const int row = WarpgroupSums<kTile>::rowOf(piece), column = WarpgroupSums<kTile>::columnOf(piece);
+    if (own_.firstFilter + row >= x_.groupOutputs) return;
+    const bool isFirst = piece % 2 == 0;
+    const float inverse = isFirst ? inverses_[0] : inverses_[1], bias = isFirst ? biases_[0] : biases_[1];
+    float zero = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      sums.x[i] *= inverse;
+      zero = fmaf(sums.x[i], 0.0f, zero);
+    }
+    if (zero != 0.0f) sums = madeAgain(x_, own_.group, own_.firstFilter + row, own_.firstPixel, column, offsets_, sums);
+    int offsets[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      sums.x[i] += bias;
+      offsets[i] = offsets_[columnOf(column, i)];
+    }
+    finish<bounded>(sums, offsets, row * x_.outputArea);
+  }
+
+ private:
+  /** The `i`th of a piece's, see Columns */
+  static __device__ int columnOf(int first, int i) { return first + i / 2 * 8 + i % 2; }
+
+  /** Of a channel that begins at `channel` in the output. */
+  template <bool bounded>
+  __device__ void finish(AdjacentSums<kWidth>& sums, const int (&offsets)[kWidth], int channel) const {
+    if constexpr (bounded) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i], x_.activation);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        if (x_.residual != nullptr && offsets[i] != kBeyond) sums.x[i] += x_.residual[offsets[i] + channel];
+      }
+      activate(sums, x_.activation);
+    }
+    if constexpr (aligned) {
+      if (offsets[0] != kBeyond) *reinterpret_cast<AdjacentSums<kWidth>*>(x_.output + (offsets[0] + channel)) = sums;
+    } else {
+      storeEach(sums, offsets, channel, x_.output);
+    }
+  }
+
+  /** With those that are not finite made again: see TensorSums for why they may be wrong, and lacksBits. */
+  static __device__ __noinline__ AdjacentSums<kWidth> madeAgain(const Arguments& x, int group, int filter,
+                                                                int firstPixel, int column, const int* offsets,
+                                                                AdjacentSums<kWidth> sums) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const int at = columnOf(column, i);
+      if (isfinite(sums.x[i]) || offsets[at] == kBeyond) continue;
+      sums.x[i] = sumAgain(x, group, 0, x.groupInputs, filter, firstPixel + Columns<aligned>::pixelOf(at));
+    }
+    return sums;
+  }
+
+  const Arguments& x_;
+  const SplitTile& own_;
+  const int* offsets_;
+  /** Of this thread's two rows */
+  float inverses_[2], biases_[2];
+};
+
+/** Begins to bring the filters of the block's channels: they are the plan's own. By one thread. */
+__device__ inline void bringFilters(const Arguments& x, const SplitTile& own, uint32_t shared, int bytes,
+                                    uint32_t barrier) {
+  const int steps = (x.groupInputs + WarpgroupTile::kStepChannels - 1) / WarpgroupTile::kStepChannels;
+  const int tile = own.group * x.filterTiles + own.firstFilter / WarpgroupTile::kFilters;
+  const int64_t firstStep = int64_t{tile} * steps + own.firstChannel / WarpgroupTile::kStepChannels;
+  arriveExpecting(barrier, bytes);
+  copyBulk(shared, x.halves + firstStep * (WarpgroupTile::kStepBytes / 4), bytes, barrier);
+}
+
+/**
+ * A block, of one warpgroup, has a tile of filters by pixels, and a share of the channels. Filters, split when the plan
+ * was made, come to shared memory by one copy before the kernels before are done; pixels by way of registers, which
+ * split them, chunk by chunk, the next one's on their way as the warpgroup multiplies. Blocks of a cluster then
+ * exchange their sums.
+ */
+template <int kIndex, bool aligned>
+__global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kIndex].residentBlocks)
+    warpgroupKernel(const __grid_constant__ Arguments x) {
+  constexpr WarpgroupTile kTile = kWarpgroupTiles[kIndex];
+  extern __shared__ float4 memory[];
+  __shared__ uint64_t barriers[2];
+  __shared__ alignas(16) int offsets[kTile.pixels];
+  __shared__ alignas(16) float largest[WarpgroupTile::kThreads / 32];
+
+  const SplitTile own(x, kTile.kFilters, x.tilePixels);
+  const int endPixel = min(own.firstPixel + x.tilePixels, x.pixels);
+  const int filterBytes = kTile.filterBytes(x.splitChannels);
+  const uint32_t filters = sharedAddress(memory), chunk = filters + filterBytes;
+  const uint32_t filtersThere = sharedAddress(barriers), sumsThere = filtersThere + sizeof(barriers[0]);
+  const SumExchange<kTile.kPieces, kTile.pieceWidth(), kTile.kThreads> exchange(
+      reinterpret_cast<const float*>(memory) + (filterBytes + kTile.chunkBytes()) / 4, sumsThere, x.split, own.rank);
+  if (threadIdx.x == 0) {
+    makePhaseBarrier(filtersThere, 1);
+    makePhaseBarrier(sumsThere, 1);
+    publishBarriers();
+    bringFilters(x, own, filters, filterBytes, filtersThere);
+    if (x.split > 1) exchange.expect();
+  }
+  findColumnOffsets<kTile, aligned>(x, own, endPixel, offsets);
+  const PieceOutputs<kTile, aligned> outputs(x, own, offsets);
+  ChunkPixels<kTile, aligned> pixels(x, own, endPixel);
+  WarpgroupSums<kTile> sums;
+  // For what is in shared memory, and for the sums that come there. Not in two halves, the first right after what one
+  // thread does: ptxas had that thread arrive before the rest of its warp, which so counted twice, and blocks of
+  // clusters sent sums to barriers that were not made yet.
+  synchroniseCluster(x.split);
+  waitForPhase(filtersThere, 0);
+  bringArguments(x);
+  waitForKernelsBefore();
+  pixels.load();
+  letNextKernelBegin();
+#pragma unroll 1
+  for (int left = kTile.chunks(x.splitChannels), chunkFilters = 0; left > 0; --left) {
+    const float inverse = pixels.split(chunk, largest);
+    publishToProducts();
+    __syncthreads();
+    // Not before: what publishes waits for loads, too.
+    if (left > 1) pixels.load();
+    sums.add(filters + chunkFilters, chunk, inverse);
+    chunkFilters += kTile.chunkSteps() * kTile.kStepBytes;
+  }
+
+  const bool bounded = isBounded({x.bias, x.residual, x.activation});
+  if (x.split == 1 && bounded) {
+#pragma unroll
+    for (int p = 0; p < kTile.kPieces; ++p) outputs.template store<true>(p, sums.piece(p));
+    return;
+  }
+  exchange.send([&](int p) { return sums.piece(p); });
+  if (bounded) {
+    exchange.receive([&](int p, const auto& piece) { outputs.template store<true>(p, piece); });
+  } else {
+    exchange.receive([&](int p, const auto& piece) { outputs.template store<false>(p, piece); });
+  }
+}
+
+}  // namespace warpconv::cuda::pointwise
