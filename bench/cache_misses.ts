@@ -11,7 +11,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
-import { buildLayerRuns, LAYER_RUNS, lineOf } from './layer_runs';
+import { buildNativePrograms, LAYER_RUNS, lineOf } from './native_programs';
 import { byModel, isPointwise, loadLayers, shapesOf, type Layer } from './layers';
 import { PACKING_ALGORITHMS, type PackingAlgorithm } from './packing';
 import { renderCacheMisses } from './report_engine';
@@ -107,7 +107,7 @@ async function main(): Promise<void> {
   const { name, quick } = scriptArguments();
   const about = circumstances(quick);
   process.stderr.write('cache misses …');
-  buildLayerRuns();
+  buildNativePrograms();
   const layers: CacheResult['layers'][number][] = [];
   for (const layer of largeLayers()) {
     const [sconv, im2col] = await Promise.all(

@@ -53,7 +53,12 @@ class Direct {
   readonly #output: NativeElements;
   readonly #plan: NativePlan;
 
-  constructor(device: Device, weight: Tensor<'float32'>, input: Tensor<'float32'>, output: Tensor<'float32'>) {
+  constructor(
+    device: Device,
+    weight: Tensor<'float32'>,
+    input: Tensor<'float32'>,
+    output: Tensor<'float32'>,
+  ) {
     this.#device = device;
     this.#weight = weight.data;
     [this.#input, this.#output] = [elementsOf(input), elementsOf(output)];

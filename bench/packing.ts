@@ -6,7 +6,7 @@
  *     npx ts-node bench/packing.ts [--quick]
  */
 import { run } from './command';
-import { buildLayerRuns, LAYER_RUNS, lineOf } from './layer_runs';
+import { buildNativePrograms, LAYER_RUNS, lineOf } from './native_programs';
 import { loadLayers, type Layer } from './layers';
 import { renderPacking } from './report_engine';
 import { circumstances, nameOf, scriptArguments, writeJson, type Circumstances } from './results';
@@ -42,7 +42,7 @@ function measure(layers: readonly Layer[], quick: boolean): PackingResult['layer
 function main(): void {
   const { quick, name } = scriptArguments();
   process.stderr.write('packing …');
-  buildLayerRuns();
+  buildNativePrograms();
   const result = { ...circumstances(quick), layers: measure(loadLayers('sconv-393'), quick) };
   process.stderr.write(' measured\n');
   if (!quick) writeJson(`${name ?? nameOf(result)}-packing`, result);

@@ -43,61 +43,6 @@ double tensorBytes(const Matrix& x) {
   return 4.0 * static_cast<double>(x.groups * (x.pixels * (x.channels + x.filters) + x.channels * x.filters));
 }
 
-/**
- * What the extension's predictions are made of, fitted to all its tiles and splits on the 15 pointwise layers of the
- * bench at batch 1 and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right;
- * again, once clusters were joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at
- * batch 128. These kernels store and divide faster since then, which left the choice as it was: with the streaming
- * ones, the candidate of the least predicted time is 1.5 % slower than the fastest on average, a tenth at most.
- */
-struct Model {
-  /** Slots of a warp for a multiply-add of every lane, for each copy of a piece, and for each step */
-  double multiply, copy, step;
-  /** Seconds: of a step that nothing hides, of a block before its first step, and of a thread's storing of an output */
-  double stepLatency, blockLatency, storeOutput;
-  /** Warps of a multiprocessor whose stores do not slow each other down */
-  double storingWarps;
-  /** Seconds: of a launch in a graph, and of launching and synchronising clusters */
-  double launch, cluster;
-  /**
-   * The part of the tensors' transfer that nothing hides, as shares of what the device memory's rate would take: of
-   * tensors that lie in the L2 cache from one kernel to the next, and of larger ones
-   */
-  double cached, uncached;
-  /** Seconds for each byte that blocks read of filters and pixels, each anew */
-  double read = 0;
-  /**
-   * How much longer storing takes where outputs go one by one: with 2 and more, what is chosen of 81 problems is 2.8 %
-   * slower than the fastest on average and not 3.8
-   */
-  double unaligned = 1;
-};
-constexpr Model kFmaModel{1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098};
-constexpr Model kTensorModel{0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351};
-/**
- * The same for the kernels that read pixels straight into registers, fitted to 200 times of theirs at batch 1. What is
- * chosen of either kind is at most 5 % slower than its fastest.
- */
-constexpr Model kStreamModel{0.834, 2.71,     23.2, 0.0857e-6, 0.56e-6, 0.0103e-6,
-                             14.4,  0.524e-6, 0,    0.47,      0.47,    0.0764e-12};
-constexpr Model kStreamTensorModel{0.582, 7.48,     32.1,     0.0197e-6, 0.74e-6, 0.0141e-6,
-                                   11.6,  0.477e-6, 0.555e-6, 0.618,     0.618,   0.0569e-12, 2.5};
-
-/**
- * The same for warpgroups' products, fitted to 188 times of an H100, of the bench's 15 layers and 12 others of networks
- * at batch 1, 4 and 16, with weight on those near the fastest: off by 9 % on average. Since then the exchange of sums
- * has become faster, by up to 5 % of a layer's time.
- */
-struct WarpgroupModel {
-  /** Seconds: of a block and its launch, and of a chunk of channels */
-  double block, chunk;
-  /** How much longer a chunk takes for each further block of a multiprocessor */
-  double shared;
-  /** Seconds for each byte that a multiprocessor stores, that all blocks read, and that those of clusters exchange */
-  double stored, read, exchanged;
-};
-constexpr WarpgroupModel kWarpgroupModel{1.743e-6, 0.81e-6, 0.476, 0.0165e-9, 0.0931e-12, 0.342e-12};
-
 /** Seconds of the paper's kernel: for each step of C_num channels, for each tile besides, and for a launch in a graph
  */
 constexpr double kPaperStep = 0.4e-6;
@@ -203,8 +148,8 @@ int64_t residentBlocks(int64_t sharedBytes, int most, const GpuTraits& traits) {
   return std::clamp<int64_t>(traits.sharedBytesPerMultiprocessor / (sharedBytes + kReservedBytes), 1, most);
 }
 
-GemmKernel kernelOf(const GemmTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  return {kFmaModel,
+GemmKernel kernelOf(const GemmTile& tile, int64_t sharedBytes, const GpuTraits& traits, const Models& models) {
+  return {models.fma,
           tile.filters,
           tile.pixels,
           tile.stepChannels(),
@@ -220,12 +165,12 @@ GemmKernel kernelOf(const Model& model, const TensorBlock& block, int64_t reside
           block.threads(), block.parts, resident, double(block.k) * block.threadM * block.threadN / block.parts};
 }
 
-GemmKernel kernelOf(const TensorTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  return kernelOf(kTensorModel, tile.block, residentBlocks(sharedBytes, tile.residentBlocks, traits));
+GemmKernel kernelOf(const TensorTile& tile, int64_t sharedBytes, const GpuTraits& traits, const Models& models) {
+  return kernelOf(models.tensor, tile.block, residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
 
-GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  return {kStreamModel,
+GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits& traits, const Models& models) {
+  return {models.stream,
           tile.filters(),
           tile.pixels(),
           tile.stepChannels(),
@@ -235,17 +180,17 @@ GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits
           double(StreamTile::kChannelsAhead) * tile.threadFilters * tile.threadPixels};
 }
 
-GemmKernel kernelOf(const StreamTensorTile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  return kernelOf(kStreamTensorModel, tile.block(), residentBlocks(sharedBytes, tile.residentBlocks, traits));
+GemmKernel kernelOf(const StreamTensorTile& tile, int64_t sharedBytes, const GpuTraits& traits, const Models& models) {
+  return kernelOf(models.streamTensor, tile.block(), residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
 
-/** Blocks of a tile that a multiprocessor holds. */
+/** Blocks of a tile, that are no more than registers let it hold, on a multiprocessor. */
 template <typename Tile>
 int64_t blocksHeld(const Tile& tile, int64_t sharedBytes, const GpuTraits& traits) {
-  if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
-    return residentBlocks(sharedBytes, tile.residentBlocks, traits);
+  if constexpr (requires { tile.residentBlocks(); }) {
+    return residentBlocks(sharedBytes, tile.residentBlocks(), traits);
   } else {
-    return kernelOf(tile, sharedBytes, traits).resident;
+    return residentBlocks(sharedBytes, tile.residentBlocks, traits);
   }
 }
 
@@ -279,18 +224,17 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved + read);
 }
 
-double predictWarpgroup(const Matrix& x, const Candidate& candidate, const WarpgroupTile& tile,
-                        const GpuTraits& traits) {
-  constexpr WarpgroupModel kModel = kWarpgroupModel;
+double predictWarpgroup(const Matrix& x, const Candidate& candidate, const WarpgroupTile& tile, const GpuTraits& traits,
+                        const WarpgroupModel& model) {
   const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), candidate.split);
   const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
   const double atOnce = std::min(most, static_cast<double>(blocksHeld(tile, candidate.sharedBytes, traits)));
-  const double chunks = tile.chunks(channels) * kModel.chunk * (1 + kModel.shared * (atOnce - 1));
+  const double chunks = tile.chunks(channels) * model.chunk * (1 + model.shared * (atOnce - 1));
   const double tileBytes = 4.0 * tile.kFilters * tile.pixels, blocks = static_cast<double>(candidate.blocks);
-  const double store = kModel.stored * tileBytes / candidate.split * atOnce;
-  const double read = kModel.read * 4 * blocks * static_cast<double>(channels * (tile.kFilters + tile.pixels));
-  const double exchange = candidate.split > 1 ? kModel.exchanged * blocks * tileBytes : 0.0;
-  return 1e3 * (most / atOnce * (kModel.block + chunks + store) + read + exchange);
+  const double store = model.stored * tileBytes / candidate.split * atOnce;
+  const double read = model.read * 4 * blocks * static_cast<double>(channels * (tile.kFilters + tile.pixels));
+  const double exchange = candidate.split > 1 ? model.exchanged * blocks * tileBytes : 0.0;
+  return 1e3 * (most / atOnce * (model.block + chunks + store) + read + exchange);
 }
 
 std::string nameOf(Layout layout, int channels, int blocks) {
@@ -387,9 +331,10 @@ Candidate extensionCandidate(const Matrix& x, std::string name, const Tile& tile
 }
 
 template <typename Tile>
-Candidate candidateFor(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits) {
+Candidate candidateFor(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits,
+                       const Models& models) {
   const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), split);
-  const GemmKernel kernel = kernelOf(tile, sharedBytesOf(tile, channels, split), traits);
+  const GemmKernel kernel = kernelOf(tile, sharedBytesOf(tile, channels, split), traits, models);
   Candidate candidate = extensionCandidate(x,
                                            prefix + std::to_string(kernel.filters) + "x" +
                                                std::to_string(kernel.pixels) + "x" + std::to_string(kernel.slices),
@@ -399,11 +344,11 @@ Candidate candidateFor(const Matrix& x, const char* prefix, const Tile& tile, in
 }
 
 Candidate candidateFor(const Matrix& x, const char* prefix, const WarpgroupTile& tile, int split,
-                       const GpuTraits& traits) {
+                       const GpuTraits& traits, const Models& models) {
   Candidate candidate =
       extensionCandidate(x, prefix + std::to_string(tile.kFilters) + "x" + std::to_string(tile.pixels), tile,
                          tile.kFilters, tile.pixels, split);
-  candidate.milliseconds = predictWarpgroup(x, candidate, tile, traits);
+  candidate.milliseconds = predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
   return candidate;
 }
 
@@ -423,13 +368,13 @@ bool isOffered(const Tile& tile, const Candidate& candidate, const GpuTraits& tr
 /** Splits that tiles are offered with: where there are clusters, while each block has a stage of channels. */
 template <typename Tile>
 void addCandidates(const Matrix& x, const char* prefix, std::span<const Tile> tiles, const GpuTraits& traits,
-                       std::vector<Candidate>& candidates) {
+                   const Models& models, std::vector<Candidate>& candidates) {
   for (const Tile& tile : tiles) {
     for (const int split : {1, 2, 4, 8}) {
       const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit() &&
                                         x.channels > (split - 1) * int64_t{tile.stepChannels()});
       if (!worth) continue;
-      const Candidate candidate = candidateFor(x, prefix, tile, split, traits);
+      const Candidate candidate = candidateFor(x, prefix, tile, split, traits, models);
       if (isOffered(tile, candidate, traits)) candidates.push_back(candidate);
     }
   }
@@ -449,20 +394,20 @@ void choose(std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits) {
+std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits, const Models& models) {
   const Matrix matrix = matrixOf(problem, traits);
   std::vector<Candidate> candidates;
   for (const int blocks : kResidentBlocks) {
     for (const int channels : kChannelCounts) candidates.push_back(candidateFor(matrix, blocks, channels, traits));
   }
   chooseOfPaper(candidates);
-  addCandidates<GemmTile>(matrix, "", kGemmTiles, traits, candidates);
-  addCandidates<StreamTile>(matrix, "stream-", kStreamTiles, traits, candidates);
+  addCandidates<GemmTile>(matrix, "", kGemmTiles, traits, models, candidates);
+  addCandidates<StreamTile>(matrix, "stream-", kStreamTiles, traits, models, candidates);
   if (hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum) {
-    addCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, candidates);
-    addCandidates<StreamTensorTile>(matrix, "stream-tensor-", kStreamTensorTiles, traits, candidates);
+    addCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, models, candidates);
+    addCandidates<StreamTensorTile>(matrix, "stream-tensor-", kStreamTensorTiles, traits, models, candidates);
     if (hasWarpgroupProducts(traits)) {
-      addCandidates<WarpgroupTile>(matrix, "warpgroup-", kWarpgroupTiles, traits, candidates);
+      addCandidates<WarpgroupTile>(matrix, "warpgroup-", kWarpgroupTiles, traits, models, candidates);
     }
   }
   choose(candidates);

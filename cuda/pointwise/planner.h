@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "cuda/pointwise/model.h"
 #include "cuda/pointwise/tiles.h"
 #include "cuda/traits.h"
 #include "problem/conv_problem.h"
@@ -46,7 +47,8 @@ struct Candidate {
  * of which exactly one is chosen. The paper's candidates compete by M_A and M_B; the best of them and those of the
  * extension, by predicted time. Only for problems with 1 x 1 filters.
  */
-std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits);
+std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits,
+                                     const Models& models = kModels);
 
 /** Of `pixels`, those that each of as few tiles as can be, of up to `most`, has: whole fours. */
 int64_t pixelsOfTile(int64_t pixels, int most);

@@ -1,4 +1,4 @@
-/** The native program of bench/native, which runs layers away from Node.js. */
+/** The native programs of bench/native: layers away from Node.js, and what fits models to measured times. */
 import path from 'node:path';
 
 import { ROOT, run } from './command';
@@ -8,13 +8,14 @@ const SOURCE = path.join(__dirname, 'native');
 const BUILD = path.join(ROOT, 'build-bench');
 
 export const LAYER_RUNS = path.join(BUILD, 'layer_runs');
+export const CALIBRATE_POINTWISE = path.join(BUILD, 'calibrate_pointwise');
 
-export function buildLayerRuns(): void {
+export function buildNativePrograms(): void {
   run('cmake', ['-S', SOURCE, '-B', BUILD]);
   run('cmake', ['--build', BUILD, '--parallel']);
 }
 
-/** A layer as the program reads it. */
+/** A layer as LAYER_RUNS reads it. */
 export function lineOf({ row }: Layer): string {
   return `${row.join(' ')}\n`;
 }

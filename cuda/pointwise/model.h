@@ -1,0 +1,91 @@
+#pragma once
+
+#include <string_view>
+
+// What predictions of the extension's kernels are made of, as data, for bench/calibrate.ts to fit to measured times.
+
+namespace warpconv::cuda::pointwise {
+
+/** Of one kind of kernels */
+struct Model {
+  /** Slots of a warp for a multiply-add of every lane, for each copy of a piece, and for each step */
+  double multiply, copy, step;
+  /** Seconds: of a step that nothing hides, of a block before its first step, and of a thread's storing of an output */
+  double stepLatency, blockLatency, storeOutput;
+  /** Warps of a multiprocessor whose stores do not slow each other down */
+  double storingWarps;
+  /** Seconds: of a launch in a graph, and of launching and synchronising clusters */
+  double launch, cluster;
+  /**
+   * The part of the tensors' transfer that nothing hides, as shares of what the device memory's rate would take: of
+   * tensors that lie in the L2 cache from one kernel to the next, and of larger ones
+   */
+  double cached, uncached;
+  /** Seconds for each byte that blocks read of filters and pixels, each anew */
+  double read = 0;
+  /** How much longer storing takes where outputs go one by one */
+  double unaligned = 1;
+};
+
+/** Of warpgroups' products, whose steps are chunks of channels */
+struct WarpgroupModel {
+  /** Seconds: of a block and its launch, and of a chunk of channels */
+  double block, chunk;
+  /** How much longer a chunk takes for each further block of a multiprocessor */
+  double shared;
+  /** Seconds for each byte that a multiprocessor stores, that all blocks read, and that those of clusters exchange */
+  double stored, read, exchanged;
+};
+
+/** A constant of a model, for what changes them all */
+template <typename AnyModel>
+struct Constant {
+  std::string_view name;
+  double AnyModel::*member;
+};
+inline constexpr Constant<Model> kConstants[] = {
+    {"multiply", &Model::multiply},         {"copy", &Model::copy},
+    {"step", &Model::step},                 {"stepLatency", &Model::stepLatency},
+    {"blockLatency", &Model::blockLatency}, {"storeOutput", &Model::storeOutput},
+    {"storingWarps", &Model::storingWarps}, {"launch", &Model::launch},
+    {"cluster", &Model::cluster},           {"cached", &Model::cached},
+    {"uncached", &Model::uncached},         {"read", &Model::read},
+    {"unaligned", &Model::unaligned},
+};
+inline constexpr Constant<WarpgroupModel> kWarpgroupConstants[] = {
+    {"block", &WarpgroupModel::block},   {"chunk", &WarpgroupModel::chunk}, {"shared", &WarpgroupModel::shared},
+    {"stored", &WarpgroupModel::stored}, {"read", &WarpgroupModel::read},   {"exchanged", &WarpgroupModel::exchanged},
+};
+
+struct Models {
+  /** Ordinary multiply-adds, and tensor cores; and both with pixels that go straight into registers */
+  Model fma, tensor, stream, streamTensor;
+  WarpgroupModel warpgroup;
+};
+
+/**
+ * The first two were fitted to all their tiles and splits on the 15 pointwise layers of the bench at batch 1 and 128,
+ * 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right; again, once clusters were
+ * joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at batch 128. These kernels
+ * store and divide faster since then, which left the choice as it was: with the streaming ones, the candidate of the
+ * least predicted time was 1.5 % slower than the fastest on average, a tenth at most. Those of streaming kernels were
+ * fitted to 200 times of theirs at batch 1; `unaligned` is what was best of 1, 1.5, 2, 2.5 and 3 on an H100 for the
+ * choice in 81 problems, which it made 2.8 % slower than the fastest on average instead of 3.8.
+ *
+ * That of warpgroups was fitted to 188 times of an H100, of the bench's 15 layers and 12 others of networks at batch 1,
+ * 4 and 16, with weight on those near the fastest: off by 9 % on average. Since then the exchange of sums has become
+ * faster, by up to 5 % of a layer's time.
+ *
+ * Of the problems in the bench's results of an H100, of 2026-11-24, all together choose what is 1.5 % slower than the
+ * fastest on average, and within a tenth of it in 29 of 30 (bench/calibrate.ts).
+ */
+inline constexpr Models kModels{
+    .fma = {1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098},
+    .tensor = {0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351},
+    .stream = {0.834, 2.71, 23.2, 0.0857e-6, 0.56e-6, 0.0103e-6, 14.4, 0.524e-6, 0, 0.47, 0.47, 0.0764e-12},
+    .streamTensor = {0.582, 7.48, 32.1, 0.0197e-6, 0.74e-6, 0.0141e-6, 11.6, 0.477e-6, 0.555e-6, 0.618, 0.618,
+                     0.0569e-12, 2.5},
+    .warpgroup = {1.743e-6, 0.81e-6, 0.476, 0.0165e-9, 0.0931e-12, 0.342e-12},
+};
+
+}  // namespace warpconv::cuda::pointwise
