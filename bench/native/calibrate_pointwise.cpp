@@ -23,7 +23,10 @@ using namespace warpconv;
 using namespace warpconv::cuda;
 using namespace warpconv::cuda::pointwise;
 
-/** As CUDA describes those that there are results of. */
+/**
+ * Those that there are results of. Rates as Device finds them: clocks, of 1980 and 2619 MHz in the results, times what
+ * a multiprocessor multiplies and a bus of 5,120 bits. Computed, not read from the device.
+ */
 GpuTraits traitsOf(std::string_view gpu) {
   constexpr int64_t kKilobyte = 1024;
   if (gpu == "NVIDIA H100 80GB HBM3") {

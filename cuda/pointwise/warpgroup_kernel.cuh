@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   ChunkPixels<kTile, aligned> pixels(x, own, endPixel);
   WarpgroupSums<kTile> sums;
   // For what is in shared memory, and for the sums that come there. Not in two halves, the first right after what one
-  // thread does: ptxas had that thread arrive before the rest of its warp, which so counted twice, and blocks of
-  // clusters sent sums to barriers that were not made yet.
+  // thread does: blocks of clusters waited for ever then. In the machine code that thread's arrival lay before its warp
+  // met again; probably the warp counted twice, and sums were sent to barriers that were not made yet.
   synchroniseCluster(x.split);
   waitForPhase(filtersThere, 0);
   bringArguments(x);
