@@ -120,7 +120,7 @@ Fit fitOf(const std::vector<Layer>& layers, const Models& models, size_t kind, c
     const double fastest = layer.fastest();
     double chosen = fastest, least = INFINITY;
     for (const Candidate& one : planPointwise(layer.problem, traits, models)) {
-      const auto found = layer.measured.find(one.name);
+      const auto found = layer.measured.find(one.name());
       if (found == layer.measured.end()) continue;
       if (one.milliseconds < least) least = one.milliseconds, chosen = found->second;
       if (one.tile.index() != kind) continue;

@@ -131,22 +131,40 @@ Plan planTile(const GpuRequest& request, const Grid& grid, int tile) {
 
 bool isFaster(const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; }
 
+std::vector<Grid> gridsOf(const ConvProblem& x) {
+  std::vector<Grid> grids;
+  for (const Layout& layout : layoutsOf(x)) grids.push_back(makeGrid(x, layout));
+  return grids;
+}
+
+bool mayBe(const GpuRequest& request, const Grid& grid, const NamedTile& named) {
+  return (request.variant.empty() || request.variant == named.variant) && grid.layout.inParts == named.tile.inParts;
+}
+
 /** Each of the tiles that fit, with the layout that is best for it. */
 std::vector<Plan> planTiles(const GpuRequest& request) {
-  std::vector<Grid> grids;
-  for (const Layout& layout : layoutsOf(request.problem)) grids.push_back(makeGrid(request.problem, layout));
+  const std::vector<Grid> grids = gridsOf(request.problem);
   std::vector<Plan> plans;
   for (int tile = 0; tile < kTileCount; ++tile) {
-    if (!request.variant.empty() && request.variant != kTiles[tile].variant) continue;
     std::optional<Plan> best;
     for (const Grid& grid : grids) {
-      if (grid.layout.inParts != kTiles[tile].tile.inParts) continue;
+      if (!mayBe(request, grid, kTiles[tile])) continue;
       const Plan plan = planTile(request, grid, tile);
       if (plan.stages > 0 && (!best || isFaster(plan, *best))) best = plan;
     }
     if (best) plans.push_back(*best);
   }
   return plans;
+}
+
+/** Whether planTiles would find any. */
+bool fitsAny(const GpuRequest& request) {
+  for (const Grid& grid : gridsOf(request.problem)) {
+    for (int tile = 0; tile < kTileCount; ++tile) {
+      if (mayBe(request, grid, kTiles[tile]) && planTile(request, grid, tile).stages > 0) return true;
+    }
+  }
+  return false;
 }
 
 bool wantsParts(const GpuRequest& request) {
@@ -220,7 +238,7 @@ std::optional<std::string> refuseHalo(const GpuRequest& request) {
            ", and there are none to tell apart: that takes strides, filters at least as large, and no more than " +
            std::to_string(halo::kMostParts) + " phases";
   }
-  if (halo::planTiles(request).empty()) {
+  if (!halo::fitsAny(request)) {
     return "keeps the elements around a tile of outputs in shared memory, of which this device has too little for " +
            std::to_string(grid.reach) + " elements between the first and the last of a window";
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "divide.h"
@@ -15,6 +17,12 @@ constexpr int kResidentBlocks[] = {2, 4};
 constexpr int kHighestBlockTile = 32;
 /** Two M_A are close when the smaller is at least this share of the larger: less than tile edges cost. */
 constexpr double kClose = 0.9;
+/** Of each tile of the extension with each split, and of the paper's */
+constexpr int kSplits[] = {1, 2, 4, 8};
+constexpr size_t kMostCandidates = std::size(kChannelCounts) * std::size(kResidentBlocks) +
+                                   std::size(kSplits) * (std::size(kGemmTiles) + std::size(kTensorTiles) +
+                                                         std::size(kStreamTiles) + std::size(kStreamTensorTiles) +
+                                                         std::size(kWarpgroupTiles));
 /** Shared memory that each block takes besides its own, from compute capability 8.0 on. */
 constexpr int64_t kReservedBytes = 1024;
 
@@ -237,39 +245,30 @@ double predictWarpgroup(const Matrix& x, const Candidate& candidate, const Warpg
   return 1e3 * (most / atOnce * (model.block + chunks + store) + read + exchange);
 }
 
-std::string nameOf(Layout layout, int channels, int blocks) {
-  return (layout == Layout::filtersAcrossLanes ? "L1-c" : "L2-c") + std::to_string(channels) + "-b" +
-         std::to_string(blocks);
-}
-
-/** Why the paper's constraints rule a candidate out, or nothing. */
-std::string violation(const Candidate& candidate, int blocks, const GpuTraits& traits) {
+/** Rules a candidate out by the paper's constraints. */
+void holdToConstraints(Candidate& candidate, int blocks, const GpuTraits& traits) {
   const int64_t registers = traits.registersPerMultiprocessor / (blocks * DynamicTile::kDynamicThreads);
   // Both of the paper's are shares of a multiprocessor; a block may be limited to less.
   const int64_t bytes = std::min(traits.sharedBytesPerMultiprocessor / blocks, traits.sharedBytesPerBlock);
   if (candidate.registers > registers) {
-    return "needs " + std::to_string(candidate.registers) + " registers a thread where " + std::to_string(registers) +
-           " are free";
+    candidate.loss = Loss::registers, candidate.limit = registers;
+  } else if (candidate.sharedBytes > bytes) {
+    candidate.loss = Loss::sharedBytes, candidate.limit = bytes;
   }
-  if (candidate.sharedBytes > bytes) {
-    return "needs " + std::to_string(candidate.sharedBytes) + " bytes of shared memory a block where " +
-           std::to_string(bytes) + " are free";
-  }
-  return {};
 }
 
 Candidate candidateFor(const Matrix& x, int blocks, int channels, const GpuTraits& traits) {
   const BlockTile block = blockTileOf(x, blocks);
   Candidate candidate;
-  candidate.name = nameOf(block.layout, channels, blocks);
+  candidate.paper = {block.layout, channels, blocks};
   candidate.iterations = block.iterations;
   if (kWarpSize / channels >= ceilDivide(block.width, 2) * 2) {
-    candidate.lost = "leaves half of the lanes without an element";
+    candidate.loss = Loss::halfOfLanes;
     return candidate;
   }
   const std::optional<DynamicTile> found = tileFor(block, channels);
   if (!found) {
-    candidate.lost = "no kernel holds " + std::to_string(elementsFor(block, channels)) + " elements a thread";
+    candidate.loss = Loss::noKernel, candidate.limit = elementsFor(block, channels);
     return candidate;
   }
   const DynamicTile& tile = *found;
@@ -282,7 +281,7 @@ Candidate candidateFor(const Matrix& x, int blocks, int channels, const GpuTrait
   candidate.registers = tile.registers();
   candidate.sharedBytes = tile.sharedBytes();
   candidate.milliseconds = predictDynamic(x, candidate, traits);
-  candidate.lost = violation(candidate, blocks, traits);
+  holdToConstraints(candidate, blocks, traits);
   return candidate;
 }
 
@@ -297,30 +296,28 @@ bool isBetter(const Candidate& a, const Candidate& b) {
 void chooseOfPaper(std::vector<Candidate>& candidates) {
   double highest = 0;
   for (const Candidate& candidate : candidates) {
-    if (candidate.lost.empty()) highest = std::max(highest, candidate.intensity);
+    if (candidate.isChosen()) highest = std::max(highest, candidate.intensity);
   }
   Candidate* best = nullptr;
   for (Candidate& candidate : candidates) {
-    if (!candidate.lost.empty()) continue;
+    if (!candidate.isChosen()) continue;
     if (candidate.intensity < kClose * highest) {
-      candidate.lost = "has a lower arithmetic intensity";
+      candidate.loss = Loss::lowerIntensity;
     } else if (best == nullptr || isBetter(candidate, *best)) {
       best = &candidate;
     }
   }
   for (Candidate& candidate : candidates) {
-    if (&candidate == best || !candidate.lost.empty()) continue;
-    candidate.lost = candidate.blocks > best->blocks ? "needs more blocks" : "is as good by both metrics but slower";
+    if (&candidate == best || !candidate.isChosen()) continue;
+    candidate.loss = candidate.blocks > best->blocks ? Loss::moreBlocks : Loss::slowerOfPaper;
   }
   if (best != nullptr) best->ofPaper = true;
 }
 
 /** Of a tile and split, but for the prediction. */
 template <typename Tile>
-Candidate extensionCandidate(const Matrix& x, std::string name, const Tile& tile, int filters, int pixels, int split) {
+Candidate extensionCandidate(const Matrix& x, const Tile& tile, int filters, int pixels, int split) {
   Candidate candidate;
-  candidate.name = std::move(name);
-  if (split > 1) candidate.name += "-s" + std::to_string(split);
   candidate.tile = tile;
   candidate.split = split;
   candidate.intensity = double(filters) * pixels / (filters + pixels);
@@ -331,23 +328,17 @@ Candidate extensionCandidate(const Matrix& x, std::string name, const Tile& tile
 }
 
 template <typename Tile>
-Candidate candidateFor(const Matrix& x, const char* prefix, const Tile& tile, int split, const GpuTraits& traits,
-                       const Models& models) {
+Candidate candidateFor(const Matrix& x, const Tile& tile, int split, const GpuTraits& traits, const Models& models) {
   const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), split);
   const GemmKernel kernel = kernelOf(tile, sharedBytesOf(tile, channels, split), traits, models);
-  Candidate candidate = extensionCandidate(x,
-                                           prefix + std::to_string(kernel.filters) + "x" +
-                                               std::to_string(kernel.pixels) + "x" + std::to_string(kernel.slices),
-                                           tile, kernel.filters, kernel.pixels, split);
+  Candidate candidate = extensionCandidate(x, tile, kernel.filters, kernel.pixels, split);
   candidate.milliseconds = predictGemm(x, candidate, kernel, traits);
   return candidate;
 }
 
-Candidate candidateFor(const Matrix& x, const char* prefix, const WarpgroupTile& tile, int split,
-                       const GpuTraits& traits, const Models& models) {
-  Candidate candidate =
-      extensionCandidate(x, prefix + std::to_string(tile.kFilters) + "x" + std::to_string(tile.pixels), tile,
-                         tile.kFilters, tile.pixels, split);
+Candidate candidateFor(const Matrix& x, const WarpgroupTile& tile, int split, const GpuTraits& traits,
+                       const Models& models) {
+  Candidate candidate = extensionCandidate(x, tile, tile.kFilters, tile.pixels, split);
   candidate.milliseconds = predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
   return candidate;
 }
@@ -367,14 +358,14 @@ bool isOffered(const Tile& tile, const Candidate& candidate, const GpuTraits& tr
 
 /** Splits that tiles are offered with: where there are clusters, while each block has a stage of channels. */
 template <typename Tile>
-void addCandidates(const Matrix& x, const char* prefix, std::span<const Tile> tiles, const GpuTraits& traits,
-                   const Models& models, std::vector<Candidate>& candidates) {
+void addCandidates(const Matrix& x, std::span<const Tile> tiles, const GpuTraits& traits, const Models& models,
+                   std::vector<Candidate>& candidates) {
   for (const Tile& tile : tiles) {
-    for (const int split : {1, 2, 4, 8}) {
+    for (const int split : kSplits) {
       const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit() &&
                                         x.channels > (split - 1) * int64_t{tile.stepChannels()});
       if (!worth) continue;
-      const Candidate candidate = candidateFor(x, prefix, tile, split, traits, models);
+      const Candidate candidate = candidateFor(x, tile, split, traits, models);
       if (isOffered(tile, candidate, traits)) candidates.push_back(candidate);
     }
   }
@@ -383,31 +374,87 @@ void addCandidates(const Matrix& x, const char* prefix, std::span<const Tile> ti
 /** The fastest by prediction of the paper's choice and the extension. */
 void choose(std::vector<Candidate>& candidates) {
   const auto slower = [](const Candidate& a, const Candidate& b) {
-    if (a.lost.empty() != b.lost.empty()) return a.lost.empty();
+    if (a.isChosen() != b.isChosen()) return a.isChosen();
     return a.milliseconds < b.milliseconds;
   };
   const auto best = std::min_element(candidates.begin(), candidates.end(), slower);
   for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
-    if (candidate != best && candidate->lost.empty()) candidate->lost = "is predicted slower";
+    if (candidate != best && candidate->isChosen()) candidate->loss = Loss::slower;
   }
 }
 
+std::string sizesOf(int filters, int pixels) { return std::to_string(filters) + "x" + std::to_string(pixels); }
+std::string sizesOf(int filters, int pixels, int slices) {
+  return sizesOf(filters, pixels) + "x" + std::to_string(slices);
+}
+/** Nothing where the blocking leads to no kernel; the paper's are named by what they are planned from. */
+struct TileName {
+  std::string operator()(std::monostate) const { return {}; }
+  std::string operator()(const DynamicTile&) const { return {}; }
+  std::string operator()(const GemmTile& tile) const { return sizesOf(tile.filters, tile.pixels, tile.slices); }
+  std::string operator()(const TensorTile& tile) const {
+    return "tensor-" + sizesOf(tile.block.m, tile.block.n, tile.block.parts);
+  }
+  std::string operator()(const StreamTile& tile) const {
+    return "stream-" + sizesOf(tile.filters(), tile.pixels(), tile.slices);
+  }
+  std::string operator()(const StreamTensorTile& tile) const {
+    return "stream-tensor-" + sizesOf(tile.m, tile.n, tile.parts);
+  }
+  std::string operator()(const WarpgroupTile& tile) const { return "warpgroup-" + sizesOf(tile.kFilters, tile.pixels); }
+};
+
 }  // namespace
+
+std::string Candidate::name() const {
+  if (paper.channels > 0) {
+    const char* const layout = paper.layout == Layout::filtersAcrossLanes ? "L1-c" : "L2-c";
+    return layout + std::to_string(paper.channels) + "-b" + std::to_string(paper.blocks);
+  }
+  const std::string name = std::visit(TileName{}, tile);
+  return split > 1 ? name + "-s" + std::to_string(split) : name;
+}
+
+std::string Candidate::lost() const {
+  switch (loss) {
+    case Loss::none:
+      return {};
+    case Loss::halfOfLanes:
+      return "leaves half of the lanes without an element";
+    case Loss::noKernel:
+      return "no kernel holds " + std::to_string(limit) + " elements a thread";
+    case Loss::registers:
+      return "needs " + std::to_string(registers) + " registers a thread where " + std::to_string(limit) + " are free";
+    case Loss::sharedBytes:
+      return "needs " + std::to_string(sharedBytes) + " bytes of shared memory a block where " + std::to_string(limit) +
+             " are free";
+    case Loss::lowerIntensity:
+      return "has a lower arithmetic intensity";
+    case Loss::moreBlocks:
+      return "needs more blocks";
+    case Loss::slowerOfPaper:
+      return "is as good by both metrics but slower";
+    case Loss::slower:
+      return "is predicted slower";
+  }
+  return {};
+}
 
 std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits, const Models& models) {
   const Matrix matrix = matrixOf(problem, traits);
   std::vector<Candidate> candidates;
+  candidates.reserve(kMostCandidates);
   for (const int blocks : kResidentBlocks) {
     for (const int channels : kChannelCounts) candidates.push_back(candidateFor(matrix, blocks, channels, traits));
   }
   chooseOfPaper(candidates);
-  addCandidates<GemmTile>(matrix, "", kGemmTiles, traits, models, candidates);
-  addCandidates<StreamTile>(matrix, "stream-", kStreamTiles, traits, models, candidates);
+  addCandidates<GemmTile>(matrix, kGemmTiles, traits, models, candidates);
+  addCandidates<StreamTile>(matrix, kStreamTiles, traits, models, candidates);
   if (hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum) {
-    addCandidates<TensorTile>(matrix, "tensor-", kTensorTiles, traits, models, candidates);
-    addCandidates<StreamTensorTile>(matrix, "stream-tensor-", kStreamTensorTiles, traits, models, candidates);
+    addCandidates<TensorTile>(matrix, kTensorTiles, traits, models, candidates);
+    addCandidates<StreamTensorTile>(matrix, kStreamTensorTiles, traits, models, candidates);
     if (hasWarpgroupProducts(traits)) {
-      addCandidates<WarpgroupTile>(matrix, "warpgroup-", kWarpgroupTiles, traits, models, candidates);
+      addCandidates<WarpgroupTile>(matrix, kWarpgroupTiles, traits, models, candidates);
     }
   }
   choose(candidates);
@@ -418,9 +465,9 @@ int64_t pixelsOfTile(int64_t pixels, int most) { return roundUp(ceilDivide(pixel
 
 std::optional<Candidate> findCandidate(const std::vector<Candidate>& candidates, std::string_view variant) {
   for (const Candidate& candidate : candidates) {
-    const bool wanted = variant.empty()            ? candidate.lost.empty()
+    const bool wanted = variant.empty()            ? candidate.isChosen()
                         : variant == kPaperVariant ? candidate.ofPaper
-                                                   : candidate.name == variant;
+                                                   : candidate.name() == variant;
     if (wanted && candidate.tile.index() != 0) return candidate;
   }
   return std::nullopt;

@@ -13,14 +13,31 @@
 
 namespace warpconv::cuda::pointwise {
 
-/** One kernel that could compute a problem, and how it fares in the choice. */
+/** Why a candidate was not chosen */
+enum class Loss {
+  none,
+  halfOfLanes,
+  noKernel,
+  registers,
+  sharedBytes,
+  lowerIntensity,
+  moreBlocks,
+  slowerOfPaper,
+  slower,
+};
+
+/** One of the paper's choices: a layout, C_num, and blocks of a multiprocessor. No blocks in the extension. */
+struct PaperChoice {
+  Layout layout = Layout::filtersAcrossLanes;
+  int channels = 0, blocks = 0;
+};
+
+/**
+ * One kernel that could compute a problem, and how it fares in the choice. Texts are made where they are asked for:
+ * there are more than a hundred candidates, and a plan looks at none but one.
+ */
 struct Candidate {
-  /**
-   * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
-   * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores, stream-8x64x8 and
-   * stream-tensor-32x32x8-s2 where pixels go straight to registers, and warpgroup-64x32-s8 by warpgroups' products
-   */
-  std::string name;
+  PaperChoice paper;
   /** Nothing where the blocking leads to no kernel */
   std::variant<std::monostate, DynamicTile, GemmTile, TensorTile, StreamTile, StreamTensorTile, WarpgroupTile> tile;
   /** Block tiles that one block computes one after the other (Iter) */
@@ -38,8 +55,19 @@ struct Candidate {
   double milliseconds = 0;
   /** Whether it is the choice of the paper's planner, which knows nothing of the extension */
   bool ofPaper = false;
+  Loss loss = Loss::none;
+  /** Elements a thread would have; or registers or bytes that it would have to do with, where that ruled it out */
+  int64_t limit = 0;
+
+  bool isChosen() const { return loss == Loss::none; }
+  /**
+   * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
+   * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores, stream-8x64x8 and
+   * stream-tensor-32x32x8-s2 where pixels go straight to registers, and warpgroup-64x32-s8 by warpgroups' products
+   */
+  std::string name() const;
   /** Why it was not chosen; empty for the one that was */
-  std::string lost;
+  std::string lost() const;
 };
 
 /**

@@ -43,9 +43,12 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
   return {};
 }
 
-ConsideredKernel considered(const pointwise::Candidate& candidate, bool chosen, const std::string& variant) {
-  ConsideredKernel kernel{candidate.name, tilesOf(candidate), {}, chosen ? "" : candidate.lost};
-  if (!chosen && kernel.lost.empty()) kernel.lost = "would be chosen if options.variant were not '" + variant + "'";
+ConsideredKernel considered(const pointwise::Candidate& candidate, const std::string& chosen,
+                            const std::string& variant) {
+  ConsideredKernel kernel{candidate.name(), tilesOf(candidate), {}, {}};
+  const bool isChosen = kernel.name == chosen;
+  if (!isChosen) kernel.lost = candidate.lost();
+  if (!isChosen && kernel.lost.empty()) kernel.lost = "would be chosen if options.variant were not '" + variant + "'";
   if (kernel.tiles.empty()) return kernel;
   kernel.figures = {{"M_A", candidate.intensity},
                     {"M_B", static_cast<double>(candidate.blocks)},
@@ -79,10 +82,10 @@ Estimate estimatePointwise(const GpuRequest& request) {
   std::vector<pointwise::Candidate> candidates = pointwise::planPointwise(request.problem, request.traits);
   const pointwise::Candidate chosen = *pointwise::findCandidate(candidates, request.variant);
   return {chosen.milliseconds, 0, tilesOf(chosen),
-          [candidates = std::move(candidates), name = chosen.name, variant = request.variant] {
+          [candidates = std::move(candidates), name = chosen.name(), variant = request.variant] {
             std::vector<ConsideredKernel> kernels;
             for (const pointwise::Candidate& candidate : candidates) {
-              kernels.push_back(considered(candidate, candidate.name == name, variant));
+              kernels.push_back(considered(candidate, name, variant));
             }
             return kernels;
           }};

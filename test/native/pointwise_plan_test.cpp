@@ -26,13 +26,13 @@ ConvProblem problemOf(int64_t batch, int64_t channels, int64_t extent, int64_t f
 
 Candidate candidateOf(const ConvProblem& problem, const GpuTraits& traits, std::string_view name) {
   const std::vector<Candidate> all = planPointwise(problem, traits);
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& one) { return one.name == name; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& one) { return one.name() == name; });
   REQUIRE_MESSAGE(found != all.end(), name);
   return *found;
 }
 
 void checkTile(const Candidate& candidate, Layout layout, int channels, int elements, int height) {
-  INFO(candidate.name);
+  INFO(candidate.name());
   const auto* tile = std::get_if<DynamicTile>(&candidate.tile);
   REQUIRE(tile != nullptr);
   CHECK(tile->layout == layout);
@@ -71,9 +71,9 @@ TEST_CASE("L1: a layer of 96 filters is blocked as worked out by hand") {
   CHECK(best.registers == 163);
   CHECK(best.sharedBytes == 7488);
   CHECK(best.ofPaper);
-  CHECK(candidateOf(problem, kTuring, "L1-c16-b2").lost == "no kernel holds 24 elements a thread");
-  CHECK(candidateOf(problem, kTuring, "L1-c8-b4").lost == "needs 163 registers a thread where 128 are free");
-  CHECK(candidateOf(problem, kTuring, "L1-c4-b2").lost == "has a lower arithmetic intensity");
+  CHECK(candidateOf(problem, kTuring, "L1-c16-b2").lost() == "no kernel holds 24 elements a thread");
+  CHECK(candidateOf(problem, kTuring, "L1-c8-b4").lost() == "needs 163 registers a thread where 128 are free");
+  CHECK(candidateOf(problem, kTuring, "L1-c4-b2").lost() == "has a lower arithmetic intensity");
 }
 
 // 144 -> 32 channels at 28 x 28: O_sm = ceil(32 * 784 / 68) = 369. K = 32 < 48: L2; K >= 24: 16 filters a block.
@@ -84,7 +84,7 @@ TEST_CASE("L1: a layer of 96 filters is blocked as worked out by hand") {
 //   M_A: C_num 32: 16 * 8 / 24 = 5.33; C_num 16: 16 * 4 / 20 = 3.2. M_B of C_num 32: (32 / 8) * (784 / 16) = 196.
 TEST_CASE("L2: a layer of 32 filters is blocked as worked out by hand") {
   const ConvProblem problem = problemOf(1, 144, 28, 32);
-  CHECK(candidateOf(problem, kTuring, "L2-c2-b2").lost == "leaves half of the lanes without an element");
+  CHECK(candidateOf(problem, kTuring, "L2-c2-b2").lost() == "leaves half of the lanes without an element");
   checkTile(candidateOf(problem, kTuring, "L2-c4-b2"), Layout::pixelsAcrossLanes, 4, 1, 1);
   checkTile(candidateOf(problem, kTuring, "L2-c16-b2"), Layout::pixelsAcrossLanes, 16, 4, 2);
   const Candidate best = candidateOf(problem, kTuring, "L2-c32-b2");
@@ -98,8 +98,8 @@ TEST_CASE("the layout follows the filters, and so does halving") {
   const auto widthAt = [](int64_t filters, std::string_view name) {
     return std::get<DynamicTile>(candidateOf(problemOf(8, 8, 56, filters), kTuring, name).tile).blockFilters();
   };
-  CHECK(planPointwise(problemOf(8, 8, 56, 47), kTuring).front().name == "L2-c1-b2");
-  CHECK(planPointwise(problemOf(8, 8, 56, 48), kTuring).front().name == "L1-c1-b2");
+  CHECK(planPointwise(problemOf(8, 8, 56, 47), kTuring).front().name() == "L2-c1-b2");
+  CHECK(planPointwise(problemOf(8, 8, 56, 48), kTuring).front().name() == "L1-c1-b2");
   // 511 filters are one tile of 512, 512 two of 256; 1280 are halved until a kernel is as wide: 320; 384 exists.
   CHECK(widthAt(511, "L1-c1-b2") == 512);
   CHECK(widthAt(512, "L1-c1-b2") == 256);
@@ -116,12 +116,12 @@ TEST_CASE("every plan chooses one candidate that exists, and says of the others 
       for (const int64_t extent : {1, 7, 28, 112}) {
         for (const int64_t channels : {1, 3, 64, 2048}) {
           const std::vector<Candidate> all = planPointwise(problemOf(2, channels, extent, filters), traits);
-          CHECK(std::count_if(all.begin(), all.end(), [](const Candidate& one) { return one.lost.empty(); }) == 1);
+          CHECK(std::count_if(all.begin(), all.end(), [](const Candidate& one) { return one.isChosen(); }) == 1);
           CHECK(std::count_if(all.begin(), all.end(), [](const Candidate& one) { return one.ofPaper; }) <= 1);
           const std::optional<Candidate> chosen = findCandidate(all, "");
           REQUIRE(chosen.has_value());
           for (const Candidate& one : all) {
-            CHECK(names.count(one.name) == 1);
+            CHECK(names.count(one.name()) == 1);
             if (std::holds_alternative<GemmTile>(one.tile)) CHECK(chosen->milliseconds <= one.milliseconds);
             const auto* tile = std::get_if<DynamicTile>(&one.tile);
             if (tile != nullptr) CHECK(std::count(kDynamicTiles.begin(), kDynamicTiles.end(), *tile) == 1);
@@ -248,7 +248,7 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
                                        problemOf(8, 64, 28, 96, 4), problemOf(1, 4096, 56, 4096)}) {
       for (const Candidate& one : planPointwise(problem, traits)) {
         if (!isStreamed(one)) continue;
-        INFO(describe(problem), " ", one.name);
+        INFO(describe(problem), " ", one.name());
         CHECK(one.sharedBytes <= std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
         // By registers, which 65536 of a multiprocessor hold; threads of a block are at least 32.
         const int64_t most = traits.registersPerMultiprocessor / (int64_t{32} * one.registers);
