@@ -14,6 +14,7 @@
 #include "cuda/compare/tensors.h"
 #include "cuda/compare/timing.h"
 #include "cuda/cuda_status.h"
+#include "cuda/random_floats.h"
 
 namespace warpconv::cuda {
 namespace {

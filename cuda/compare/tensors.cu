@@ -12,17 +12,6 @@ constexpr int kThreads = 256;
 
 unsigned blocksFor(int64_t elements) { return static_cast<unsigned>((elements + kThreads - 1) / kThreads); }
 
-/** One thread an element: 24 bits of SplitMix64's hash of its index. */
-__global__ void __launch_bounds__(kThreads) fillKernel(int64_t count, uint64_t seed, float* values) {
-  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i >= count) return;
-  uint64_t x = seed + (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  x ^= x >> 31;
-  values[i] = static_cast<float>(x >> 40) * 0x1p-23f - 1.0f;
-}
-
 /** Extents of a tensor: of a filter, n is K and pixels is R * S. */
 struct Extents {
   int64_t n, channels, pixels;
@@ -78,12 +67,6 @@ Result<ContestTensors> ContestTensors::allocate(const ConvProblem& x, TensorForm
     *memory = std::move(made.value());
   }
   return Result<ContestTensors>(std::move(tensors));
-}
-
-Status fillRandomly(const DeviceMemory& floats, uint64_t seed, cudaStream_t stream) {
-  const int64_t count = floats.bytes() / static_cast<int64_t>(sizeof(float));
-  fillKernel<<<blocksFor(count), kThreads, 0, stream>>>(count, seed, floats.floats());
-  return launchStatus("random numbers");
 }
 
 Status convertOperands(const ConvProblem& x, const ContestTensors& plain, const ContestTensors& to,

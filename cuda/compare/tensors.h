@@ -27,9 +27,6 @@ struct ContestTensors {
   static Result<ContestTensors> allocate(const ConvProblem& problem, TensorForm form, Device& device);
 };
 
-/** Numbers from [-1, 1), the same for the same seed. */
-Status fillRandomly(const DeviceMemory& floats, uint64_t seed, cudaStream_t stream);
-
 /** Copies input and weight of `plain`, which is NCHW in float32, in the form of `to`. */
 Status convertOperands(const ConvProblem& problem, const ContestTensors& plain, const ContestTensors& to,
                        cudaStream_t stream);

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "cuda/cuda_status.h"
+#include "cuda/random_floats.h"
 #include "cuda/timed_calls.h"
 #include "cuda/tune/variants.h"
-#include "memory/aligned_buffer.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -19,12 +19,12 @@ constexpr int kMostCallsPerGraph = 20;
 
 int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
 
-Result<DeviceMemory> noise(Queue& queue, int64_t count) {
-  AlignedBuffer values(count);
-  fillWithNoise(values.data(), count);
-  Result<DeviceMemory> memory = queue.device().allocate(floatBytes(count));
+/** Made on the device: to make gigabytes here and to copy them there takes longer than measuring. */
+Result<DeviceMemory> noise(Device& device, int64_t count, cudaStream_t stream) {
+  constexpr uint64_t kSeed = 1;
+  Result<DeviceMemory> memory = device.allocate(floatBytes(count));
   if (!memory.isOk()) return memory;
-  if (Status status = queue.upload(values.data(), memory.value()); !status.isOk()) return status;
+  if (Status status = fillRandomly(memory.value(), kSeed, stream); !status.isOk()) return status;
   return memory;
 }
 
@@ -33,10 +33,10 @@ struct Arena {
   DeviceMemory input;
   DeviceMemory output;
 
-  static Result<Arena> create(Queue& queue, const ConvProblem& x) {
-    Result<DeviceMemory> input = noise(queue, x.inputSize());
+  static Result<Arena> create(Device& device, const ConvProblem& x, cudaStream_t stream) {
+    Result<DeviceMemory> input = noise(device, x.inputSize(), stream);
     if (!input.isOk()) return input.status();
-    Result<DeviceMemory> output = queue.device().allocate(floatBytes(x.outputSize()));
+    Result<DeviceMemory> output = device.allocate(floatBytes(x.outputSize()));
     if (!output.isOk()) return output.status();
     return Arena{std::move(input.value()), std::move(output.value())};
   }
@@ -45,26 +45,27 @@ struct Arena {
 /** One variant of an algorithm on a stream. All of its life is on one thread. */
 class GpuContestant final : public Contestant {
  public:
-  GpuContestant(const GpuAlgorithm& algorithm, GpuRequest request, const Arena& arena, Queue& queue,
+  GpuContestant(const GpuAlgorithm& algorithm, GpuRequest request, const Arena& arena, Device& device,
                 cudaStream_t stream)
-      : algorithm_(algorithm), request_(std::move(request)), arena_(arena), queue_(queue), stream_(stream) {}
+      : algorithm_(algorithm), request_(std::move(request)), arena_(arena), device_(device), stream_(stream) {}
   // Memory that is let go must not be in use, and after a failure part of a call may still run.
   ~GpuContestant() override { (void)cudaStreamSynchronize(stream_); }
 
   Status prepare() override {
     // Each has weights of its own, which it may keep transformed.
-    Result<DeviceMemory> weight = noise(queue_, request_.problem.weightSize());
+    Result<DeviceMemory> weight = noise(device_, request_.problem.weightSize(), stream_);
     if (!weight.isOk()) return weight.status();
-    if (Status status = queue_.wait(); !status.isOk()) return status;
-    auto convolution = algorithm_.prepare(request_, {std::move(weight.value()), {}}, queue_.device());
+    // They are prepared on another stream.
+    if (Status status = wait("making weights"); !status.isOk()) return status;
+    auto convolution = algorithm_.prepare(request_, {std::move(weight.value()), {}}, device_);
     if (!convolution.isOk()) return convolution.status();
     convolution_ = std::move(convolution.value());
-    Result<DeviceMemory> workspace = queue_.device().allocate(algorithm_.estimate(request_).workspaceBytes);
+    Result<DeviceMemory> workspace = device_.allocate(algorithm_.estimate(request_).workspaceBytes);
     if (!workspace.isOk()) return workspace.status();
     workspace_ = std::move(workspace.value());
     if (Status status = stopwatch_.open(); !status.isOk()) return status;
     if (Status status = enqueue(); !status.isOk()) return status;
-    return toStatus(cudaStreamSynchronize(stream_), "running a kernel that is to be measured");
+    return wait("running a kernel that is to be measured");
   }
 
   /** Kernels that have begun end, whatever the limit. */
@@ -76,6 +77,8 @@ class GpuContestant final : public Contestant {
   }
 
  private:
+  Status wait(const char* what) const { return toStatus(cudaStreamSynchronize(stream_), what); }
+
   Status enqueue() const {
     return convolution_->enqueue({arena_.input.floats(), nullptr, arena_.output.floats()}, workspace_.data(), stream_);
   }
@@ -92,7 +95,7 @@ class GpuContestant final : public Contestant {
   const GpuAlgorithm& algorithm_;
   const GpuRequest request_;
   const Arena& arena_;
-  Queue& queue_;
+  Device& device_;
   const cudaStream_t stream_;
   std::unique_ptr<GpuConvolution> convolution_;
   DeviceMemory workspace_;
@@ -101,10 +104,10 @@ class GpuContestant final : public Contestant {
   std::optional<TimedCalls> several_;
 };
 
-std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Queue& queue, cudaStream_t stream) {
+std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Device& device, cudaStream_t stream) {
   std::vector<Entrant> entrants;
   for (const GpuAlgorithm& algorithm : gpuAlgorithms()) {
-    const GpuRequest request{asked.problem, asked.activation, "", queue.device().traits()};
+    const GpuRequest request{asked.problem, asked.activation, "", device.traits()};
     for (const std::string& variant : promisingVariants(algorithm, request)) {
       GpuRequest one = request;
       one.variant = variant;
@@ -112,7 +115,7 @@ std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Q
           answer(algorithm.name, algorithm.refusal(one), asked.request, [&] { return algorithm.estimate(one); });
       if (!candidate.accepts()) continue;
       entrants.push_back({algorithm.name, variant, candidate.estimate.milliseconds,
-                          std::make_unique<GpuContestant>(algorithm, std::move(one), arena, queue, stream)});
+                          std::make_unique<GpuContestant>(algorithm, std::move(one), arena, device, stream)});
     }
   }
   return entrants;
@@ -121,11 +124,14 @@ std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Q
 }  // namespace
 
 Result<std::vector<Measurement>> tune(Queue& queue, const PlanProblem& asked, const Cancellation* cancellation) {
-  Result<Arena> arena = Arena::create(queue, asked.problem);
-  if (!arena.isOk()) return arena.status();
   Result<std::vector<Measurement>> measurements = Status{StatusCode::internal, "nothing was measured"};
   Status ran = queue.compute([&](cudaStream_t stream) {
-    measurements = compete(entrantsFor(asked, arena.value(), queue, stream), cancellation);
+    const Result<Arena> arena = Arena::create(queue.device(), asked.problem, stream);
+    if (!arena.isOk()) {
+      measurements = arena.status();
+      return arena.status();
+    }
+    measurements = compete(entrantsFor(asked, arena.value(), queue.device(), stream), cancellation);
     return toStatus(cudaStreamSynchronize(stream), "measuring algorithms");
   });
   if (!measurements.isOk() || ran.isOk()) return measurements;

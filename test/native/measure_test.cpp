@@ -117,6 +117,19 @@ TEST_CASE("the fastest comes first, whatever was predicted") {
   CHECK(stage.logs["best"].samples == 11);
 }
 
+TEST_CASE("those about as fast as the fastest are timed again, and that decides") {
+  Stage stage;
+  stage.add("steady", 1, {3});
+  stage.add("close", 1, {3.3});
+  stage.add("far", 1, {4.5});
+  const auto measured = stage.run();
+  REQUIRE(measured.isOk());
+  CHECK(namesOf(measured.value()) == std::vector<std::string>{"steady", "close", "far"});
+  CHECK(stage.logs["far"].samples > 0);
+  CHECK(stage.logs["steady"].samples > 2 * stage.logs["far"].samples);
+  CHECK(stage.logs["close"].samples == stage.logs["steady"].samples);
+}
+
 TEST_CASE("a cold first call is forgiven, a slow algorithm given up and let go") {
   Stage stage;
   stage.add("cold", 1, {1000, 2});
