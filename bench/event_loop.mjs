@@ -13,9 +13,13 @@
  * processor costs on this machine without us. Plain JavaScript, because under ts-node the collector walks the TypeScript
  * compiler's 25 MB heap in the middle of the measurement, which takes 8 to 13 ms.
  *
- *     npm run build && node bench/event_loop.mjs
+ * With `--device cuda` tensors lie on the GPU, and the long convolutions are those of the slowest algorithm there: of
+ * any other a second takes gigabytes.
+ *
+ *     npm run build && node bench/event_loop.mjs [--device cuda]
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 
 import { Conv2d, conv2d, devices, Tensor, threads } from 'warpconv';
@@ -25,7 +29,8 @@ const SHORTEST_CONVOLUTION_MS = 1000;
 const ROUNDS = 5;
 /** Much arithmetic for few bytes, so that the outputs themselves give the collector little to do. */
 const [C, H, W, K] = [512, 28, 28, 256];
-const options = { padding: 5, device: 'cpu' };
+const { device } = parseArgs({ options: { device: { type: 'string', default: 'cpu' } } }).values;
+const options = { padding: 5, device, algorithm: device === 'cpu' ? 'auto' : 'direct' };
 
 function randomTensor(dims) {
   const size = dims.reduce((product, extent) => product * extent, 1);
@@ -35,6 +40,7 @@ function randomTensor(dims) {
     dims,
   );
 }
+const randomInput = (dims) => randomTensor(dims).to(device);
 
 /** Milliseconds, all of them. */
 async function measure(start) {
@@ -65,7 +71,7 @@ async function besideABusyThread(start) {
 /** A batch that this machine needs clearly more than a second for. */
 async function chooseBatch(weight) {
   for (let batch = 1; ;) {
-    const input = randomTensor([batch, C, H, W]);
+    const input = await randomInput([batch, C, H, W]);
     const { duration } = await measure(() => conv2d(input, weight, options));
     if (duration > 1.3 * SHORTEST_CONVOLUTION_MS) return batch;
     batch = Math.ceil((batch * 1.5 * SHORTEST_CONVOLUTION_MS) / duration);
@@ -73,12 +79,12 @@ async function chooseBatch(weight) {
 }
 
 const weight = randomTensor([K, C, 11, 11]);
-const input = randomTensor([await chooseBatch(weight), C, H, W]);
+const input = await randomInput([await chooseBatch(weight), C, H, W]);
 const plan = await Conv2d.create(weight, { ...options, inputDims: input.dims });
 const output = await plan.run(input);
-const smallInput = randomTensor([1, 16, 14, 14]);
+const smallInput = await randomInput([1, 16, 14, 14]);
 const small = await Conv2d.create(randomTensor([16, 16, 3, 3]), {
-  device: 'cpu',
+  device,
   inputDims: smallInput.dims,
 });
 
@@ -102,7 +108,8 @@ const measurements = {
 };
 const CONTROLS = ['idle', 'beside a busy thread'];
 
-console.log(`${devices()[0].name}, ${threads()} threads of ours, Node.js ${process.version}`);
+const { name } = devices().find(({ type }) => type === device.replace(/:.*/, ''));
+console.log(`${name}, ${threads()} threads of ours, Node.js ${process.version}`);
 console.log(
   `input ${input.dims.join('x')}, weight ${weight.dims.join('x')}; longest gap of a 1 ms timer in ms`,
 );

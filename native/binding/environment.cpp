@@ -1,5 +1,7 @@
 #include "binding/environment.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "binding/failure.h"
@@ -8,6 +10,13 @@
 
 namespace warpconv::binding {
 namespace {
+
+/**
+ * Calls that are settled before the event loop turns. Whoever waited for one often begins the next, which for a GPU
+ * takes 15 to 100 us of this thread: of 64 chains of small runs all that had ended were settled together, and a timer
+ * was up to 16 ms late.
+ */
+constexpr size_t kSettledAtOnce = 16;
 
 void check(napi_env env, napi_status status) {
   if (status != napi_ok) throw Napi::Error::New(env);
@@ -123,13 +132,16 @@ void Environment::deliver(Napi::Env env) {
   std::vector<Finished> finished;
   {
     const std::lock_guard lock(mailbox_->mutex);
-    finished.swap(mailbox_->finished);
+    auto& all = mailbox_->finished;
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kSettledAtOnce));
+    std::move(all.begin(), end, std::back_inserter(finished));
+    all.erase(all.begin(), end);
     mailbox_->awaited = !finished.empty();
   }
   if (finished.empty()) return;
   try {
     setImmediate_.Call({deliver_.Value()});
-    for (Finished& end : finished) settle(env, std::move(end));
+    for (Finished& call : finished) settle(env, std::move(call));
   } catch (const Napi::Error&) {
     // A worker that is being terminated runs no more JavaScript, and nobody is left in it to be told.
   }

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -79,7 +80,7 @@ class Environment {
   struct Mailbox {
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<Finished> finished;
+    std::deque<Finished> finished;
     size_t running = 0;
     /** Somebody is going to look for finished calls, on the JavaScript thread. */
     bool awaited = false;
