@@ -9,6 +9,7 @@ namespace {
 
 TapOrder orderTaps(const Grid& grid) {
   TapOrder order;
+  order.taps.reserve(kMostOrderedTaps);
   const int64_t parts = grid.layout.inParts ? grid.phases() : 1;
   for (int64_t part = 0; part < parts; ++part) {
     for (size_t tap = 0; tap < grid.taps.size(); ++tap) {
@@ -43,6 +44,7 @@ Grid makeGrid(const ConvProblem& x, const Layout& layout) {
   grid.rows = gridAxis(x.h, x.p, x.r, x.stride.h, x.dilation.h, x.padding.top, fold.h);
   grid.columns = gridAxis(x.w, x.q, x.s, x.stride.w, x.dilation.w, x.padding.left, fold.w);
   grid.positions = x.n * grid.rows.pitch * grid.columns.pitch;
+  grid.taps.reserve(static_cast<size_t>(x.r * x.s));
   for (int64_t r = 0; r < x.r; r += fold.h) {
     const int64_t h = r * x.dilation.h;
     for (int64_t s = 0; s < x.s; s += fold.w) {

@@ -131,19 +131,14 @@ Plan planTile(const GpuRequest& request, const Grid& grid, int tile) {
 
 bool isFaster(const Plan& a, const Plan& b) { return a.milliseconds < b.milliseconds; }
 
-std::vector<Grid> gridsOf(const ConvProblem& x) {
-  std::vector<Grid> grids;
-  for (const Layout& layout : layoutsOf(x)) grids.push_back(makeGrid(x, layout));
-  return grids;
-}
-
 bool mayBe(const GpuRequest& request, const Grid& grid, const NamedTile& named) {
   return (request.variant.empty() || request.variant == named.variant) && grid.layout.inParts == named.tile.inParts;
 }
 
 /** Each of the tiles that fit, with the layout that is best for it. */
 std::vector<Plan> planTiles(const GpuRequest& request) {
-  const std::vector<Grid> grids = gridsOf(request.problem);
+  std::vector<Grid> grids;
+  for (const Layout& layout : layoutsOf(request.problem)) grids.push_back(makeGrid(request.problem, layout));
   std::vector<Plan> plans;
   for (int tile = 0; tile < kTileCount; ++tile) {
     std::optional<Plan> best;
@@ -159,7 +154,8 @@ std::vector<Plan> planTiles(const GpuRequest& request) {
 
 /** Whether planTiles would find any. */
 bool fitsAny(const GpuRequest& request) {
-  for (const Grid& grid : gridsOf(request.problem)) {
+  for (const Layout& layout : layoutsOf(request.problem)) {
+    const Grid grid = makeGrid(request.problem, layout);
     for (int tile = 0; tile < kTileCount; ++tile) {
       if (mayBe(request, grid, kTiles[tile]) && planTile(request, grid, tile).stages > 0) return true;
     }
