@@ -21,8 +21,8 @@ constexpr double kBudgetMilliseconds = 1500;
  */
 constexpr int kRounds = 11;
 /**
- * Of those that are then about as fast as the fastest: of kernels of 2 us, eleven samples of 20 calls took one for the
- * fastest that another measurement found up to 14 % slower.
+ * Of those that are then about as fast as the fastest, where there is time for as many again: of kernels of 2 us,
+ * eleven samples of 20 calls took one for the fastest that another measurement found up to 14 % slower.
  */
 constexpr int kCloseRounds = 33;
 constexpr double kClose = 1.25;
@@ -106,8 +106,8 @@ class Contest {
     if (finalists_.empty()) return failure_.value_or(Status{StatusCode::internal, "there was nothing to measure"});
     std::vector<Finalist*> all;
     for (Finalist& one : finalists_) all.push_back(&one);
-    if (Status status = time(all, kRounds); !status.isOk()) return status;
-    if (Status status = time(closeOnes(), kCloseRounds); !status.isOk()) return status;
+    if (Status status = time(all, 1, kRounds); !status.isOk()) return status;
+    if (Status status = time(closeOnes(), kRounds, kCloseRounds); !status.isOk()) return status;
     std::vector<Measurement> measurements;
     for (const Finalist& one : finalists_) {
       measurements.push_back({one.entrant.algorithm, one.entrant.variant, one.milliseconds});
@@ -131,8 +131,9 @@ class Contest {
     return close.size() > 1 ? close : std::vector<Finalist*>{};
   }
 
-  /** So many rounds, or as many as there is time for; where there is none, what was found before has to do. */
-  Status time(const std::vector<Finalist*>& finalists, int most) {
+  /** As many rounds as there is time for; where that is for fewer than `least`, what was found before has to do. */
+  Status time(const std::vector<Finalist*>& finalists, int least, int most) {
+    if (finalists.empty()) return {};
     double round = 0;
     std::vector<Sample> samples;
     for (const Finalist* one : finalists) {
@@ -143,7 +144,7 @@ class Contest {
       });
     }
     const int rounds = static_cast<int>(std::clamp<double>(std::floor(remaining() / round), 0, most));
-    if (finalists.empty() || rounds == 0) return {};
+    if (rounds < least) return {};
     const Result<std::vector<double>> times = timeInTurns(samples, rounds);
     if (!times.isOk()) return times.status();
     for (size_t i = 0; i < finalists.size(); ++i) finalists[i]->milliseconds = times.value()[i];

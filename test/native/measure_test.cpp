@@ -130,6 +130,16 @@ TEST_CASE("those about as fast as the fastest are timed again, and that decides"
   CHECK(stage.logs["close"].samples == stage.logs["steady"].samples);
 }
 
+TEST_CASE("close ones are not timed again where that would be less often than before") {
+  Stage stage;
+  stage.add("steady", 1, {140});
+  stage.add("close", 1, {141});
+  REQUIRE(stage.run().isOk());
+  // Of 1,500 ms, a round of 281
+  CHECK(stage.logs["steady"].samples <= 5);
+  CHECK(stage.logs["close"].samples == stage.logs["steady"].samples);
+}
+
 TEST_CASE("a cold first call is forgiven, a slow algorithm given up and let go") {
   Stage stage;
   stage.add("cold", 1, {1000, 2});
