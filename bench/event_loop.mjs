@@ -108,7 +108,7 @@ const measurements = {
 };
 const CONTROLS = ['idle', 'beside a busy thread'];
 
-const { name } = devices().find(({ type }) => type === device.replace(/:.*/, ''));
+const { name } = devices().find((one) => one.device === device || one.type === device);
 console.log(`${name}, ${threads()} threads of ours, Node.js ${process.version}`);
 console.log(
   `input ${input.dims.join('x')}, weight ${weight.dims.join('x')}; longest gap of a 1 ms timer in ms`,

@@ -7,8 +7,8 @@
  *
  *     npx ts-node bench/overhead.ts [--device cuda]
  *
- * On a GPU, where input and output lie there and weights do not, a call includes its kernel, which takes about 2 µs, and the way to the device and
- * back.
+ * On a GPU, where input and output lie there and weights do not, a call includes its kernel, which takes about 2 µs, and
+ * the way to the device and back.
  */
 import { parseArgs } from 'node:util';
 

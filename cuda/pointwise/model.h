@@ -76,7 +76,7 @@ struct Models {
  * 4 and 16, with weight on those near the fastest: off by 9 % on average. Since then the exchange of sums has become
  * faster, by up to 5 % of a layer's time.
  *
- * Of the problems in the bench's results of an H100, of 2026-11-24, all together choose what is 1.5 % slower than the
+ * Of the problems in the bench's results of an H100, of 2026-11-24, all together choose what is 1.7 % slower than the
  * fastest on average, and within a tenth of it in 29 of 30 (bench/calibrate.ts).
  */
 inline constexpr Models kModels{

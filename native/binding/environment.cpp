@@ -124,9 +124,10 @@ void Environment::wake(napi_env env, napi_value, void* context, void*) {
 }
 
 /**
- * Settles what has finished, and looks again in the next turn of the event loop. Only when there is nothing then, does
- * finish() wake the loop again: a threadsafe function that is called while it runs is run up to a thousand times before
- * the loop may turn. (Sixty-four endless chains of small calls held up a timer for 400 ms by that.)
+ * Settles what has finished, as much as one turn of the event loop is for, and looks again in the next. Only when
+ * there is nothing then, does finish() wake the loop again: a threadsafe function that is called while it runs is run
+ * up to a thousand times before the loop may turn. (Sixty-four endless chains of small calls held up a timer for 400 ms
+ * by that.)
  */
 void Environment::deliver(Napi::Env env) {
   std::vector<Finished> finished;

@@ -117,7 +117,7 @@ TEST_CASE("the fastest comes first, whatever was predicted") {
   CHECK(stage.logs["best"].samples == 11);
 }
 
-TEST_CASE("those about as fast as the fastest are timed again, and that decides") {
+TEST_CASE("those about as fast as the fastest are timed again, and those far from it are not") {
   Stage stage;
   stage.add("steady", 1, {3});
   stage.add("close", 1, {3.3});
