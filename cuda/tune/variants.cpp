@@ -6,15 +6,23 @@ namespace warpconv::cuda {
 namespace {
 
 /**
- * Beside an algorithm's own choice, which is usually among them. The models are off by tenths where their variants
- * differ by factors; with more of them tuning would take longer than its budget on large batches.
+ * The models are off by tenths where their variants differ by factors; with more of them tuning would take longer than
+ * its budget on large batches.
  */
 constexpr size_t kMostNamed = 4;
 
 struct Ranked {
   std::string variant;
-  double milliseconds;
+  Estimate estimate;
 };
+
+/** Whether one of them is the kernel of which that is said, by all that is said before anything is prepared. */
+bool isAmong(const std::vector<Ranked>& ranking, const Estimate& own) {
+  return std::any_of(ranking.begin(), ranking.end(), [&](const Ranked& one) {
+    return one.estimate.milliseconds == own.milliseconds && one.estimate.workspaceBytes == own.workspaceBytes &&
+           one.estimate.tiles == own.tiles;
+  });
+}
 
 }  // namespace
 
@@ -24,12 +32,14 @@ std::vector<std::string> promisingVariants(const GpuAlgorithm& algorithm, const 
     GpuRequest variant = request;
     variant.variant = name;
     if (algorithm.refusal(variant)) continue;
-    ranking.push_back({variant.variant, algorithm.estimate(variant).milliseconds});
+    ranking.push_back({variant.variant, algorithm.estimate(variant)});
   }
-  std::stable_sort(ranking.begin(), ranking.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.milliseconds < b.milliseconds; });
+  std::stable_sort(ranking.begin(), ranking.end(), [](const Ranked& a, const Ranked& b) {
+    return a.estimate.milliseconds < b.estimate.milliseconds;
+  });
   ranking.resize(std::min(ranking.size(), kMostNamed));
-  std::vector<std::string> variants{""};
+  std::vector<std::string> variants;
+  if (!algorithm.refusal(request) && !isAmong(ranking, algorithm.estimate(request))) variants.emplace_back();
   for (Ranked& one : ranking) variants.push_back(std::move(one.variant));
   return variants;
 }
