@@ -239,7 +239,7 @@ double predictWarpgroup(const Matrix& x, const Candidate& candidate, const Warpg
   const double atOnce = std::min(most, static_cast<double>(blocksHeld(tile, candidate.sharedBytes, traits)));
   const double chunks = tile.chunks(channels) * model.chunk * (1 + model.shared * (atOnce - 1));
   const double tileBytes = 4.0 * tile.kFilters * tile.pixels, blocks = static_cast<double>(candidate.blocks);
-  const double store = model.stored * tileBytes / candidate.split * atOnce;
+  const double store = model.stored * tileBytes / candidate.split * atOnce * (x.aligned ? 1.0 : model.unaligned);
   const double read = model.read * 4 * blocks * static_cast<double>(channels * (tile.kFilters + tile.pixels));
   const double exchange = candidate.split > 1 ? model.exchanged * blocks * tileBytes : 0.0;
   return 1e3 * (most / atOnce * (model.block + chunks + store) + read + exchange);
