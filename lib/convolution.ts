@@ -51,20 +51,22 @@ export async function conv2d(
   options?: Conv2dOptions,
 ): Promise<Tensor<'float32'>> {
   const asked = readRequest(input, weight, options);
-  if (!isProbed(asked.device)) await probeElsewhere(asked.device);
+  const { device, signal } = asked.options;
+  if (!isProbed(device)) await probeElsewhere(device);
   const placed = placeRequest(asked);
   const request = isReady(placed) ? placed : await makeReady(placed);
   // Without an await the operands are read, and a short call is done, before this returns.
   const plan =
-    request.method.algorithm === 'tune'
-      ? (await openChosen(planRequest(request), request.signal)).native
+    request.options.method.algorithm === 'tune'
+      ? (await openChosen(planRequest(request), signal)).native
       : openPlan(planRequest(request).spec);
   let output: Tensor<'float32'> | undefined;
   try {
-    output = newOutput(request.input, plan.outputDims);
-    const operands = operandsOf(request, plan.outputDims, output);
-    if (atOnce(plan, request)) callNative(() => plan.convolveSync(...operands));
-    else await callNativeAsync((done) => plan.convolve(...operands, done), request.signal);
+    const { outputDims } = plan;
+    output = newOutput(request.input, outputDims);
+    const operands = operandsOf(request, outputDims, output);
+    if (atOnce(plan, outputDims, request)) callNative(() => plan.convolveSync(...operands));
+    else await callNativeAsync((done) => plan.convolve(...operands, done), signal);
     return output;
   } catch (error) {
     output?.dispose();
@@ -91,8 +93,9 @@ export function conv2dSync(
   const plan = openChosenSync(planRequest(request)).native;
   let output: Tensor<'float32'> | undefined;
   try {
-    output = newOutput(request.input, plan.outputDims);
-    const operands = operandsOf(request, plan.outputDims, output);
+    const { outputDims } = plan;
+    output = newOutput(request.input, outputDims);
+    const operands = operandsOf(request, outputDims, output);
     callNative(() => plan.convolveSync(...operands));
     return output;
   } catch (error) {
@@ -103,44 +106,49 @@ export function conv2dSync(
   }
 }
 
-interface Request extends Conv2dRequest {
+/** The options stay in their own object: copying them along with the tensors took several microseconds of a call. */
+interface Request {
   readonly input: TensorArgument;
   readonly weight: TensorArgument;
+  readonly options: Conv2dRequest;
 }
 
-interface PlacedRequest extends Request {
-  /** Where it runs */
-  readonly place: Place;
-}
+/** `weight` and `bias` may be copies that were brought to CPU memory. */
+interface PlacedRequest extends Request, Ingredients {}
 
 function readRequest(input: unknown, weight: unknown, options: unknown): Request {
   return {
     input: readTensor('input', input, 4),
     weight: readTensor('weight', weight, 4),
-    ...readConv2dOptions(options),
+    options: readConv2dOptions(options),
   };
 }
 
-function placeRequest(request: Request): PlacedRequest {
-  const place = locateForWork(request.device, placeOf(request.input));
-  requirePrecision(request.precision, place);
-  return { ...request, place };
+function placeRequest({ input, weight, options }: Request): PlacedRequest {
+  const place = locateForWork(options.device, placeOf(input));
+  requirePrecision(options.precision, place);
+  return { input, weight, bias: options.bias, options, place };
 }
 
-function planRequest({ input, weight, method, place, precision, deterministic }: PlacedRequest): PlanRequest {
+function planRequest({ input, weight, options, place }: PlacedRequest): PlanRequest {
+  const { method, precision, deterministic } = options;
   const spec = { inputDims: input.dims, weightDims: weight.dims, device: indexOf(place), ...method };
   return { spec, place, precision, deterministic };
 }
 
 /** Whether the event loop's thread computes it: only ever on the CPU. */
-function atOnce(plan: NativePlan, { input, weight, place, signal }: PlacedRequest): boolean {
+function atOnce(
+  plan: NativePlan,
+  outputDims: readonly number[],
+  { input, weight, options, place }: PlacedRequest,
+): boolean {
   if (place !== 'cpu') return false;
-  const run = runMilliseconds(plan.predictedMilliseconds, input.dims, weight.dims, plan.outputDims);
-  return runsAtOnce(run + packMilliseconds(weight.dims), signal);
+  const run = runMilliseconds(plan.predictedMilliseconds, input.dims, weight.dims, outputDims);
+  return runsAtOnce(run + packMilliseconds(weight.dims), options.signal);
 }
 
 function operandsOf(
-  { weight, bias, input, residual, place }: PlacedRequest,
+  { weight, bias, input, options, place }: PlacedRequest,
   outputDims: readonly number[],
   output: Tensor<'float32'>,
 ): ConvolveOperands {
@@ -148,7 +156,7 @@ function operandsOf(
     stableData(weight),
     biasData(bias, weight.dims),
     readableElements(input, place),
-    residualElements(residual, outputDims, place),
+    residualElements(options.residual, outputDims, place),
     elementsOf(output),
   ];
 }
