@@ -8,16 +8,7 @@ import { callNative } from './errors';
 import { addon } from './load';
 import { packMilliseconds, runMilliseconds } from './loop_budget';
 import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dRequest } from './options';
-import {
-  indexOf,
-  isOpen,
-  isProbed,
-  locateForWork,
-  openPlace,
-  openPlaceSync,
-  probeElsewhere,
-  type Place,
-} from './placement';
+import { indexOf, isProbed, locateForWork, probeElsewhere, type Place } from './placement';
 import { emptyOnGpu, Tensor } from './tensor';
 import {
   placeOf,
@@ -89,7 +80,6 @@ export function conv2dSync(
   options?: Conv2dOptions,
 ): Tensor<'float32'> {
   const request = placeRequest(readRequest(input, weight, options));
-  openPlaceSync(request.place);
   const plan = openChosenSync(planRequest(request)).native;
   let output: Tensor<'float32'> | undefined;
   try {
@@ -114,7 +104,10 @@ interface Request {
 }
 
 /** `weight` and `bias` may be copies that were brought to CPU memory. */
-interface PlacedRequest extends Request, Ingredients {}
+interface PlacedRequest extends Request, Ingredients {
+  /** Where it runs */
+  readonly place: Place;
+}
 
 function readRequest(input: unknown, weight: unknown, options: unknown): Request {
   return {
@@ -175,17 +168,15 @@ export function elementsOf(tensor: Tensor<'float32'>): NativeElements {
 export interface Ingredients {
   readonly weight: TensorArgument;
   readonly bias: TensorArgument | null;
-  readonly place: Place;
 }
 
-/** Whether the device is open and the weights are in CPU memory. */
-export function isReady({ weight, bias, place }: Ingredients): boolean {
-  return isOpen(place) && placeOf(weight) === 'cpu' && (bias === null || placeOf(bias) === 'cpu');
+/** Whether they are in CPU memory. */
+export function isReady({ weight, bias }: Ingredients): boolean {
+  return placeOf(weight) === 'cpu' && (bias === null || placeOf(bias) === 'cpu');
 }
 
 export async function makeReady<T extends Ingredients>(ingredients: T): Promise<T> {
-  const { weight, bias, place } = ingredients;
-  await openPlace(place);
+  const { weight, bias } = ingredients;
   return { ...ingredients, weight: await toCpu(weight), bias: bias && (await toCpu(bias)) };
 }
 

@@ -41,11 +41,20 @@ export function indexOf(place: Device): number {
  */
 export function locate(device: Device | 'auto', near: Place = 'cpu'): Place {
   if (device === 'cpu') return 'cpu';
-  if (device === 'auto') return near === 'cpu' ? locateAny() : near;
-  const reason = isOpen(device) ? undefined : whyAbsent(device);
+  if (device === 'auto') return near === 'cpu' ? locateAny() : opened(near);
+  if (!isOpen(device)) openPresent(device);
+  return `cuda:${indexOf(device)}`;
+}
+
+function opened(place: Place): Place {
+  openPlaceSync(place);
+  return place;
+}
+
+function openPresent(device: Exclude<Device, 'cpu'>): void {
+  const reason = whyAbsent(device);
   if (reason !== undefined) throw noDevice(device, reason);
   openPlaceSync(device);
-  return `cuda:${indexOf(device)}`;
 }
 
 function locateAny(): Place {

@@ -89,7 +89,7 @@ export class Conv2d {
     if (!isProbed(device)) await probeElsewhere(device);
     const place = locateForWork(device, placeOf(weights));
     requirePrecision(precision, place);
-    const asked = { weight: weights, bias, place, residual: residual && (await toCpu(residual)) };
+    const asked = { weight: weights, bias, residual: residual && (await toCpu(residual)) };
     const ready = isReady(asked) ? asked : await makeReady(asked);
     const spec = { inputDims, weightDims: weights.dims, device: indexOf(place), ...method };
     const request = { spec, place, precision, deterministic };

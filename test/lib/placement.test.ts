@@ -76,6 +76,17 @@ it('opens the GPU that it finds, once and no other', () => {
   expect(mockAddon.openGpuSync.mock.calls).toEqual([[1]]);
 });
 
+it('opens the GPU where an input lives, and asks native code no more than once about one that is open', () => {
+  mockAddon.gpuProbe.mockReturnValue(TWO);
+  locate('auto', 'cuda:1');
+  expect(mockAddon.openGpuSync.mock.calls).toEqual([[1]]);
+  for (const [device, near] of [['cuda:1'], ['auto', 'cuda:1']] as const) {
+    mockAddon.hasGpu.mockClear();
+    expect(locate(device, near)).toBe('cuda:1');
+    expect(mockAddon.hasGpu).toHaveBeenCalledTimes(1);
+  }
+});
+
 it('looks for GPUs and opens one off the event loop, so that placing a call waits for nothing', async () => {
   mockAddon.gpuProbe.mockReturnValue(TWO);
   mockAddon.gpusProbed.mockReturnValue(false);
