@@ -6,6 +6,7 @@
  *     npx ts-node bench/gpu_tuning.ts [--device cuda] [--batch 1] [--out FOLDER]
  */
 import path from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
 import type { Device } from 'warpconv';
@@ -126,10 +127,13 @@ async function main(): Promise<void> {
   // Makes the GPU ready.
   (await openContestPlan(problemOf(selected[0]!), device)).dispose();
   const place = locate(device);
-  const layers = selected.map((layer, index) => {
-    showProgress('tuning', index, selected.length, 'layers');
-    return tuneLayer(layer, place);
-  });
+  const layers: LayerTuning[] = [];
+  for (const layer of selected) {
+    showProgress('tuning', layers.length, selected.length, 'layers');
+    // What plans before have left is finalised here: new memory for each took several times as long as a plan.
+    await setImmediate();
+    layers.push(tuneLayer(layer, place));
+  }
   showProgress('tuning', selected.length, selected.length, 'layers');
   const date = new Date().toISOString().slice(0, 10);
   const folder = values.out === undefined ? FOLDER : path.resolve(values.out);

@@ -49,7 +49,7 @@ async function print(name: string, { call, native }: Way): Promise<void> {
   console.log(`${name.padEnd(32)} ${median(whole).toFixed(1)} µs${ofThat}`);
 }
 
-/** The native calls behind those of the package. */
+/** The native calls behind those of the package, in the same order: what memory costs depends on it. */
 class Direct {
   readonly #device: Device;
   readonly #weight: Float32Array;
@@ -73,12 +73,16 @@ class Direct {
   convolve(): void {
     const plan = this.#newPlan();
     void plan.outputDims;
-    this.#withOutput((output) => plan.convolveSync(this.#weight, null, this.#input, null, output));
+    const output = this.#newOutput();
+    plan.convolveSync(this.#weight, null, this.#input, null, output);
     plan.dispose();
+    this.#dispose(output);
   }
 
   run(): void {
-    this.#withOutput((output) => this.#plan.runSync(this.#input, null, output));
+    const output = this.#newOutput();
+    this.#plan.runSync(this.#input, null, output);
+    this.#dispose(output);
   }
 
   runIntoOutput(): void {
@@ -90,11 +94,13 @@ class Direct {
   }
 
   /** On a GPU native code allocates an output, and on the CPU it does not. */
-  #withOutput(use: (output: NativeElements) => void): void {
-    if (this.#device === 'cpu') return use(this.#output);
-    const output = new (addon().GpuBuffer)(indexOf(this.#device), Float32Array.BYTES_PER_ELEMENT);
-    use(output);
-    output.dispose();
+  #newOutput(): NativeElements {
+    if (this.#device === 'cpu') return this.#output;
+    return new (addon().GpuBuffer)(indexOf(this.#device), Float32Array.BYTES_PER_ELEMENT);
+  }
+
+  #dispose(output: NativeElements): void {
+    if (output !== this.#output) (output as NativeGpuBuffer).dispose();
   }
 
   #newPlan(): NativePlan {

@@ -72,13 +72,12 @@ struct PlanObject::Decision {
   PlanProblem asked;
   int device;
   std::shared_ptr<Backend> backend;
-  std::vector<Candidate> candidates;
-  size_t chosen;
+  /** Of the backend's candidates, which are the same whenever it is asked: memory for each is more than all the rest. */
+  Candidate choice;
 
   const ConvProblem& problem() const { return asked.problem; }
-  const Candidate& choice() const { return candidates[chosen]; }
   Result<std::shared_ptr<const Prepared>> prepare(const Weights& weights) const {
-    return backend->prepare(choice().algorithm, asked, weights.weight, weights.bias);
+    return backend->prepare(choice.algorithm, asked, weights.weight, weights.bias);
   }
 };
 
@@ -89,7 +88,7 @@ PlanObject::PlanObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<PlanOb
   std::vector<Candidate> candidates = backend->candidates(spec.asked);
   const size_t chosen = valueOrThrow(env, choose(candidates, spec.asked.request, backend->device()));
   decision_ = std::make_shared<const Decision>(
-      Decision{spec.asked, spec.device, std::move(backend), std::move(candidates), chosen});
+      Decision{spec.asked, spec.device, std::move(backend), std::move(candidates[chosen])});
 }
 
 PlanObject::~PlanObject() { release(Env()); }
@@ -99,19 +98,19 @@ Napi::Value PlanObject::outputDims(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value PlanObject::algorithm(const Napi::CallbackInfo& info) {
-  return Napi::String::New(info.Env(), decision_->choice().algorithm);
+  return Napi::String::New(info.Env(), decision_->choice.algorithm);
 }
 
 Napi::Value PlanObject::workspaceBytes(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(decision_->choice().estimate.workspaceBytes));
+  return Napi::Number::New(info.Env(), static_cast<double>(decision_->choice.estimate.workspaceBytes));
 }
 
 Napi::Value PlanObject::predictedMilliseconds(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), decision_->choice().estimate.milliseconds);
+  return Napi::Number::New(info.Env(), decision_->choice.estimate.milliseconds);
 }
 
 Napi::Value PlanObject::candidates(const Napi::CallbackInfo& info) {
-  const std::vector<Candidate>& all = decision_->candidates;
+  const std::vector<Candidate> all = decision_->backend->candidates(decision_->asked);
   Napi::Array list = Napi::Array::New(info.Env());
   for (uint32_t i = 0; i < all.size(); ++i) list.Set(i, toCandidate(info.Env(), all[i]));
   return list;
