@@ -130,7 +130,7 @@ async function main(): Promise<void> {
   const layers: LayerTuning[] = [];
   for (const layer of selected) {
     showProgress('tuning', layers.length, selected.length, 'layers');
-    // What plans before have left is finalised here: new memory for each took several times as long as a plan.
+    // What plans before have left is finalised here, and used again: new memory took longer than all else of a plan.
     await setImmediate();
     layers.push(tuneLayer(layer, place));
   }

@@ -1,5 +1,6 @@
 #include "cuda/cuda_status.h"
 #include "cuda/random_floats.h"
+#include "divide.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -21,7 +22,7 @@ __global__ void __launch_bounds__(kThreads) fillKernel(int64_t count, uint64_t s
 
 Status fillRandomly(const DeviceMemory& floats, uint64_t seed, cudaStream_t stream) {
   const int64_t count = floats.bytes() / static_cast<int64_t>(sizeof(float));
-  const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>(ceilDivide(count, kThreads));
   fillKernel<<<blocks, kThreads, 0, stream>>>(count, seed, floats.floats());
   return launchStatus("random numbers");
 }

@@ -75,9 +75,9 @@ struct Models {
  * fitted to 200 times of theirs at batch 1; `unaligned` is what was best of 1, 1.5, 2, 2.5 and 3 on an H100 for the
  * choice in 81 problems, which it made 2.8 % slower than the fastest on average instead of 3.8.
  *
- * That of warpgroups was fitted by the search of bench/calibrate.ts to 82 times of an H100, on the bench's 15 layers and
- * 12 others of networks at batch 1, 4 and 16, those within a fifth of the fastest (1.2 for its kNear): off by 8 % on
- * average, and by 10 before `unaligned` and that fit.
+ * That of warpgroups was fitted by the search of bench/calibrate.ts to 82 times of an H100, on the bench's 15 layers
+ * and 12 others of networks at batch 1, 4 and 16, those within a fifth of the fastest (1.2 for its kNear): off by 8 %
+ * on average, and by 10 before `unaligned` and that fit.
  *
  * On these 81 problems and the bench's at batch 128 all together choose what is 2.9 % slower than the fastest on
  * average, and within a tenth of it in 89 % of them. All constants fitted together, with weight on choosing right, made

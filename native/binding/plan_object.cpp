@@ -72,7 +72,7 @@ struct PlanObject::Decision {
   PlanProblem asked;
   int device;
   std::shared_ptr<Backend> backend;
-  /** Of the backend's candidates, which are the same whenever it is asked: memory for each is more than all the rest. */
+  /** Of the backend's candidates: it gives the same whenever it is asked, and all take more memory than the rest. */
   Candidate choice;
 
   const ConvProblem& problem() const { return asked.problem; }
