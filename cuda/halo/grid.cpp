@@ -44,6 +44,7 @@ Grid makeGrid(const ConvProblem& x, const Layout& layout) {
   grid.rows = gridAxis(x.h, x.p, x.r, x.stride.h, x.dilation.h, x.padding.top, fold.h);
   grid.columns = gridAxis(x.w, x.q, x.s, x.stride.w, x.dilation.w, x.padding.left, fold.w);
   grid.positions = x.n * grid.rows.pitch * grid.columns.pitch;
+  grid.outputPositions = ((x.n - 1) * grid.rows.pitch + x.p - 1) * grid.columns.pitch + x.q;
   grid.taps.reserve(static_cast<size_t>(x.r * x.s));
   for (int64_t r = 0; r < x.r; r += fold.h) {
     const int64_t h = r * x.dilation.h;

@@ -61,6 +61,8 @@ struct Grid {
   Layout layout;
   GridAxis rows, columns;
   int64_t positions = 0;
+  /** Those up to the last output's: what follows is padding alone, and no tile of it is computed. */
+  int64_t outputPositions = 0;
   /** Row by row of the filter */
   std::vector<Tap> taps;
   TapOrder order;

@@ -187,7 +187,7 @@ int64_t chunksOf(const ConvProblem& x, const Grid& grid) { return ceilDivide(fol
 
 int64_t tilesM(const ConvProblem& x, const HaloTile& tile) { return ceilDivide(x.groupOutputs(), tile.blockM); }
 
-int64_t tilesN(const Grid& grid, const HaloTile& tile) { return ceilDivide(grid.positions, tile.blockN); }
+int64_t tilesN(const Grid& grid, const HaloTile& tile) { return ceilDivide(grid.outputPositions, tile.blockN); }
 
 int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slots) {
   const int64_t patch = patchOf(tile, grid), together = grid.phases() / grid.parts() * patch;

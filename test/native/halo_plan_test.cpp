@@ -169,6 +169,20 @@ TEST_CASE("halo's taps are numbered row by row, and reach to the last one") {
   CHECK(grid.reach == 22);
 }
 
+TEST_CASE("halo computes no tile beyond the last output: three of 64 positions for 12 x 12 outputs of 14 x 14") {
+  ConvRequest request;
+  request.inputDims = {2, 16, 14, 14};
+  request.weightDims = {8, 16, 3, 3};
+  const halo::Grid two = halo::makeGrid(problemOf(request));
+  CHECK(two.positions == 2 * 14 * 14);
+  CHECK(two.outputPositions == 14 * 14 + 11 * 14 + 12);
+
+  request.inputDims[0] = 1;
+  const halo::NamedTile& tile = *std::find_if(std::begin(halo::kTiles), std::end(halo::kTiles),
+                                              [](const halo::NamedTile& one) { return one.variant == "64x64"; });
+  CHECK(halo::tilesN(halo::makeGrid(problemOf(request)), tile.tile) == 3);
+}
+
 TEST_CASE("halo refuses by name what it has no use or no room for") {
   ConvRequest request;
   request.inputDims = {1, 64, 56, 56};
