@@ -37,7 +37,10 @@ __device__ inline void storeFour(uint32_t at, uint32_t a, uint32_t b, uint32_t c
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 
-/** Makes what this thread has stored in shared memory visible to the products that begin after the next barrier. */
+/**
+ * Makes what was stored in shared memory, by this thread or by others that it has waited for, visible to the products
+ * that it begins afterwards, or others do after a barrier. It waits for the loads that this thread has under way, too.
+ */
 __device__ inline void publishToProducts() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /** Before the first of several products, once their registers are what they should be. */

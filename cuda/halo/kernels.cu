@@ -25,7 +25,6 @@ __device__ void bringElements(const Arguments& x, const Place& place, const Ring
   };
   const auto publish = [&](float scale) {
     if (thread == 0) rings.setInverse(ring.stage, inverseOf(scale));
-    publishToProducts();
     // All of them: of one lane for its warp, racecheck takes the others' stores for races with what comes to lie there
     // once the block has its sums, with __syncwarp() before it, too. It took no longer.
     arrive(rings.full(ring.stage));

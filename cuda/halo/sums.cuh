@@ -192,6 +192,8 @@ class TapGroups {
     if (!kTile.inParts || ++part_ == x_.parts) part_ = 0, tap_ = 0;
     end_ = kTile.inParts ? x_.partEnds[part_] : x_.groups * kGroupTaps;
     waitForPhase(rings_.full(ring_.stage), ring_.parity);
+    // Here, since those who have stored them would wait for the next ones' loads.
+    publishToProducts();
     columns_ = sums.ownColumns(rings_.stage(ring_.stage), rings_.planeBytes());
     stage_ = ring_.stage;
     ring_.advance(x_.stages);
