@@ -1,52 +1,58 @@
 /**
- * Fits the constants that `pointwise` predicts one kind of its kernels by (cuda/pointwise/model.h) to what the bench has
- * measured of them, and prints them beside those of now, with how well either predicts and chooses. What it prints is for
- * that file, with where the times are from: nothing is changed. Needs no GPU.
+ * Fits the constants that a GPU family predicts some of its kernels by to measured times, and prints them beside those of
+ * now, with how well either predicts and chooses. What it prints is for the family's model.h, with where the times are
+ * from: nothing is changed. Needs no GPU; what has one measures the times:
  *
- *     npx ts-node bench/calibrate.ts --kernels warpgroup --result bench/results/NAME.json [--result …]
+ *     npx ts-node bench/kernel_times.ts
+ *     npx ts-node bench/calibrate.ts --kernels im2win-warpgroup --times bench/results/NAME-kernels.json [--times …]
  *
- * KERNELS: fma, tensor, stream, streamTensor or warpgroup.
+ * KERNELS: pointwise-fma, -tensor, -stream, -streamTensor or -warpgroup; im2win-fma, -tensor or -warpgroup; halo; stem.
+ * Constants of families that choose by rules stand in their plans, with where they are from.
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { run } from './command';
-import { counts, median, type GpuBenchResult } from './gpu_result';
-import { buildNativePrograms, CALIBRATE_POINTWISE } from './native_programs';
+import type { KernelTimes, LayerTimes } from './kernel_times';
+import { buildNativePrograms, CALIBRATE } from './native_programs';
 import { readJson } from './results';
 
-/** Times of `pointwise`'s variants as CALIBRATE_POINTWISE reads them: N C H W K STRIDE VARIANT MILLISECONDS. */
-export function pointwiseTimes({ layers }: Pick<GpuBenchResult, 'layers'>): string[] {
-  return layers
-    .filter(
-      ({ extents: [, , , , r, s, , padding, groups] }) => r === 1 && s === 1 && !padding && groups === 1,
-    )
-    .flatMap(({ batch, extents: [c, h, w, k, , , stride], entries }) =>
-      entries
-        .filter(counts)
-        .filter(({ algorithm, variant }) => algorithm === 'pointwise' && variant && variant !== 'paper')
-        .map((entry) => [batch, c, h, w, k, stride, entry.variant, median(entry)].join(' ')),
-    );
+/**
+ * Times of a family's kernels as CALIBRATE reads them: N C H W K R S STRIDE PAD GROUPS VARIANT TILES MILLISECONDS, with
+ * TILES as in splits=4,blockM=64.
+ */
+export function linesOf(layers: readonly LayerTimes[], family: string): string[] {
+  return layers.flatMap(({ batch, extents, kernels }) =>
+    kernels
+      .filter(({ algorithm }) => algorithm === family)
+      .map(({ variant, tiles, milliseconds }) => {
+        const text = Object.entries(tiles).map(([name, extent]) => `${name}=${extent}`);
+        return [batch, ...extents, variant, text.join(','), milliseconds].join(' ');
+      }),
+  );
+}
+
+function readTimes(file: string): KernelTimes {
+  const { dir, name } = path.parse(path.resolve(file));
+  const times = readJson<KernelTimes>(name, dir);
+  if (times === undefined) throw new Error(`there is no ${file}`);
+  return times;
 }
 
 function main(): void {
   const { values } = parseArgs({
-    options: { kernels: { type: 'string' }, result: { type: 'string', multiple: true, default: [] } },
+    options: { kernels: { type: 'string' }, times: { type: 'string', multiple: true, default: [] } },
   });
-  if (values.kernels === undefined || values.result.length === 0) {
-    throw new Error('--kernels and at least one --result are needed: see the top of bench/calibrate.ts');
+  if (values.kernels === undefined || values.times.length === 0) {
+    throw new Error('--kernels and at least one --times are needed: see the top of bench/calibrate.ts');
   }
-  const results = values.result.map((file) => {
-    const { dir, name } = path.parse(path.resolve(file));
-    const result = readJson<GpuBenchResult>(name, dir);
-    if (result === undefined) throw new Error(`there is no ${file}`);
-    return result;
-  });
-  const gpus = new Set(results.map(({ gpu }) => gpu.name!));
-  if (gpus.size > 1) throw new Error(`all results must be of one GPU, got ${[...gpus].join(' and ')}`);
+  const all = values.times.map(readTimes);
+  const gpus = new Set(all.map(({ gpu }) => gpu.name!));
+  if (gpus.size > 1) throw new Error(`all times must be of one GPU, got ${[...gpus].join(' and ')}`);
+  const family = values.kernels.split('-')[0]!;
   buildNativePrograms();
-  const input = `${results.flatMap(pointwiseTimes).join('\n')}\n`;
-  process.stdout.write(run(CALIBRATE_POINTWISE, [[...gpus][0]!, values.kernels], { input }));
+  const input = `${all.flatMap(({ layers }) => linesOf(layers, family)).join('\n')}\n`;
+  process.stdout.write(run(CALIBRATE, [[...gpus][0]!, values.kernels], { input }));
 }
 
 if (require.main === module) main();

@@ -8,7 +8,7 @@ const SOURCE = path.join(__dirname, 'native');
 const BUILD = path.join(ROOT, 'build-bench');
 
 export const LAYER_RUNS = path.join(BUILD, 'layer_runs');
-export const CALIBRATE_POINTWISE = path.join(BUILD, 'calibrate_pointwise');
+export const CALIBRATE = path.join(BUILD, 'calibrate');
 
 export function buildNativePrograms(): void {
   run('cmake', ['-S', SOURCE, '-B', BUILD]);

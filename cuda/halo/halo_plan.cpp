@@ -18,32 +18,6 @@ constexpr int64_t kElementBytes = 8;
 /** Shared memory beside what sharedBytes counts: barriers and the outputs' offsets */
 constexpr int64_t kStaticBytes = 2048;
 
-/**
- * What the prediction of a kernel's time is made of, in cycles, fitted with the tiles' groupCycles to 517 times of an
- * H100: every tile with 1, 2, 3, 4, 6 and 8 blocks a cluster at batch 1, up to 4 at 16 and 2 at 128, on the named
- * layers of 3 x 3 filters and larger ones but for those of three channels, of which those up to 2.2 times the fastest;
- * cacheBytes is what copies alone were measured to get. What is chosen so is the fastest that was measured at batch 1,
- * within 2 % of it at 128, and within 5 % at 16, with three exceptions: res_28s2 is 4 % off at 1 and 23 % at 16, for
- * strides read more than is counted, and what res_7 gets at 16, clusters of three, was not among the measured. What
- * folding takes is the difference for conv1 and conv2 at batch 1, the two layers that are folded.
- */
-struct Model {
-  /** Of a block; and of a kernel whose blocks leave the next one's no room beside them, or whose positions are folded
-   */
-  double block, crowded, folded;
-  /** Of a part of the elements: each time that loaders wait for what they hold, and 128 elements by 128 loaders */
-  double fetch, elements;
-  /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
-  double output, cluster;
-  /** How much longer clusters take in several rounds, of which each waits until all of its blocks have room */
-  double rounds;
-  /** How much longer groups take where two blocks share a multiprocessor */
-  double shared;
-  /** That a multiprocessor gets of the second cache in a cycle, where all ask */
-  double cacheBytes;
-};
-constexpr Model kModel{180, 1790, 1700, 1250, 1090, 170, 1190, 1.09, 1.63, 24.5};
-
 /** Rings of shared memory */
 struct Rings {
   int stages = 0, slots = 0;
@@ -77,41 +51,18 @@ int64_t blocksAtOnce(const GpuTraits& traits, const HaloTile& tile, int cluster)
 }
 
 /** Of a block that multiplies `chunks` chunks, where `sharing` are on a multiprocessor. */
-double multiplyCycles(const NamedTile& named, const Grid& grid, double chunks, int sharing) {
-  const HaloTile& tile = named.tile;
+double multiplyCycles(const Model& model, int index, const Grid& grid, double chunks, int sharing) {
+  const HaloTile& tile = kTiles[index].tile;
   const auto groups = chunks * static_cast<double>(grid.groups());
   const double parts = chunks * static_cast<double>(grid.parts());
   const int64_t together = grid.phases() / grid.parts() * patchOf(tile, grid);
   const auto sets = static_cast<double>(ceilDivide(together, 128));
   const double load =
-      kModel.fetch * std::ceil(sets / tile.heldElements()) + kModel.elements * sets * 128 / tile.loaders();
-  const double products = groups * named.groupCycles * (sharing > 1 ? kModel.shared : 1.0);
+      model.fetch * std::ceil(sets / tile.heldElements()) + model.elements * sets * 128 / tile.loaders();
+  const double products = groups * model.groups[index] * (sharing > 1 ? model.shared : 1.0);
   const double bytes =
       sharing * (parts * 4 * kChunkChannels * static_cast<double>(together) + groups * tile.slotBytes());
-  return load + std::max({products, (parts - 1) * load, bytes / kModel.cacheBytes});
-}
-
-double milliseconds(const GpuRequest& request, const NamedTile& named, const Grid& grid, int cluster) {
-  const ConvProblem& x = request.problem;
-  const GpuTraits& traits = request.traits;
-  const HaloTile& tile = named.tile;
-  const auto chunks = static_cast<double>(ceilDivide(chunksOf(x, grid), cluster));
-  const int64_t blocks = tilesM(x, tile) * tilesN(grid, tile) * x.groups * cluster;
-  const int sharing = blocks > traits.multiprocessors ? tile.held : 1;
-  const double outputs = kModel.output * tile.blockM * tile.blockN / tile.threads() / cluster;
-  const double each =
-      kModel.block + multiplyCycles(named, grid, chunks, sharing) + outputs + kModel.cluster * std::log2(cluster);
-  const int64_t atOnce = blocksAtOnce(traits, tile, cluster);
-  const auto rounds = static_cast<double>(ceilDivide(blocks, atOnce));
-  const bool isCrowded = 2 * blocks > atOnce;
-  const double folded = grid.layout.fold.h * grid.layout.fold.w > 1 ? kModel.folded : 0.0;
-  const double waiting = cluster > 1 && rounds > 1 ? kModel.rounds : 1.0;
-  const double cycles = rounds * each * waiting + (isCrowded ? kModel.crowded : 0.0) + folded;
-  const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
-  const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
-  // As fast as im2win moves tensors.
-  constexpr double kShareOfBandwidth = 0.8;
-  return 1e3 * std::max(cycles / perSecond, moved / (kShareOfBandwidth * traits.bytesPerSecond));
+  return load + std::max({products, (parts - 1) * load, bytes / model.cacheBytes});
 }
 
 /** A tile with the cluster that is best for it; of zero stages where it does not fit. */
@@ -123,7 +74,7 @@ Plan planTile(const GpuRequest& request, const Grid& grid, int tile) {
     if (ceilDivide(chunks, each) != wanted) continue;
     const Rings rings = ringsOf(request.traits, kTiles[tile].tile, grid, each);
     if (rings.stages == 0) continue;
-    const double predicted = milliseconds(request, kTiles[tile], grid, wanted);
+    const double predicted = milliseconds(request, tile, grid, wanted);
     if (predicted < best.milliseconds) best = {grid.layout, tile, wanted, rings.stages, rings.slots, predicted};
   }
   return best;
@@ -199,6 +150,29 @@ int64_t mostSharedBytes(const GpuTraits& traits, const HaloTile& tile) {
   // Of each block on a multiprocessor the system takes a part.
   constexpr int64_t kReserved = 1024;
   return (traits.sharedBytesPerBlock + kReserved) / tile.held - kReserved - kStaticBytes;
+}
+
+double milliseconds(const GpuRequest& request, int index, const Grid& grid, int cluster, const Model& model) {
+  const ConvProblem& x = request.problem;
+  const GpuTraits& traits = request.traits;
+  const HaloTile& tile = kTiles[index].tile;
+  const auto chunks = static_cast<double>(ceilDivide(chunksOf(x, grid), cluster));
+  const int64_t blocks = tilesM(x, tile) * tilesN(grid, tile) * x.groups * cluster;
+  const int sharing = blocks > traits.multiprocessors ? tile.held : 1;
+  const double outputs = model.output * tile.blockM * tile.blockN / tile.threads() / cluster;
+  const double each =
+      model.block + multiplyCycles(model, index, grid, chunks, sharing) + outputs + model.cluster * std::log2(cluster);
+  const int64_t atOnce = blocksAtOnce(traits, tile, cluster);
+  const auto rounds = static_cast<double>(ceilDivide(blocks, atOnce));
+  const bool isCrowded = 2 * blocks > atOnce;
+  const double folded = grid.layout.fold.h * grid.layout.fold.w > 1 ? model.folded : 0.0;
+  const double waiting = cluster > 1 && rounds > 1 ? model.rounds : 1.0;
+  const double cycles = rounds * each * waiting + (isCrowded ? model.crowded : 0.0) + folded;
+  const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
+  const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
+  // As fast as im2win moves tensors.
+  constexpr double kShareOfBandwidth = 0.8;
+  return 1e3 * std::max(cycles / perSecond, moved / (kShareOfBandwidth * traits.bytesPerSecond));
 }
 
 Plan planHalo(const GpuRequest& request) {

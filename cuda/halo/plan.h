@@ -2,7 +2,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/halo/grid.h"
-#include "cuda/halo/tile.h"
+#include "cuda/halo/model.h"
 
 namespace warpconv::cuda::halo {
 
@@ -35,6 +35,9 @@ int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slot
 
 /** The most that sharedBytes of a tile's plans comes to */
 int64_t mostSharedBytes(const GpuTraits& traits, const HaloTile& tile);
+
+/** Predicted time of a kernel of kTiles[tile] in milliseconds, whether or not it fits, `cluster` blocks a cluster. */
+double milliseconds(const GpuRequest& request, int tile, const Grid& grid, int cluster, const Model& model = kModel);
 
 /** Only for what is not refused. */
 Plan planHalo(const GpuRequest& request);

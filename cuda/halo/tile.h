@@ -73,15 +73,12 @@ struct NamedTile {
   /** Of the variant that pins it */
   std::string_view variant;
   HaloTile tile;
-  /** That a block takes for a group of taps, as fitted with the model of the plan */
-  double groupCycles;
 };
 
 inline constexpr NamedTile kTiles[] = {
-    {"64x256", {64, 256, 128, 1}, 1345}, {"128x128", {128, 128, 128, 1}, 1420},
-    {"64x192", {64, 192, 96, 1}, 1315},  {"64x192-parts", {64, 192, 96, 1, true}, 1315},
-    {"128x96", {128, 96, 96, 1}, 1195},  {"128x64", {128, 64, 64, 1}, 835},
-    {"64x64", {64, 64, 64, 2}, 545},
+    {"64x256", {64, 256, 128, 1}},           {"128x128", {128, 128, 128, 1}}, {"64x192", {64, 192, 96, 1}},
+    {"64x192-parts", {64, 192, 96, 1, true}}, {"128x96", {128, 96, 96, 1}},    {"128x64", {128, 64, 64, 1}},
+    {"64x64", {64, 64, 64, 2}},
 };
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 

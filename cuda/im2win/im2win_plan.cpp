@@ -12,45 +12,8 @@ namespace warpconv::cuda {
 namespace im2win {
 namespace {
 
-/**
- * What the prediction of a kernel's time is made of, fitted to some 3,000 times of an H200: 21 tiles with up to seven
- * numbers of splits on the named layers at batch 1 and 128; once blocks of a cluster were summed in less time, again to
- * 690 times at batch 1, and to what was predicted for the fastest at batch 128. What it chooses takes 3 % longer on
- * average than the fastest at batch 1, 21 % at most.
- *
- * That of warpgroups was fitted again to 373 times of an H100, of 1x1 layers at batch 1, 4 and 16 by all its tiles, and
- * of the bench's layers by what had been chosen: those within twice the fastest kernel's are off by 9 % on average, by
- * 24 before, when blocks took no time beside their tiles. What `auto` then chooses takes 0.0 % longer than the fastest
- * algorithm on the bench's layers instead of 0.5, and of `pointwise` and this one, in 81 problems of 1x1 filters at
- * batch 1, 4 and 16, 0.4, 2.0 and 0.0 % instead of 1.4, 1.5 and 1.5.
- */
-struct Model {
-  /** Microseconds: of a kernel in a graph, beside what follows; of clusters; and of a kernel that sums splits */
-  double kernel, cluster, splitSum;
-  /** Issue slots of a warp: for a multiply-add of every lane, or 16 x 8 x 8 of them on tensor cores */
-  double multiply;
-  /** For a 16-byte load of operands, a copy of one window element and of four filter elements, and a tile */
-  double operand, windowCopy, filterCopy, loop;
-  /** Cycles that a tile's barrier and first loads keep a warp waiting */
-  double tileLatency;
-  /** Of the shorter of latency and throughput, what the longer one does not hide */
-  double notHidden;
-  /** Slots for an output, from its sum to its store */
-  double output;
-  /**
-   * Of the device memory's bandwidth: what tensors are moved with, more than all of it where they lie in the L2 cache,
-   * and what all tiles are copied with
-   */
-  double moved, copied;
-  /** Cycles that a block takes beside its tiles, before the first of them and after the last */
-  double block = 0;
-};
-constexpr Model kFmaModel{1.21, 0.232, 4.4, 1.04, 0.308, 14.6, 21.4, 189, 66.7, 0.129, 65.6, 1.18, 0.564};
-constexpr Model kTensorModel{1.42, 0.771, 2.8, 18.4, 0, 14, 11.2, 219, 0, 0.397, 65.9, 0.317, 0.563};
-constexpr Model kWarpgroupModel{0, 0.476, 6, 9.64, 0, 11.2, 32.4, 0, 0, 1, 35.2, 0.557, 0.9, 3240};
-
-const Model& modelOf(const GemmTile& tile) {
-  return tile.byWarpgroups() ? kWarpgroupModel : tile.onTensorCores() ? kTensorModel : kFmaModel;
+const Model& modelOf(const Models& models, const GemmTile& tile) {
+  return tile.byWarpgroups() ? models.warpgroup : tile.onTensorCores() ? models.tensor : models.fma;
 }
 
 bool fitsMasks(const ConvProblem& x) { return x.r + x.s <= kMostMaskBits; }
@@ -78,8 +41,7 @@ double bytesMicroseconds(const GpuTraits& traits, double share, double bytes) {
 }
 
 /** Issue slots of a warp for one tile of the reduction. */
-double tileSlots(const GemmTile& tile) {
-  const Model& model = modelOf(tile);
+double tileSlots(const Model& model, const GemmTile& tile) {
   const double threads = tile.threads();
   const double copies = model.windowCopy * tile.blockK * tile.blockN / threads +
                         model.filterCopy * tile.blockK * tile.blockM / 4 / threads + model.loop;
@@ -104,10 +66,9 @@ int64_t residentBlocks(const GpuTraits& traits, const GemmTile& tile) {
  * Of the busiest multiprocessor, which issues one instruction a cycle in each of four parts. Cycles are those in which
  * 128 lanes would do the device's peak; where there are 64, they are half as long and all else is counted too dear.
  */
-double computeMicroseconds(const GpuTraits& traits, const GemmTile& tile, int64_t blocks, int64_t tilesEach,
-                           int64_t multiprocessors) {
-  const Model& model = modelOf(tile);
-  const double slots = tileSlots(tile);
+double computeMicroseconds(const GpuTraits& traits, const Model& model, const GemmTile& tile, int64_t blocks,
+                           int64_t tilesEach, int64_t multiprocessors) {
+  const double slots = tileSlots(model, tile);
   const auto count = static_cast<double>(tilesEach);
   const int64_t here = ceilDivide(blocks, multiprocessors);
   const double outputs = tile.blockM * tile.blockN / 128.0 * std::sqrt(tile.partsK);
@@ -188,17 +149,17 @@ bool sumsInClusters(const GpuTraits& traits, int64_t splits) {
   return traits.computeCapability >= 90 && splits > 1 && splits <= kMostBlocks;
 }
 
-double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits) {
+double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits, const Models& models) {
   const ConvProblem& x = request.problem;
   const GpuTraits& traits = request.traits;
-  const Model& model = modelOf(tile);
+  const Model& model = modelOf(models, tile);
   const bool clustered = sumsInClusters(traits, splits);
   const int64_t blocks =
       ceilDivide(x.groupOutputs(), tile.blockM) * ceilDivide(x.n * x.p * x.q, tile.blockN) * splits * x.groups;
   const int64_t tilesEach = ceilDivide(ceilDivide(x.filterSize(), tile.blockK), splits);
   // Of a group of multiprocessors that share clusters, those left over by clusters of four and eight are idle.
   const int64_t multiprocessors = clustered && splits > 2 ? traits.multiprocessors * 10 / 11 : traits.multiprocessors;
-  const double compute = computeMicroseconds(traits, tile, blocks, tilesEach, multiprocessors);
+  const double compute = computeMicroseconds(traits, model, tile, blocks, tilesEach, multiprocessors);
   const int64_t sums = (clustered ? 1 : splits) * x.outputSize();
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + sums);
   const double copied =

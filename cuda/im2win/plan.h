@@ -2,6 +2,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/im2win/gemm_tile.h"
+#include "cuda/im2win/model.h"
 #include "divide.h"
 
 namespace warpconv::cuda::im2win {
@@ -47,6 +48,7 @@ Workspace workspaceOf(const ConvProblem& problem, const Plan& plan);
 bool sumsInClusters(const GpuTraits& traits, int64_t splits);
 
 /** Predicted time in milliseconds of the GEMM over one tile and number of splits, the summing of those included. */
-double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits);
+double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits,
+                        const Models& models = kModels);
 
 }  // namespace warpconv::cuda::im2win

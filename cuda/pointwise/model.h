@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string_view>
+#include "cuda/model_constants.h"
 
 // What predictions of the extension's kernels are made of, as data, for bench/calibrate.ts to fit to measured times.
 
@@ -39,26 +39,25 @@ struct WarpgroupModel {
   double unaligned;
 };
 
-/** A constant of a model, for what changes them all */
-template <typename AnyModel>
-struct Constant {
-  std::string_view name;
-  double AnyModel::*member;
-};
-inline constexpr Constant<Model> kConstants[] = {
-    {"multiply", &Model::multiply},         {"copy", &Model::copy},
-    {"step", &Model::step},                 {"stepLatency", &Model::stepLatency},
-    {"blockLatency", &Model::blockLatency}, {"storeOutput", &Model::storeOutput},
-    {"storingWarps", &Model::storingWarps}, {"launch", &Model::launch},
-    {"cluster", &Model::cluster},           {"cached", &Model::cached},
-    {"uncached", &Model::uncached},         {"read", &Model::read},
-    {"unaligned", &Model::unaligned},
-};
-inline constexpr Constant<WarpgroupModel> kWarpgroupConstants[] = {
-    {"block", &WarpgroupModel::block},   {"chunk", &WarpgroupModel::chunk}, {"shared", &WarpgroupModel::shared},
-    {"stored", &WarpgroupModel::stored}, {"read", &WarpgroupModel::read},   {"exchanged", &WarpgroupModel::exchanged},
-    {"unaligned", &WarpgroupModel::unaligned},
-};
+inline ModelConstants constantsOf(Model& x) {
+  return {{"multiply", &x.multiply},
+          {"copy", &x.copy},
+          {"step", &x.step},
+          {"stepLatency", &x.stepLatency},
+          {"blockLatency", &x.blockLatency},
+          {"storeOutput", &x.storeOutput},
+          {"storingWarps", &x.storingWarps},
+          {"launch", &x.launch},
+          {"cluster", &x.cluster},
+          {"cached", &x.cached},
+          {"uncached", &x.uncached},
+          {"read", &x.read},
+          {"unaligned", &x.unaligned}};
+}
+inline ModelConstants constantsOf(WarpgroupModel& x) {
+  return {{"block", &x.block}, {"chunk", &x.chunk},         {"shared", &x.shared},      {"stored", &x.stored},
+          {"read", &x.read},   {"exchanged", &x.exchanged}, {"unaligned", &x.unaligned}};
+}
 
 struct Models {
   /** Ordinary multiply-adds, and tensor cores; and both with pixels that go straight into registers */

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "cuda/algorithm.h"
+#include "cuda/stem/model.h"
 #include "cuda/stem/patch.h"
 
 namespace warpconv::cuda::stem {
@@ -31,6 +34,9 @@ int64_t sharedBytes(const ConvProblem& problem, const StemTile& tile, int patche
 
 /** The most that sharedBytes of a plan comes to */
 int64_t mostSharedBytes(const GpuTraits& traits);
+
+/** By kTiles[tile]; nothing where that does not fit. */
+std::optional<Plan> planTile(const GpuRequest& request, int tile, const Model& model = kModel);
 
 /** Only for what is not refused. */
 Plan planStem(const GpuRequest& request);

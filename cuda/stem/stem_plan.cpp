@@ -17,26 +17,6 @@ constexpr int64_t kStaticBytes = 1536;
 /** Of each block the system takes a part. */
 constexpr int64_t kReservedBytes = 1024;
 
-/**
- * What the prediction of a kernel's time is made of, in cycles, fitted to 128 times of an H100: every tile on the
- * layers res_stem, conv1, conv2 and conv3 at batch 1, 2, 4 and so on to 128, which it meets within 9 % (root of the
- * mean square). The tile it chooses is the fastest that was measured, or within 12 % of it, but for conv3 at 64 and
- * 128, where it takes 25 to 27 % longer: outputs that no four of which can be stored together cost small tiles more
- * than is counted, once the second cache does not hold them.
- */
-struct Model {
-  double kernel;
-  /** Of a tile: what it takes alone, and more for each word that a thread brings */
-  double tile, word;
-  /** Of a step: its wait, and products of 64 channels by a warpgroup, all of which a block's warpgroups wait for */
-  double step, products;
-  /** To store 64 channels, and how much more that is one by one */
-  double outputs, single;
-  /** What a warpgroup keeps others from: in a step by 64 channels, as it stores those, and for a word */
-  double ownStep, ownOutputs, ownWord;
-};
-constexpr Model kModel{2436, 1953, 77.6, 134, 81.8, 3097, 1.32, 35.9, 1916, 273};
-
 /** Blocks that a multiprocessor has room for; none where one finds none. */
 int64_t blocksHeld(const GpuRequest& request, const StemTile& tile, int patches) {
   const int64_t bytes = sharedBytes(request.problem, tile, patches);
@@ -45,47 +25,27 @@ int64_t blocksHeld(const GpuRequest& request, const StemTile& tile, int patches)
   return std::min<int64_t>(tile.held, request.traits.sharedBytesPerMultiprocessor / each);
 }
 
-double milliseconds(const GpuRequest& request, const StemTile& tile, const Plan& plan) {
+double milliseconds(const GpuRequest& request, const Model& model, const StemTile& tile, const Plan& plan) {
   const ConvProblem& x = request.problem;
   const GpuTraits& traits = request.traits;
   const int64_t blocks = plan.columns * outputBlocks(x, tile);
   const auto sharing = static_cast<double>(std::min(plan.held, ceilDivide(blocks, traits.multiprocessors)));
   const double warpgroups = tile.threads() / 128.0, channels = tile.blockM / 64.0;
   const auto steps = static_cast<double>(stepsOf(x)), words = static_cast<double>(wordsEach(patchOf(x, tile), tile));
-  const double single = x.q % 4 == 0 ? 1.0 : kModel.single;
-  const double alone = kModel.tile + kModel.word * words +
-                       steps * (kModel.step + kModel.products * channels * warpgroups) +
-                       kModel.outputs * single * channels;
-  const double own = kModel.ownStep * steps * channels + kModel.ownOutputs * single * channels + kModel.ownWord * words;
+  const double single = x.q % 4 == 0 ? 1.0 : model.single;
+  const double alone = model.tile + model.word * words +
+                       steps * (model.step + model.products * channels * warpgroups) +
+                       model.outputs * single * channels;
+  const double own = model.ownStep * steps * channels + model.ownOutputs * single * channels + model.ownWord * words;
   // More than one only where there are more blocks of output channels than the device holds.
   const auto rounds = static_cast<double>(ceilDivide(blocks, plan.held * traits.multiprocessors));
   const double cycles =
-      kModel.kernel + rounds * static_cast<double>(plan.tilesEach) * std::max(alone, sharing * warpgroups * own);
+      model.kernel + rounds * static_cast<double>(plan.tilesEach) * std::max(alone, sharing * warpgroups * own);
   const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
   const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
   // As fast as im2win moves tensors.
   constexpr double kShareOfBandwidth = 0.8;
   return 1e3 * std::max(cycles / perSecond, moved / (kShareOfBandwidth * traits.bytesPerSecond));
-}
-
-/** Nothing where the tile does not fit. */
-std::optional<Plan> planTile(const GpuRequest& request, int index) {
-  const ConvProblem& x = request.problem;
-  const StemTile& tile = kTiles[index].tile;
-  const int64_t tiles = x.n * tilesP(x, tile) * tilesQ(x);
-  const int64_t blocksM = outputBlocks(x, tile);
-  for (int patches = 1; patches <= 2; ++patches) {
-    const int64_t held = blocksHeld(request, tile, patches);
-    if (held == 0) break;
-    const int64_t most = std::max<int64_t>(1, held * request.traits.multiprocessors / blocksM);
-    const int64_t tilesEach = ceilDivide(tiles, most);
-    if (tilesEach > 1 && patches == 1) continue;
-    const int64_t columns = ceilDivide(tiles, tilesEach);
-    Plan plan{index, columns, tilesEach, held};
-    plan.milliseconds = milliseconds(request, tile, plan);
-    return plan;
-  }
-  return std::nullopt;
 }
 
 /** Each of the tiles that fit. */
@@ -121,6 +81,25 @@ int64_t sharedBytes(const ConvProblem& x, const StemTile& tile, int patches) {
 }
 
 int64_t mostSharedBytes(const GpuTraits& traits) { return traits.sharedBytesPerBlock - kStaticBytes; }
+
+std::optional<Plan> planTile(const GpuRequest& request, int index, const Model& model) {
+  const ConvProblem& x = request.problem;
+  const StemTile& tile = kTiles[index].tile;
+  const int64_t tiles = x.n * tilesP(x, tile) * tilesQ(x);
+  const int64_t blocksM = outputBlocks(x, tile);
+  for (int patches = 1; patches <= 2; ++patches) {
+    const int64_t held = blocksHeld(request, tile, patches);
+    if (held == 0) break;
+    const int64_t most = std::max<int64_t>(1, held * request.traits.multiprocessors / blocksM);
+    const int64_t tilesEach = ceilDivide(tiles, most);
+    if (tilesEach > 1 && patches == 1) continue;
+    const int64_t columns = ceilDivide(tiles, tilesEach);
+    Plan plan{index, columns, tilesEach, held};
+    plan.milliseconds = milliseconds(request, model, tile, plan);
+    return plan;
+  }
+  return std::nullopt;
+}
 
 Plan planStem(const GpuRequest& request) {
   const std::vector<Plan> plans = planTiles(request);

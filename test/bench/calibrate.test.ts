@@ -1,33 +1,30 @@
-import { pointwiseTimes } from '../../bench/calibrate';
-import { cudnn, layer, ours } from './results';
+import { linesOf } from '../../bench/calibrate';
+import type { LayerTimes } from '../../bench/kernel_times';
 
-const POINTWISE = { group: 'pointwise', batch: 1, extents: [64, 56, 56, 256, 1, 1, 2, 0, 1] } as const;
+const LAYER: LayerTimes = {
+  name: 'pw_56_64_256',
+  batch: 4,
+  extents: [64, 56, 56, 256, 1, 1, 2, 0, 1],
+  kernels: [
+    {
+      algorithm: 'pointwise',
+      variant: 'stream-8x64x8',
+      tiles: { filters: 8, pixels: 64 },
+      milliseconds: 0.005,
+    },
+    { algorithm: 'im2win', variant: 'implicit-64x64', tiles: { splits: 4 }, milliseconds: 0.004 },
+  ],
+};
 
 describe('what models are fitted to', () => {
-  it('is a line for each variant of pointwise, with its median', () => {
-    const one = layer(
-      [
-        ours('pointwise', 0.004),
-        ours('pointwise', 0.1, 'paper'),
-        ours('pointwise', 0.005, 'stream-8x64x8'),
-        ours('pointwise', 0.004, 'warpgroup-64x32-s4'),
-        ours('im2win', 0.005, 'implicit'),
-        cudnn('GEMM', 0.01),
-      ],
-      POINTWISE,
-    );
-    expect(pointwiseTimes({ layers: [one] })).toEqual([
-      '1 64 56 56 256 2 stream-8x64x8 0.005',
-      '1 64 56 56 256 2 warpgroup-64x32-s4 0.004',
+  it('is a line for each kernel of the family, with its tiles and its time', () => {
+    expect(linesOf([LAYER], 'pointwise')).toEqual([
+      '4 64 56 56 256 1 1 2 0 1 stream-8x64x8 filters=8,pixels=64 0.005',
     ]);
-  });
-
-  it('is nothing of other filters, of groups, and of what is wrong', () => {
-    const wrong = ours('pointwise', 0.004, 'stream-8x64x8', { maxRelativeError: 1e-3 });
-    const right = ours('pointwise', 0.004, 'stream-8x64x8');
-    expect(pointwiseTimes({ layers: [layer([wrong], POINTWISE)] })).toEqual([]);
-    expect(pointwiseTimes({ layers: [layer([right])] })).toEqual([]);
-    const grouped = { ...POINTWISE, extents: [64, 56, 56, 256, 1, 1, 2, 0, 2] } as const;
-    expect(pointwiseTimes({ layers: [layer([right], grouped)] })).toEqual([]);
+    expect(linesOf([LAYER, { ...LAYER, batch: 1 }], 'im2win')).toEqual([
+      '4 64 56 56 256 1 1 2 0 1 implicit-64x64 splits=4 0.004',
+      '1 64 56 56 256 1 1 2 0 1 implicit-64x64 splits=4 0.004',
+    ]);
+    expect(linesOf([LAYER], 'halo')).toEqual([]);
   });
 });

@@ -1,0 +1,122 @@
+/**
+ * Times every kernel that the planners of GPU families choose from by a model of time, on the named layers, each judged
+ * first: what bench/calibrate.ts fits their constants to. Writes bench/results/<gpu>-<date>-kernels.json.
+ *
+ *     npx ts-node bench/kernel_times.ts [--batch 1] [--group pointwise] [--layer conv1] [--device cuda] [--out FOLDER]
+ */
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import type { Device, GpuInfo } from 'warpconv';
+
+import type { NativePlan } from '../lib/addon';
+import { holdContest, openContestPlan, TOLERANCE, type ContestResult } from '../lib/contest';
+import { problemOf, selectLayers, type GpuExtents, type GpuLayer } from './gpu_layers';
+import { findGpu } from './gpu_machine';
+import { formatJson } from './json';
+import { readBatch } from './options';
+import { showProgress } from './progress';
+import { FOLDER, slugOf, writeText } from './results';
+import { versionNow } from './version';
+
+type GpuDevice = Exclude<Device, 'cpu'>;
+
+export interface KernelTime {
+  readonly algorithm: string;
+  readonly variant: string;
+  /** What the planner gave it for the layer, by the names of the family */
+  readonly tiles: Readonly<Record<string, number>>;
+  /** Of one call, the median */
+  readonly milliseconds: number;
+}
+
+export interface LayerTimes {
+  readonly name: string;
+  readonly batch: number;
+  readonly extents: GpuExtents;
+  readonly kernels: readonly KernelTime[];
+}
+
+export interface KernelTimes {
+  readonly date: string;
+  readonly gpu: GpuInfo;
+  readonly version: string;
+  readonly layers: readonly LayerTimes[];
+}
+
+/** Families whose planners choose by a model of time */
+const FAMILIES = ['pointwise', 'im2win', 'halo', 'stem'];
+/** A line for each kernel */
+const DEPTH = 4;
+
+type Kernel = Omit<KernelTime, 'milliseconds'>;
+
+/** What planners consider for a problem. */
+function kernelsOf(plan: NativePlan): Kernel[] {
+  return plan
+    .candidates()
+    .filter(({ algorithm }) => FAMILIES.includes(algorithm))
+    .flatMap(({ algorithm, considered = [] }) =>
+      considered
+        .filter(({ tiles }) => Object.keys(tiles).length > 0)
+        .map(({ name, tiles }) => ({ algorithm, variant: name, tiles })),
+    );
+}
+
+type RightResult = Extract<ContestResult, { failure?: undefined }>;
+
+const isRight = (result: ContestResult): result is RightResult =>
+  result.failure === undefined && result.maxRelativeError <= TOLERANCE;
+
+async function timeLayer(layer: GpuLayer, device: GpuDevice): Promise<LayerTimes> {
+  const { name, batch, extents } = layer;
+  const plan = await openContestPlan(problemOf(layer), device);
+  try {
+    const kernels = kernelsOf(plan);
+    const entries = kernels.map(
+      ({ algorithm, variant }) => ({ library: 'warpconv', algorithm, variant }) as const,
+    );
+    const { results } = await holdContest(plan, { entries, rounds: 7 });
+    for (const { entry, failure } of results.filter((result) => !isRight(result))) {
+      const { algorithm, variant } = kernels[entry]!;
+      console.error(`${name}, batch ${batch}, ${algorithm} ${variant}: ${failure?.message ?? 'is wrong'}`);
+      process.exitCode = 1;
+    }
+    const times = results
+      .filter(isRight)
+      .map(({ entry, milliseconds }) => ({ ...kernels[entry]!, milliseconds: milliseconds.median }));
+    return { name, batch, extents, kernels: times };
+  } finally {
+    plan.dispose();
+  }
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      device: { type: 'string', default: 'cuda' },
+      batch: { type: 'string', multiple: true, default: ['1'] },
+      group: { type: 'string', multiple: true, default: ['mec12', 'resnet', 'pointwise'] },
+      layer: { type: 'string', multiple: true, default: [] },
+      out: { type: 'string', default: FOLDER },
+    },
+  });
+  const device = values.device as GpuDevice;
+  const gpu = findGpu(device);
+  const selected = selectLayers({
+    groups: values.group,
+    names: values.layer,
+    batches: values.batch.map(readBatch),
+  });
+  const layers: LayerTimes[] = [];
+  for (const layer of selected) {
+    showProgress('kernels', layers.length, selected.length, 'layers');
+    layers.push(await timeLayer(layer, device));
+  }
+  showProgress('kernels', selected.length, selected.length, 'layers');
+  const date = new Date().toISOString().slice(0, 10);
+  const result: KernelTimes = { date, gpu, version: versionNow(), layers };
+  writeText(`${slugOf(gpu.name!)}-${date}-kernels.json`, formatJson(result, DEPTH), path.resolve(values.out));
+}
+
+if (require.main === module) void main();

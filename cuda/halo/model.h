@@ -1,0 +1,45 @@
+#pragma once
+
+#include "cuda/halo/tile.h"
+#include "cuda/model_constants.h"
+
+namespace warpconv::cuda::halo {
+
+/** What the time of a kernel is predicted from, in cycles. */
+struct Model {
+  /** Of a block; of a kernel whose blocks leave the next one's no room beside them; and where positions are folded */
+  double block, crowded, folded;
+  /** Of a part of the elements: each time that loaders wait for what they hold, and 128 elements by 128 loaders */
+  double fetch, elements;
+  /** For an output of each thread, from its sum to its store; and for each doubling of a cluster */
+  double output, cluster;
+  /** How much longer clusters take in several rounds, of which each waits until all of its blocks have room */
+  double rounds;
+  /** How much longer groups take where two blocks share a multiprocessor */
+  double shared;
+  /** That a multiprocessor gets of the second cache in a cycle, where all ask */
+  double cacheBytes;
+  /** That a block of each tile takes for a group of taps */
+  double groups[kTileCount];
+};
+inline ModelConstants constantsOf(Model& x) {
+  ModelConstants constants{{"block", &x.block},     {"crowded", &x.crowded},   {"folded", &x.folded},
+                           {"fetch", &x.fetch},     {"elements", &x.elements}, {"output", &x.output},
+                           {"cluster", &x.cluster}, {"rounds", &x.rounds},     {"shared", &x.shared},
+                           {"cacheBytes", &x.cacheBytes}};
+  for (int i = 0; i < kTileCount; ++i) constants.push_back({std::string(kTiles[i].variant), &x.groups[i]});
+  return constants;
+}
+
+/**
+ * Fitted to 517 times of an H100: every tile with 1, 2, 3, 4, 6 and 8 blocks a cluster at batch 1, up to 4 at 16 and 2
+ * at 128, on the named layers of 3 x 3 filters and larger ones but for those of three channels, of which those up to
+ * 2.2 times the fastest; cacheBytes is what copies alone were measured to get. What is chosen so is the fastest that
+ * was measured at batch 1, within 2 % of it at 128, and within 5 % at 16, with three exceptions: res_28s2 is 4 % off at
+ * 1 and 23 % at 16, for strides read more than is counted, and what res_7 gets at 16, clusters of three, was not among
+ * the measured. What folding takes is the difference for conv1 and conv2 at batch 1, the two layers that are folded.
+ */
+inline constexpr Model kModel{180,  1790, 1700, 1250, 1090, 170,
+                              1190, 1.09, 1.63, 24.5, {1345, 1420, 1315, 1315, 1195, 835, 545}};
+
+}  // namespace warpconv::cuda::halo

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "cuda/model_constants.h"
+
+namespace warpconv::cuda::im2win {
+
+/** What the time of one kind of tiles is predicted from. */
+struct Model {
+  /** Microseconds: of a kernel in a graph, beside what follows; of clusters; and of a kernel that sums splits */
+  double kernel, cluster, splitSum;
+  /** Issue slots of a warp: for a multiply-add of every lane, or 16 x 8 x 8 of them on tensor cores */
+  double multiply;
+  /** For a 16-byte load of operands, a copy of one window element and of four filter elements, and a tile */
+  double operand, windowCopy, filterCopy, loop;
+  /** Cycles that a tile's barrier and first loads keep a warp waiting */
+  double tileLatency;
+  /** Of the shorter of latency and throughput, what the longer one does not hide */
+  double notHidden;
+  /** Slots for an output, from its sum to its store */
+  double output;
+  /**
+   * Of the device memory's bandwidth: what tensors are moved with, more than all of it where they lie in the L2 cache,
+   * and what all tiles are copied with
+   */
+  double moved, copied;
+  /** Cycles that a block takes beside its tiles, before the first of them and after the last */
+  double block = 0;
+};
+inline ModelConstants constantsOf(Model& x) {
+  return {{"kernel", &x.kernel},         {"cluster", &x.cluster},         {"splitSum", &x.splitSum},
+          {"multiply", &x.multiply},     {"operand", &x.operand},         {"windowCopy", &x.windowCopy},
+          {"filterCopy", &x.filterCopy}, {"loop", &x.loop},               {"tileLatency", &x.tileLatency},
+          {"notHidden", &x.notHidden},   {"output", &x.output},           {"moved", &x.moved},
+          {"copied", &x.copied},         {"block", &x.block}};
+}
+
+/** By what multiplies */
+struct Models {
+  Model fma, tensor, warpgroup;
+};
+
+/**
+ * The first two were fitted to some 3,000 times of an H200: 21 tiles with up to seven numbers of splits on the named
+ * layers at batch 1 and 128; once blocks of a cluster were summed in less time, again to 690 times at batch 1, and to
+ * what was predicted for the fastest at batch 128. What they choose takes 3 % longer on average than the fastest at
+ * batch 1, 21 % at most.
+ *
+ * That of warpgroups was fitted again to 373 times of an H100, of 1x1 layers at batch 1, 4 and 16 by all its tiles, and
+ * of the bench's layers by what had been chosen: those within twice the fastest kernel's are off by 9 % on average, by
+ * 24 before, when blocks took no time beside their tiles. What `auto` then chooses takes 0.0 % longer than the fastest
+ * algorithm on the bench's layers instead of 0.5, and of `pointwise` and this one, in 81 problems of 1x1 filters at
+ * batch 1, 4 and 16, 0.4, 2.0 and 0.0 % instead of 1.4, 1.5 and 1.5.
+ */
+inline constexpr Models kModels{
+    .fma = {1.21, 0.232, 4.4, 1.04, 0.308, 14.6, 21.4, 189, 66.7, 0.129, 65.6, 1.18, 0.564},
+    .tensor = {1.42, 0.771, 2.8, 18.4, 0, 14, 11.2, 219, 0, 0.397, 65.9, 0.317, 0.563},
+    .warpgroup = {0, 0.476, 6, 9.64, 0, 11.2, 32.4, 0, 0, 1, 35.2, 0.557, 0.9, 3240},
+};
+
+}  // namespace warpconv::cuda::im2win
