@@ -1,7 +1,7 @@
 /**
  * Fits the constants that a GPU family predicts some of its kernels by to measured times, and prints them beside those of
  * now, with how well either predicts and chooses. What it prints is for the family's model.h, with where the times are
- * from: nothing is changed. Needs no GPU; what has one measures the times:
+ * from: nothing is changed. Takes up to a few minutes, and no GPU; what has one measures the times:
  *
  *     npx ts-node bench/kernel_times.ts
  *     npx ts-node bench/calibrate.ts --kernels im2win-warpgroup --times bench/results/NAME-kernels.json [--times …]
