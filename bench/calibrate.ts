@@ -51,7 +51,10 @@ function main(): void {
   if (gpus.size > 1) throw new Error(`all times must be of one GPU, got ${[...gpus].join(' and ')}`);
   const family = values.kernels.split('-')[0]!;
   buildNativePrograms();
-  const input = `${all.flatMap(({ layers }) => linesOf(layers, family)).join('\n')}\n`;
+  const input = all
+    .flatMap(({ layers }) => linesOf(layers, family))
+    .map((line) => `${line}\n`)
+    .join('');
   process.stdout.write(run(CALIBRATE, [[...gpus][0]!, values.kernels], { input }));
 }
 

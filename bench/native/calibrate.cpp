@@ -10,6 +10,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -139,11 +140,11 @@ std::optional<int> tileOf(const Tiles& tiles, const std::string& variant) {
 /** `fitted`: a member of pointwise's models, and which tiles it is of. */
 template <typename Fitted, typename Tile>
 Model pointwiseModel(Fitted pointwise::Models::*fitted, const Tile& tile) {
-  static pointwise::Models models = pointwise::kModels;
+  const auto models = std::make_shared<pointwise::Models>(pointwise::kModels);
   const size_t kind = decltype(pointwise::Candidate::tile)(tile).index();
-  return {pointwise::constantsOf(models.*fitted), [kind](const Layer& layer) {
+  return {pointwise::constantsOf((*models).*fitted), [models, kind](const Layer& layer) {
             std::map<std::string, Prediction> predictions;
-            for (const auto& one : planPointwise(layer.request.problem, layer.request.traits, models)) {
+            for (const auto& one : planPointwise(layer.request.problem, layer.request.traits, *models)) {
               predictions[one.name()] = {one.milliseconds, one.tile.index() == kind};
             }
             std::vector<std::optional<Prediction>> all;
@@ -156,41 +157,41 @@ Model pointwiseModel(Fitted pointwise::Models::*fitted, const Tile& tile) {
 }
 
 Model im2winModel(im2win::Model im2win::Models::*fitted) {
-  static im2win::Models models = im2win::kModels;
+  const auto models = std::make_shared<im2win::Models>(im2win::kModels);
   static constexpr auto memberOf = [](const im2win::GemmTile& tile) {
     return tile.byWarpgroups()     ? &im2win::Models::warpgroup
            : tile.onTensorCores() ? &im2win::Models::tensor
                                    : &im2win::Models::fma;
   };
-  return modelOf(im2win::constantsOf(models.*fitted),
-                 [fitted](const GpuRequest& request, const Kernel& kernel) -> std::optional<Prediction> {
+  return modelOf(im2win::constantsOf((*models).*fitted),
+                 [models, fitted](const GpuRequest& request, const Kernel& kernel) -> std::optional<Prediction> {
                    const auto index = tileOf(im2win::kTiles, kernel.variant);
                    if (!index || *index < im2win::kFirstPlannedTile) return std::nullopt;
                    const im2win::GemmTile& tile = im2win::kTiles[*index].tile;
                    const double milliseconds =
-                       im2win::gemmMilliseconds(request, tile, kernel.tileExtent("splits"), models);
+                       im2win::gemmMilliseconds(request, tile, kernel.tileExtent("splits"), *models);
                    return Prediction{milliseconds, memberOf(tile) == fitted};
                  });
 }
 
 Model haloModel() {
-  static halo::Model model = halo::kModel;
-  return modelOf(halo::constantsOf(model), [](const GpuRequest& request, const Kernel& kernel) {
+  const auto model = std::make_shared<halo::Model>(halo::kModel);
+  return modelOf(halo::constantsOf(*model), [model](const GpuRequest& request, const Kernel& kernel) {
     const auto index = tileOf(halo::kTiles, kernel.variant);
     if (!index) return std::optional<Prediction>();
     const halo::Layout layout{{kernel.tileExtent("foldedRows"), kernel.tileExtent("foldedColumns")},
                               halo::kTiles[*index].tile.inParts};
     const halo::Grid grid = halo::makeGrid(request.problem, layout);
     return std::optional(
-        Prediction{halo::milliseconds(request, *index, grid, kernel.tileExtent("splits"), model), true});
+        Prediction{halo::milliseconds(request, *index, grid, kernel.tileExtent("splits"), *model), true});
   });
 }
 
 Model stemModel() {
-  static stem::Model model = stem::kModel;
-  return modelOf(stem::constantsOf(model), [](const GpuRequest& request, const Kernel& kernel) {
+  const auto model = std::make_shared<stem::Model>(stem::kModel);
+  return modelOf(stem::constantsOf(*model), [model](const GpuRequest& request, const Kernel& kernel) {
     const auto index = tileOf(stem::kTiles, kernel.variant);
-    const auto plan = index ? stem::planTile(request, *index, model) : std::nullopt;
+    const auto plan = index ? stem::planTile(request, *index, *model) : std::nullopt;
     return plan ? std::optional(Prediction{plan->milliseconds, true}) : std::nullopt;
   });
 }
@@ -294,8 +295,8 @@ void print(const char* when, const Fit& fit) {
 }
 
 void calibrate(std::string_view gpu, std::string_view kernels) {
-  const std::vector<Layer> layers = readLayers(std::cin, traitsOf(gpu));
   const Model model = modelOf(kernels);
+  const std::vector<Layer> layers = readLayers(std::cin, traitsOf(gpu));
   std::vector<double> before;
   for (const auto& [name, value] : model.constants) before.push_back(*value);
   const auto fit = [&] { return fitOf(layers, model); };
