@@ -7,7 +7,8 @@
  *     npx ts-node bench/calibrate.ts --kernels im2win-warpgroup --times bench/results/NAME-kernels.json [--times …]
  *
  * KERNELS: pointwise-fma, -tensor, -stream, -streamTensor or -warpgroup; im2win-fma, -tensor or -warpgroup; halo; stem.
- * Constants of families that choose by rules stand in their plans, with where they are from.
+ * Constants of other families stand in their plans, with where they are from: shuffle's models choose lengths of runs, which
+ * no variant pins, and the rest has one kernel each.
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -34,9 +35,12 @@ export function linesOf(layers: readonly LayerTimes[], family: string): string[]
 
 function readTimes(file: string): KernelTimes {
   const { dir, name } = path.parse(path.resolve(file));
-  const times = readJson<KernelTimes>(name, dir);
+  const times = readJson<Omit<KernelTimes, 'layers'> & { layers: Partial<LayerTimes>[] }>(name, dir);
   if (times === undefined) throw new Error(`there is no ${file}`);
-  return times;
+  if (times.layers.some(({ kernels }) => kernels === undefined)) {
+    throw new Error(`${file} is no result of bench/kernel_times.ts; those end with -kernels.json`);
+  }
+  return times as KernelTimes;
 }
 
 function main(): void {

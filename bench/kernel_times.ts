@@ -44,12 +44,13 @@ export interface KernelTimes {
   readonly layers: readonly LayerTimes[];
 }
 
-/** Families whose planners choose by a model of time */
+/** Families whose planners choose among variants by a model of time */
 const FAMILIES = ['pointwise', 'im2win', 'halo', 'stem'];
 /** A line for each kernel */
 const DEPTH = 4;
 
-type Kernel = Omit<KernelTime, 'milliseconds'>;
+/** What a planner considers. */
+export type Kernel = Omit<KernelTime, 'milliseconds'>;
 
 /** What planners consider for a problem. */
 function kernelsOf(plan: NativePlan): Kernel[] {
@@ -68,6 +69,21 @@ type RightResult = Extract<ContestResult, { failure?: undefined }>;
 const isRight = (result: ContestResult): result is RightResult =>
   result.failure === undefined && result.maxRelativeError <= TOLERANCE;
 
+/** Of each kernel whose result is right, and a sentence of each other one. */
+export function timesOf(
+  kernels: readonly Kernel[],
+  results: readonly ContestResult[],
+): { readonly times: readonly KernelTime[]; readonly complaints: readonly string[] } {
+  const times: KernelTime[] = [];
+  const complaints: string[] = [];
+  for (const result of results) {
+    const kernel = kernels[result.entry]!;
+    if (isRight(result)) times.push({ ...kernel, milliseconds: result.milliseconds.median });
+    else complaints.push(`${kernel.algorithm} ${kernel.variant}: ${result.failure?.message ?? 'is wrong'}`);
+  }
+  return { times, complaints };
+}
+
 async function timeLayer(layer: GpuLayer, device: GpuDevice): Promise<LayerTimes> {
   const { name, batch, extents } = layer;
   const plan = await openContestPlan(problemOf(layer), device);
@@ -77,14 +93,11 @@ async function timeLayer(layer: GpuLayer, device: GpuDevice): Promise<LayerTimes
       ({ algorithm, variant }) => ({ library: 'warpconv', algorithm, variant }) as const,
     );
     const { results } = await holdContest(plan, { entries, rounds: 7 });
-    for (const { entry, failure } of results.filter((result) => !isRight(result))) {
-      const { algorithm, variant } = kernels[entry]!;
-      console.error(`${name}, batch ${batch}, ${algorithm} ${variant}: ${failure?.message ?? 'is wrong'}`);
+    const { times, complaints } = timesOf(kernels, results);
+    for (const complaint of complaints) {
+      console.error(`${name}, batch ${batch}, ${complaint}`);
       process.exitCode = 1;
     }
-    const times = results
-      .filter(isRight)
-      .map(({ entry, milliseconds }) => ({ ...kernels[entry]!, milliseconds: milliseconds.median }));
     return { name, batch, extents, kernels: times };
   } finally {
     plan.dispose();

@@ -71,7 +71,10 @@ std::map<std::string, int> readTiles(const std::string& text) {
   std::istringstream all(text);
   for (std::string one; std::getline(all, one, ',');) {
     const size_t equals = one.find('=');
-    if (equals != std::string::npos) tiles[one.substr(0, equals)] = std::stoi(one.substr(equals + 1));
+    if (equals == std::string::npos) {
+      throw std::runtime_error("tiles must be as splits=4,blockM=64, got '" + text + "'");
+    }
+    tiles[one.substr(0, equals)] = std::stoi(one.substr(equals + 1));
   }
   return tiles;
 }
@@ -119,8 +122,9 @@ struct Model {
   std::function<std::vector<std::optional<Prediction>>(const Layer&)> predict;
 };
 
+/** One that predicts each kernel by itself. */
 template <typename Predict>
-Model modelOf(ModelConstants constants, Predict predictOne) {
+Model kernelModel(ModelConstants constants, Predict predictOne) {
   return {std::move(constants), [predictOne](const Layer& layer) {
             std::vector<std::optional<Prediction>> all;
             for (const Kernel& kernel : layer.kernels) all.push_back(predictOne(layer.request, kernel));
@@ -163,20 +167,20 @@ Model im2winModel(im2win::Model im2win::Models::*fitted) {
            : tile.onTensorCores() ? &im2win::Models::tensor
                                    : &im2win::Models::fma;
   };
-  return modelOf(im2win::constantsOf((*models).*fitted),
-                 [models, fitted](const GpuRequest& request, const Kernel& kernel) -> std::optional<Prediction> {
-                   const auto index = tileOf(im2win::kTiles, kernel.variant);
-                   if (!index || *index < im2win::kFirstPlannedTile) return std::nullopt;
-                   const im2win::GemmTile& tile = im2win::kTiles[*index].tile;
-                   const double milliseconds =
-                       im2win::gemmMilliseconds(request, tile, kernel.tileExtent("splits"), *models);
-                   return Prediction{milliseconds, memberOf(tile) == fitted};
-                 });
+  return kernelModel(im2win::constantsOf((*models).*fitted),
+                     [models, fitted](const GpuRequest& request, const Kernel& kernel) -> std::optional<Prediction> {
+                       const auto index = tileOf(im2win::kTiles, kernel.variant);
+                       if (!index || *index < im2win::kFirstPlannedTile) return std::nullopt;
+                       const im2win::GemmTile& tile = im2win::kTiles[*index].tile;
+                       const double milliseconds =
+                           im2win::gemmMilliseconds(request, tile, kernel.tileExtent("splits"), *models);
+                       return Prediction{milliseconds, memberOf(tile) == fitted};
+                     });
 }
 
 Model haloModel() {
   const auto model = std::make_shared<halo::Model>(halo::kModel);
-  return modelOf(halo::constantsOf(*model), [model](const GpuRequest& request, const Kernel& kernel) {
+  return kernelModel(halo::constantsOf(*model), [model](const GpuRequest& request, const Kernel& kernel) {
     const auto index = tileOf(halo::kTiles, kernel.variant);
     if (!index) return std::optional<Prediction>();
     const halo::Layout layout{{kernel.tileExtent("foldedRows"), kernel.tileExtent("foldedColumns")},
@@ -189,7 +193,7 @@ Model haloModel() {
 
 Model stemModel() {
   const auto model = std::make_shared<stem::Model>(stem::kModel);
-  return modelOf(stem::constantsOf(*model), [model](const GpuRequest& request, const Kernel& kernel) {
+  return kernelModel(stem::constantsOf(*model), [model](const GpuRequest& request, const Kernel& kernel) {
     const auto index = tileOf(stem::kTiles, kernel.variant);
     const auto plan = index ? stem::planTile(request, *index, *model) : std::nullopt;
     return plan ? std::optional(Prediction{plan->milliseconds, true}) : std::nullopt;

@@ -1,5 +1,6 @@
 import { linesOf } from '../../bench/calibrate';
-import type { LayerTimes } from '../../bench/kernel_times';
+import { timesOf, type LayerTimes } from '../../bench/kernel_times';
+import type { ContestResult } from '../../lib/contest';
 
 const LAYER: LayerTimes = {
   name: 'pw_56_64_256',
@@ -26,5 +27,34 @@ describe('what models are fitted to', () => {
       '1 64 56 56 256 1 1 2 0 1 implicit-64x64 splits=4 0.004',
     ]);
     expect(linesOf([LAYER], 'halo')).toEqual([]);
+  });
+
+  it('is the median of what is right, and says of the rest what is wrong with it', () => {
+    const [stream, gemm] = LAYER.kernels.map(({ milliseconds: _, ...kernel }) => kernel);
+    const result = (entry: number, maxRelativeError: number): ContestResult => ({
+      entry,
+      algorithm: 'pointwise',
+      milliseconds: { median: 0.005, lowerQuartile: 0.004, upperQuartile: 0.006 },
+      calls: 20,
+      graph: true,
+      workspaceBytes: 0,
+      maxError: maxRelativeError,
+      maxRelativeError,
+    });
+    const failure = { code: 'UNSUPPORTED', message: 'takes no such thing' } as const;
+    const results = [
+      result(0, 3e-7),
+      result(1, 1e-3),
+      result(2, NaN),
+      { entry: 3, algorithm: 'im2win', failure },
+    ];
+    expect(timesOf([stream!, gemm!, gemm!, gemm!], results)).toEqual({
+      times: [{ ...stream, milliseconds: 0.005 }],
+      complaints: [
+        'im2win implicit-64x64: is wrong',
+        'im2win implicit-64x64: is wrong',
+        'im2win implicit-64x64: takes no such thing',
+      ],
+    });
   });
 });
