@@ -36,10 +36,6 @@ int pinnedTile(const std::string& variant) {
   return -1;
 }
 
-double bytesMicroseconds(const GpuTraits& traits, double share, double bytes) {
-  return bytes / (share * traits.bytesPerSecond) * 1e6;
-}
-
 /** Issue slots of a warp for one tile of the reduction. */
 double tileSlots(const Model& model, const GemmTile& tile) {
   const double threads = tile.threads();
@@ -62,32 +58,86 @@ int64_t residentBlocks(const GpuTraits& traits, const GemmTile& tile) {
   return std::clamp<int64_t>(byShared, 1, tile.blocksPerMultiprocessor);
 }
 
-/**
- * Of the busiest multiprocessor, which issues one instruction a cycle in each of four parts. Cycles are those in which
- * 128 lanes would do the device's peak; where there are 64, they are half as long and all else is counted too dear.
- */
-double computeMicroseconds(const GpuTraits& traits, const Model& model, const GemmTile& tile, int64_t blocks,
-                           int64_t tilesEach, int64_t multiprocessors) {
-  const double slots = tileSlots(model, tile);
-  const auto count = static_cast<double>(tilesEach);
-  const int64_t here = ceilDivide(blocks, multiprocessors);
-  const double outputs = tile.blockM * tile.blockN / 128.0 * std::sqrt(tile.partsK);
-  const double issue = tile.threads() / 128.0 * count * slots + model.output * outputs;
-  const double throughput = static_cast<double>(here) * issue;
-  const auto rounds = static_cast<double>(ceilDivide(here, residentBlocks(traits, tile)));
-  const double latency = rounds * (count * (slots + model.tileLatency) + model.block);
-  const double cycles = std::max(throughput, latency) + model.notHidden * std::min(throughput, latency);
-  return cycles * 2 * 128 * traits.multiprocessors / traits.flopsPerSecond * 1e6;
-}
+/** Of what is moved at a share of the device's rate. */
+double microsecondsOf(double bytes, double bytesPerSecond) { return bytes / bytesPerSecond * 1e6; }
+
+/** What a tile takes for a problem; all that does not depend on the splits is found once. */
+class TileCosts {
+ public:
+  TileCosts(const GpuRequest& request, const GemmTile& tile, const Models& models)
+      : request_(request),
+        tile_(tile),
+        model_(modelOf(models, tile)),
+        slots_(tileSlots(model_, tile)),
+        outputCycles_(model_.output * (tile.blockM * tile.blockN / 128.0 * std::sqrt(tile.partsK))),
+        resident_(residentBlocks(request.traits, tile)),
+        reductionTiles_(ceilDivide(request.problem.filterSize(), tile.blockK)),
+        movedPerSecond_(model_.moved * request.traits.bytesPerSecond),
+        copiedPerSecond_(model_.copied * request.traits.bytesPerSecond) {
+    const ConvProblem& x = request.problem;
+    tiles_ = ceilDivide(x.groupOutputs(), tile.blockM) * ceilDivide(x.n * x.p * x.q, tile.blockN) * x.groups;
+    outputs_ = x.outputSize();
+    operands_ = x.inputSize() + x.weightSize();
+  }
+
+  int64_t reductionTiles() const { return reductionTiles_; }
+
+  double milliseconds(int64_t splits) const {
+    const GpuTraits& traits = request_.traits;
+    const bool clustered = sumsInClusters(traits, splits);
+    const int64_t blocks = tiles_ * splits, tilesEach = ceilDivide(reductionTiles_, splits);
+    // Of a group of multiprocessors that share clusters, those left over by clusters of four and eight are idle.
+    const int64_t multiprocessors = clustered && splits > 2 ? traits.multiprocessors * 10 / 11 : traits.multiprocessors;
+    const int64_t sums = (clustered ? 1 : splits) * outputs_;
+    const double moved = 4.0 * static_cast<double>(operands_ + sums);
+    const double copied = 4.0 * static_cast<double>(blocks) *
+                          static_cast<double>(tilesEach * tile_.blockK * (tile_.blockM + tile_.blockN));
+    const double gemm =
+        model_.kernel + std::max({computeMicroseconds(blocks, tilesEach, multiprocessors),
+                                  microsecondsOf(moved, movedPerSecond_), microsecondsOf(copied, copiedPerSecond_)});
+    if (splits == 1) return 1e-3 * gemm;
+    if (clustered) return 1e-3 * (gemm + model_.cluster);
+    const double summed = 4.0 * static_cast<double>(sums + outputs_);
+    return 1e-3 * (gemm + model_.splitSum + microsecondsOf(summed, movedPerSecond_));
+  }
+
+ private:
+  /**
+   * Of the busiest multiprocessor, which issues one instruction a cycle in each of four parts. Cycles are those in
+   * which 128 lanes would do the device's peak; where there are 64, they are half as long and all else is counted too
+   * dear.
+   */
+  double computeMicroseconds(int64_t blocks, int64_t tilesEach, int64_t multiprocessors) const {
+    const auto count = static_cast<double>(tilesEach);
+    const int64_t here = ceilDivide(blocks, multiprocessors);
+    const double throughput = static_cast<double>(here) * (tile_.threads() / 128.0 * count * slots_ + outputCycles_);
+    const auto rounds = static_cast<double>(ceilDivide(here, resident_));
+    const double latency = rounds * (count * (slots_ + model_.tileLatency) + model_.block);
+    const double cycles = std::max(throughput, latency) + model_.notHidden * std::min(throughput, latency);
+    return cycles * 2 * 128 * request_.traits.multiprocessors / request_.traits.flopsPerSecond * 1e6;
+  }
+
+  const GpuRequest& request_;
+  const GemmTile& tile_;
+  const Model& model_;
+  double slots_, outputCycles_;
+  int64_t resident_;
+  /** Of the reduction: those that splits share; and of the output */
+  int64_t reductionTiles_, tiles_;
+  /** Elements of the output, and of input and filters */
+  int64_t outputs_, operands_;
+  double movedPerSecond_, copiedPerSecond_;
+};
 
 /** A tile with the number of splits that is best for it, of those that leave no split empty. */
 Plan planTile(const GpuRequest& request, Source source, int tile) {
   Plan best{source, tile, 1, false, std::numeric_limits<double>::infinity()};
-  const int64_t tiles = ceilDivide(request.problem.filterSize(), kTiles[tile].tile.blockK);
+  const TileCosts costs(request, kTiles[tile].tile, kModels);
+  const int64_t tiles = costs.reductionTiles();
   for (const int64_t wanted : {1, 2, 4, 8, 12, 16, 24, 32}) {
     if (wanted > tiles) break;
     const int64_t splits = ceilDivide(tiles, ceilDivide(tiles, wanted));
-    const double milliseconds = gemmMilliseconds(request, kTiles[tile].tile, splits);
+    const double milliseconds = costs.milliseconds(splits);
     if (milliseconds >= best.milliseconds) continue;
     best.splits = static_cast<int>(splits);
     best.clustered = sumsInClusters(request.traits, splits);
@@ -138,7 +188,7 @@ double transformMilliseconds(const GpuRequest& request) {
   const double elements = static_cast<double>(tensorElements(request.problem) + request.problem.inputSize());
   // As measured with the tensor.
   constexpr double kKernel = 5, kShareOfBandwidth = 0.7;
-  return 1e-3 * (kKernel + bytesMicroseconds(request.traits, kShareOfBandwidth, 4 * elements));
+  return 1e-3 * (kKernel + microsecondsOf(4 * elements, kShareOfBandwidth * request.traits.bytesPerSecond));
 }
 
 }  // namespace
@@ -150,26 +200,7 @@ bool sumsInClusters(const GpuTraits& traits, int64_t splits) {
 }
 
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits, const Models& models) {
-  const ConvProblem& x = request.problem;
-  const GpuTraits& traits = request.traits;
-  const Model& model = modelOf(models, tile);
-  const bool clustered = sumsInClusters(traits, splits);
-  const int64_t blocks =
-      ceilDivide(x.groupOutputs(), tile.blockM) * ceilDivide(x.n * x.p * x.q, tile.blockN) * splits * x.groups;
-  const int64_t tilesEach = ceilDivide(ceilDivide(x.filterSize(), tile.blockK), splits);
-  // Of a group of multiprocessors that share clusters, those left over by clusters of four and eight are idle.
-  const int64_t multiprocessors = clustered && splits > 2 ? traits.multiprocessors * 10 / 11 : traits.multiprocessors;
-  const double compute = computeMicroseconds(traits, model, tile, blocks, tilesEach, multiprocessors);
-  const int64_t sums = (clustered ? 1 : splits) * x.outputSize();
-  const double moved = 4.0 * static_cast<double>(x.inputSize() + x.weightSize() + sums);
-  const double copied =
-      4.0 * static_cast<double>(blocks) * static_cast<double>(tilesEach * tile.blockK * (tile.blockM + tile.blockN));
-  const double gemm = model.kernel + std::max({compute, bytesMicroseconds(traits, model.moved, moved),
-                                               bytesMicroseconds(traits, model.copied, copied)});
-  if (splits == 1) return 1e-3 * gemm;
-  if (clustered) return 1e-3 * (gemm + model.cluster);
-  const double summed = 4.0 * static_cast<double>(sums + x.outputSize());
-  return 1e-3 * (gemm + model.splitSum + bytesMicroseconds(traits, model.moved, summed));
+  return TileCosts(request, tile, models).milliseconds(splits);
 }
 
 Plan planIm2win(const GpuRequest& request) {

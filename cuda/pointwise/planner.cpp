@@ -35,7 +35,16 @@ struct Matrix {
   int64_t outputsPerMultiprocessor;
   /** Pixels can be copied by fours. */
   bool aligned;
+  /** Input, output and filters, once each */
+  double tensorBytes;
+  /** Of the device: in which each of a multiprocessor's four parts issues an instruction of a warp */
+  double instructionSeconds;
 };
+
+double tensorBytesOf(const ConvProblem& x) {
+  return 4.0 * static_cast<double>(x.groups * (x.n * x.p * x.q * (x.groupInputs() + x.groupOutputs()) +
+                                               x.groupInputs() * x.groupOutputs()));
+}
 
 Matrix matrixOf(const ConvProblem& x, const GpuTraits& traits) {
   return {x.groupOutputs(),
@@ -43,12 +52,9 @@ Matrix matrixOf(const ConvProblem& x, const GpuTraits& traits) {
           x.groupInputs(),
           x.groups,
           ceilDivide(x.outputSize(), traits.multiprocessors),
-          x.stride.h == 1 && x.stride.w == 1 && x.p * x.q % 4 == 0};
-}
-
-/** Input, output and filters, once each. */
-double tensorBytes(const Matrix& x) {
-  return 4.0 * static_cast<double>(x.groups * (x.pixels * (x.channels + x.filters) + x.channels * x.filters));
+          x.stride.h == 1 && x.stride.w == 1 && x.p * x.q % 4 == 0,
+          tensorBytesOf(x),
+          2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond};
 }
 
 /** Seconds of the paper's kernel: for each step of C_num channels, for each tile besides, and for a launch in a graph
@@ -87,6 +93,13 @@ int64_t elementsFor(const BlockTile& block, int channels) {
   return ceilDivide(ceilDivide(block.width, 2), kWarpSize / channels);
 }
 
+/** Those of kDynamicTiles, which lists them together. */
+std::span<const DynamicTile> dynamicTilesOf(Layout layout, int channels) {
+  const auto choice = [](const DynamicTile& tile) { return std::pair(tile.layout, tile.channels); };
+  const auto found = std::ranges::equal_range(kDynamicTiles, std::pair(layout, channels), {}, choice);
+  return {found.begin(), found.end()};
+}
+
 /**
  * The kernel for a channel count: T_num and Warp_H, both rounded to what exists, T_num up and Warp_H down. Nothing
  * where none does.
@@ -95,8 +108,7 @@ std::optional<DynamicTile> tileFor(const BlockTile& block, int channels) {
   const int64_t elements = elementsFor(block, channels);
   const int64_t height = std::min(elements, std::max<int64_t>(block.height / 2, 1));
   std::optional<DynamicTile> best;
-  for (const DynamicTile& tile : kDynamicTiles) {
-    if (tile.layout != block.layout || tile.channels != channels) continue;
+  for (const DynamicTile& tile : dynamicTilesOf(block.layout, channels)) {
     if (tile.elements < elements || tile.height > height) continue;
     if (best && tile.elements > best->elements) continue;
     best = tile;
@@ -127,11 +139,10 @@ double predictDynamic(const Matrix& x, const Candidate& candidate, const GpuTrai
   const int64_t grid = tilesOf(x, tile.blockFilters(), tile.blockPixels() * candidate.iterations);
   const double rounds =
       std::ceil(static_cast<double>(grid) / static_cast<double>(traits.multiprocessors * residentBlocks(tile, traits)));
-  const double secondsPerInstruction = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
   const double issue = static_cast<double>(candidate.blocks) / traits.multiprocessors * 4 * chunks * instructions *
-                       secondsPerInstruction;
+                       x.instructionSeconds;
   const double latency = rounds * candidate.iterations * (chunks * kPaperStep + kPaperTile);
-  return 1e3 * (kPaperLaunch + std::max({issue, latency, tensorBytes(x) / traits.bytesPerSecond}));
+  return 1e3 * (kPaperLaunch + std::max({issue, latency, x.tensorBytes / traits.bytesPerSecond}));
 }
 
 /** A kernel of the extension as the prediction sees it. */
@@ -216,17 +227,15 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   const double mostBlocks =
       static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
   const double atOnce = std::min(mostBlocks, static_cast<double>(kernel.resident));
-  const double instructionSeconds = 2.0 * kWarpSize * traits.multiprocessors / traits.flopsPerSecond;
-  const double issue = stepSlots(kernel, x.aligned) * warps * instructionSeconds;
+  const double issue = stepSlots(kernel, x.aligned) * warps * x.instructionSeconds;
   const double step = std::max(atOnce * issue, issue + model.stepLatency);
   const double partials = kernel.slices * std::sqrt(candidate.split);
   const double store = model.storeOutput * kernel.filters * kernel.pixels / kernel.threads * partials *
                        std::max(1.0, atOnce * warps / model.storingWarps) * (x.aligned ? 1.0 : model.unaligned);
   const double compute = mostBlocks / atOnce * (model.blockLatency + steps * step + store);
 
-  const double bytes = tensorBytes(x);
-  const bool cached = bytes < static_cast<double>(traits.l2Bytes);
-  const double moved = bytes * (cached ? model.cached : model.uncached) / traits.bytesPerSecond;
+  const bool cached = x.tensorBytes < static_cast<double>(traits.l2Bytes);
+  const double moved = x.tensorBytes * (cached ? model.cached : model.uncached) / traits.bytesPerSecond;
   const double read = model.read * 4 * static_cast<double>(candidate.blocks / candidate.split) *
                       static_cast<double>(x.channels * (kernel.filters + kernel.pixels));
   return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved + read);
@@ -314,33 +323,46 @@ void chooseOfPaper(std::vector<Candidate>& candidates) {
   if (best != nullptr) best->ofPaper = true;
 }
 
-/** Of a tile and split, but for the prediction. */
+/** The extents of what a block computes. */
+struct Patch {
+  int filters, pixels;
+};
 template <typename Tile>
-Candidate extensionCandidate(const Matrix& x, const Tile& tile, int filters, int pixels, int split) {
+Patch patchOf(const Tile& tile) {
+  if constexpr (std::is_same_v<Tile, TensorTile>) {
+    return {tile.block.m, tile.block.n};
+  } else if constexpr (std::is_same_v<Tile, StreamTensorTile>) {
+    return {tile.m, tile.n};
+  } else if constexpr (std::is_same_v<Tile, StreamTile>) {
+    return {tile.filters(), tile.pixels()};
+  } else if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
+    return {tile.kFilters, tile.pixels};
+  } else {
+    return {tile.filters, tile.pixels};
+  }
+}
+
+/** Of a tile, not split, and without the prediction. */
+template <typename Tile>
+Candidate extensionCandidate(const Matrix& x, const Tile& tile) {
+  const auto [filters, pixels] = patchOf(tile);
   Candidate candidate;
   candidate.tile = tile;
-  candidate.split = split;
   candidate.intensity = double(filters) * pixels / (filters + pixels);
-  candidate.blocks = split * tilesOf(x, filters, pixels);
+  candidate.blocks = tilesOf(x, filters, pixels);
   candidate.registers = tile.registers();
-  candidate.sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split), split);
   return candidate;
 }
 
+/** Milliseconds of a candidate of that tile. */
 template <typename Tile>
-Candidate candidateFor(const Matrix& x, const Tile& tile, int split, const GpuTraits& traits, const Models& models) {
-  const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), split);
-  const GemmKernel kernel = kernelOf(tile, sharedBytesOf(tile, channels, split), traits, models);
-  Candidate candidate = extensionCandidate(x, tile, kernel.filters, kernel.pixels, split);
-  candidate.milliseconds = predictGemm(x, candidate, kernel, traits);
-  return candidate;
-}
-
-Candidate candidateFor(const Matrix& x, const WarpgroupTile& tile, int split, const GpuTraits& traits,
-                       const Models& models) {
-  Candidate candidate = extensionCandidate(x, tile, tile.kFilters, tile.pixels, split);
-  candidate.milliseconds = predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
-  return candidate;
+double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, const GpuTraits& traits,
+               const Models& models) {
+  if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
+    return predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
+  } else {
+    return predictGemm(x, candidate, kernelOf(tile, candidate.sharedBytes, traits, models), traits);
+  }
 }
 
 /**
@@ -361,12 +383,18 @@ template <typename Tile>
 void addCandidates(const Matrix& x, std::span<const Tile> tiles, const GpuTraits& traits, const Models& models,
                    std::vector<Candidate>& candidates) {
   for (const Tile& tile : tiles) {
+    const Candidate whole = extensionCandidate(x, tile);
     for (const int split : kSplits) {
       const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit() &&
                                         x.channels > (split - 1) * int64_t{tile.stepChannels()});
       if (!worth) continue;
-      const Candidate candidate = candidateFor(x, tile, split, traits, models);
-      if (isOffered(tile, candidate, traits)) candidates.push_back(candidate);
+      Candidate candidate = whole;
+      candidate.split = split;
+      candidate.blocks *= split;
+      candidate.sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split), split);
+      if (!isOffered(tile, candidate, traits)) continue;
+      candidate.milliseconds = predict(x, candidate, tile, traits, models);
+      candidates.push_back(candidate);
     }
   }
 }
