@@ -55,7 +55,11 @@ struct Element {
   static __device__ Element none() { return {0, ~uint32_t{0}}; }
 };
 
-__device__ inline Element elementAt(const Arguments& x, const Place& place, int phase, int position) {
+__device__ inline bool isFolded(const Arguments& x) { return x.foldRows * x.foldColumns > 1; }
+
+/** `kPlain`: see Given. */
+template <bool kPlain>
+__device__ Element elementAt(const Arguments& x, const Place& place, int phase, int position) {
   const Point point = pointAt(x, position);
   const Shape& s = x.shape;
   if (point.n >= s.n) return Element::none();
@@ -64,16 +68,15 @@ __device__ inline Element elementAt(const Arguments& x, const Place& place, int 
   const int h = point.row * s.strideH + rowPhase - s.padTop;
   const int w = point.column * s.strideW + columnPhase - s.padLeft;
   uint32_t outside = kPastTheLast;
-  for (int r = 0; r < x.foldRows; ++r) {
+  const int rows = kPlain ? 1 : x.foldRows, columns = kPlain ? 1 : x.foldColumns;
+  for (int r = 0; r < rows; ++r) {
     outside |= static_cast<uint32_t>(static_cast<uint32_t>(h + r) >= static_cast<uint32_t>(s.h)) << r;
   }
-  for (int c = 0; c < x.foldColumns; ++c) {
-    outside |= static_cast<uint32_t>(static_cast<uint32_t>(w + c) >= static_cast<uint32_t>(s.w)) << (x.foldRows + c);
+  for (int c = 0; c < columns; ++c) {
+    outside |= static_cast<uint32_t>(static_cast<uint32_t>(w + c) >= static_cast<uint32_t>(s.w)) << (rows + c);
   }
   return {((point.n * s.c + place.group * s.groupInputs) * s.h + h) * s.w + w, outside};
 }
-
-__device__ inline bool isFolded(const Arguments& x) { return x.foldRows * x.foldColumns > 1; }
 
 /** Offset in the output of channel 0 of the output at a position, or kBeyond where there is none. */
 __device__ inline int outputOffset(const Arguments& x, const Place& place, int position) {

@@ -39,9 +39,10 @@ __device__ inline float sumAgain(const Arguments& x, const Place& place, int k, 
 
 /**
  * Finishes and writes the outputs whose sums the blocks of a cluster have staged, each block a share of the rows and
- * each thread four adjacent positions at a time.
+ * each thread four adjacent positions at a time. Of kBlocks blocks, or where that is 0, of several. `kPlain`: see
+ * Given.
  */
-template <HaloTile kTile, bool kClustered>
+template <HaloTile kTile, int kBlocks, bool kPlain>
 class Finish {
  public:
   /** `offsets`: of the outputs of channel 0. */
@@ -54,7 +55,7 @@ class Finish {
         own_(offsets + column_) {
     const int4 four = *reinterpret_cast<const int4*>(own_);
     offsets_[0] = four.x, offsets_[1] = four.y, offsets_[2] = four.z, offsets_[3] = four.w;
-    const int share = x.byCluster.quotient(kTile.blockM + x.cluster - 1);
+    const int share = kBlocks > 0 ? kShare : x.byCluster.quotient(kTile.blockM + x.cluster - 1);
     first_ = place.rank * share + threadIdx.x / kColumns;
     const int end = min(min(kTile.blockM, x.shape.groupOutputs - place.m0), (place.rank + 1) * share);
     end_ = threadIdx.x < kRows * kColumns ? end : first_;
@@ -63,23 +64,22 @@ class Finish {
   __device__ void run() const {
     const int firstK = place_.group * x_.shape.groupOutputs + place_.m0, map = x_.shape.p * x_.shape.q;
     bool finite;
-    if (isBounded(x_.epilogue)) {
+    if (kPlain || isBounded(x_.epilogue)) {
       const auto store = [&](AdjacentSums<4>& sums, int row) {
         finishBounded(x_.epilogue, sums, firstK + row);
         storeEach(sums, offsets_, (place_.m0 + row) * map, x_.output);
       };
       // Four rows of a thread together, which took 2 to 3 % from layers at batch 128, and of two blocks 1 % from layers
       // at batch 1. Of four blocks it added 2 to 3 %: their memory is read at a rate then, and not only after a while.
-      if (!kClustered) {
-        finite = forEachRow<4, 1>(store);
+      if constexpr (kBlocks > 0) {
+        finite = forEachRow<kTogether, kBlocks>(store);
       } else if (x_.cluster == 2) {
         finite = forEachRow<4, 2>(store);
       } else {
         finite = forEachRow<2, kMostBlocks>(store);
       }
     } else {
-      constexpr int kBlocks = kClustered ? kMostBlocks : 1;
-      finite = forEachRow<1, kBlocks>([&](AdjacentSums<4>& sums, int row) {
+      finite = forEachRow<1, kBlocks == 1 ? 1 : kMostBlocks>([&](AdjacentSums<4>& sums, int row) {
         finishEach(x_.epilogue, sums, firstK + row, offsets_, (place_.m0 + row) * map, x_.output);
       });
     }
@@ -89,31 +89,38 @@ class Finish {
  private:
   static constexpr int kColumns = kTile.blockN / 4;
   static constexpr int kRows = kTile.threads() / kColumns;
+  static constexpr bool kClustered = kBlocks != 1;
+  /** Rows of a block */
+  static constexpr int kShare = kBlocks > 0 ? (kTile.blockM + kBlocks - 1) / kBlocks : 0;
+  /** Of them, those of a thread that are read together */
+  static constexpr int kTogether = kShare > 3 * kRows ? 4 : (kShare + kRows - 1) / kRows;
+
+  __device__ int cluster() const { return kBlocks > 0 ? kBlocks : x_.cluster; }
 
   /** The block `count` after this one, round the cluster: no two read of the same one at the same time. */
   __device__ int rankAfter(int count) const {
     const int rank = place_.rank + count;
-    return rank < x_.cluster ? rank : rank - x_.cluster;
+    return rank < cluster() ? rank : rank - cluster();
   }
   __device__ float* rowAt(int row) const { return shared_ + row * kTile.outputPitch(); }
 
   /**
-   * Calls store(sums, row), of a cluster of up to kBlocks, and so many rows whose parts are read together. Says whether
+   * Calls store(sums, row), of a cluster of up to kMost, and so many rows whose parts are read together. Says whether
    * all sums are finite; those that are not take the place of this block's own part of them, which no other thread
    * reads.
    */
-  template <int kTogether, int kBlocks>
+  template <int kCount, int kMost>
   __device__ bool forEachRow(auto&& store) const {
     bool finite = true;
     if (kClustered && first_ >= end_) tellClusterRead();
 #pragma unroll 1
-    for (int row = first_; row < end_; row += kTogether * kRows) {
-      AdjacentSums<4> sums[kTogether]{};
-      addStaged<kBlocks>(sums, row);
+    for (int row = first_; row < end_; row += kCount * kRows) {
+      AdjacentSums<4> sums[kCount]{};
+      addStaged<kMost>(sums, row);
       // Nobody leaves while another block still reads.
-      if (kClustered && row + kTogether * kRows >= end_) tellClusterRead();
+      if (kClustered && row + kCount * kRows >= end_) tellClusterRead();
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
+      for (int i = 0; i < kCount; ++i) {
         if (row + i * kRows >= end_) break;
         if (!areFinite(sums[i])) {
           finite = false;
@@ -133,19 +140,19 @@ class Finish {
   }
 
   /** Those of `row` and, where there are any, of those kRows further down: all loads are under way together. */
-  template <int kBlocks, int kTogether>
-  __device__ void addStaged(AdjacentSums<4> (&sums)[kTogether], int row) const {
-    AdjacentSums<4> staged[kTogether][kBlocks];
+  template <int kMost, int kCount>
+  __device__ void addStaged(AdjacentSums<4> (&sums)[kCount], int row) const {
+    AdjacentSums<4> staged[kCount][kMost];
     const auto forEachPart = [&](auto&& visit) {
 #pragma unroll
-      for (int count = 0; count < kBlocks; ++count) {
-        if (count >= x_.cluster) break;
+      for (int count = 0; count < kMost; ++count) {
+        if (count >= cluster()) break;
         visit(count);
       }
     };
     const auto forEachOwn = [&](auto&& visit) {
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
+      for (int i = 0; i < kCount; ++i) {
         if (row + i * kRows < end_) visit(i);
       }
     };

@@ -20,7 +20,9 @@ class Halo final : public GpuConvolution {
     const Plan plan = planHalo(request);
     const Grid grid = makeGrid(problem, plan.layout);
     const HaloTile& tile = kTiles[plan.tile].tile;
-    kernel_ = kernelOf(plan.tile);
+    const bool isFolded = plan.layout.fold.h * plan.layout.fold.w > 1;
+    general_ = kernelOf(plan.tile, {false, plan.cluster});
+    bounded_ = kernelOf(plan.tile, {!isFolded, plan.cluster});
     setArguments(problem, grid, plan);
     launch_.blocks = static_cast<unsigned>(tilesM(problem, tile) * tilesN(grid, tile) * problem.groups * plan.cluster);
     launch_.threads = static_cast<unsigned>(tile.launchThreads());
@@ -45,9 +47,11 @@ class Halo final : public GpuConvolution {
     arguments_.filterInverses = inverses;
 
     // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_);
-    if (Status status = toStatus(allowed, "setting up a halo kernel"); !status.isOk()) return status;
+    for (const Kernel kernel : {general_, bounded_}) {
+      const cudaError_t allowed =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_);
+      if (Status status = toStatus(allowed, "setting up a halo kernel"); !status.isOk()) return status;
+    }
 
     return runOnOwnStream("ordering the filters for halo", [&](cudaStream_t stream) {
       launchFilterOrder(x, weight, ordered, inverses, stream);
@@ -60,7 +64,7 @@ class Halo final : public GpuConvolution {
     x.input = tensors.input;
     x.output = tensors.output;
     x.epilogue = {bias_.floats(), tensors.residual, activation_};
-    return toStatus(launchKernel(kernel_, launch_, stream, x), "halo");
+    return toStatus(launchKernel(isBounded(x.epilogue) ? bounded_ : general_, launch_, stream, x), "halo");
   }
 
   int64_t bytes() const override { return filter_.bytes() + bias_.bytes(); }
@@ -122,7 +126,8 @@ class Halo final : public GpuConvolution {
   const Activation activation_;
   const DeviceMemory bias_;
   DeviceMemory filter_;
-  Kernel kernel_;
+  /** For what isBounded, and for all else */
+  Kernel bounded_, general_;
   Launch launch_{};
   int mostSharedBytes_ = 0;
   Arguments arguments_{};

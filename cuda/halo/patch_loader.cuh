@@ -16,9 +16,9 @@ __device__ inline void loadFour(uint32_t at, float& a, float& b, float& c, float
  * Brings a block's patch to shared memory by way of registers, where elements are split: high halves first, then low
  * ones; each as planes of eight channels, in which elements follow each other as columnsAt wants them. What is brought
  * together, a chunk or one of its phases, has one scale, which its largest element gives. A warpgroup's threads have
- * channels of as many elements side by side.
+ * channels of as many elements side by side. `kPlain`: see Given.
  */
-template <HaloTile kTile>
+template <HaloTile kTile, bool kPlain>
 class PatchLoader {
  public:
   /** `elements`: space for those of the patch. `largest`: for two numbers of each of the loaders' warps. */
@@ -27,7 +27,7 @@ class PatchLoader {
     for (int i = thread; i < (kTile.inParts ? x.parts * pixels_ : pixels_); i += kLoaders) {
       int position = i;
       const int phase = x.byPatch.divide(position);
-      elements[i] = elementAt(x, place, phase, place.n0 + position);
+      elements[i] = elementAt<kPlain>(x, place, phase, place.n0 + position);
     }
     synchroniseSome<kLoaders>(kBarrier);
   }
@@ -76,7 +76,7 @@ class PatchLoader {
     asm volatile("" : "+l"(from), "+r"(present));
     waitForKernelsBefore();
     float values[kChannels];
-    if (isFolded(x_)) {
+    if (!kPlain && isFolded(x_)) {
       fetch(values, chunk, first);
     } else {
       fetchFrom(from, values, present);
@@ -167,7 +167,7 @@ class PatchLoader {
   __device__ void fetch(float (&values)[kChannels], int chunk, const Element& element) const {
     const float* const from = x_.input + element.offset;
     const int first = chunk * kChunkChannels + firstPlane() * 8;
-    if (!isFolded(x_)) return fetchFrom(from + first * mapSize(), values, presentFrom(first, element));
+    if (kPlain || !isFolded(x_)) return fetchFrom(from + first * mapSize(), values, presentFrom(first, element));
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
       const FoldedChannel folded = x_.folded[first + c];

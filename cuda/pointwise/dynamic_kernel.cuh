@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(DynamicTile::kDynamicThreads,
       shared[filtersAcross ? across * pixels + along : along * pixels + across] = sums[i];
     }
     __syncthreads();
-    storeTile<filters, pixels, DynamicTile::kDynamicThreads, true>(
+    storeTile<filters, pixels, DynamicTile::kDynamicThreads, false, true>(
         x, group, offsets, 0, 1, [&](int row) { return firstFilter + row; },
         [&]<int kWidth>(int row, int column) {
           return *reinterpret_cast<const AdjacentSums<kWidth>*>(shared + row * pixels + column);

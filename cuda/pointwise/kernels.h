@@ -10,18 +10,29 @@ using Kernel = void (*)(Arguments);
 /** The kernel of a tile that is in kDynamicTiles. */
 Kernel dynamicKernelOf(const DynamicTile& tile);
 
-/** The kernel of a tile that is in kGemmTiles, for arguments that are `aligned` or for any. */
-Kernel gemmKernelOf(const GemmTile& tile, bool aligned);
+/** What is known of a kernel's arguments. Without, it takes any. */
+struct Given {
+  /** Arguments::aligned */
+  bool aligned;
+  /**
+   * isBounded. Where a kernel is of a few microseconds it is better off without the instructions for what else may be,
+   * although it skips them: the more there are of them, the longer it waits for its own.
+   */
+  bool bounded;
+};
+
+/** The kernel of a tile that is in kGemmTiles, which is the same whether bounded. */
+Kernel gemmKernelOf(const GemmTile& tile, const Given& given);
 
 /** The same for a tile that is in kTensorTiles. */
-Kernel tensorKernelOf(const TensorTile& tile, bool aligned);
+Kernel tensorKernelOf(const TensorTile& tile, const Given& given);
 
-/** The same for a tile that is in kStreamTiles, or in kStreamTensorTiles. */
-Kernel streamKernelOf(const StreamTile& tile, bool aligned);
-Kernel streamTensorKernelOf(const StreamTensorTile& tile, bool aligned);
+/** Of a tile that is in kStreamTiles, or in kStreamTensorTiles. */
+Kernel streamKernelOf(const StreamTile& tile, const Given& given);
+Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given);
 
-/** The same for a tile that is in kWarpgroupTiles. */
-Kernel warpgroupKernelOf(const WarpgroupTile& tile, bool aligned);
+/** Of a tile that is in kWarpgroupTiles, and so many blocks of a cluster: 1, 2, 4 or 8. */
+Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, const Given& given);
 
 namespace detail {
 

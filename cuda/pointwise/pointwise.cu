@@ -32,12 +32,13 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/** A kernel, and what its launch takes beside the grid. */
-struct Instance {
-  Kernel kernel;
+/** Kernels for what may be given, and what their launch takes beside the grid. */
+struct Instances {
+  /** By Given::aligned and Given::bounded */
+  Kernel kernels[2][2];
   int threads;
   int sharedBytes;
-  /** That any launch of the kernel has */
+  /** That any launch of the kernels has */
   int mostSharedBytes;
 };
 
@@ -71,7 +72,7 @@ class Pointwise final : public GpuConvolution {
       takeTile(tile->blockFilters(), tile->blockPixels());
       const Kernel kernel = dynamicKernelOf(*tile);
       const int sharedBytes = static_cast<int>(tile->sharedBytes());
-      any_ = aligned_ = {kernel, DynamicTile::kDynamicThreads, sharedBytes, sharedBytes};
+      instances_ = {{{kernel, kernel}, {kernel, kernel}}, DynamicTile::kDynamicThreads, sharedBytes, sharedBytes};
     } else if (const auto* gemm = std::get_if<GemmTile>(&candidate.tile)) {
       takeTile(gemm->filters, gemm->pixels);
       takeSplit(*gemm, gemm->sharedBytes(), gemm->residentBlocks(), gemmKernelOf);
@@ -88,17 +89,21 @@ class Pointwise final : public GpuConvolution {
       warpgroup_ = std::get<WarpgroupTile>(candidate.tile);
       arguments_.tilePixels = static_cast<int>(pixelsOfTile(arguments_.pixels, warpgroup_->pixels));
       takeTile(WarpgroupTile::kFilters, arguments_.tilePixels);
-      takeStreamed(*warpgroup_, request.traits, warpgroupKernelOf);
+      takeStreamed(*warpgroup_, request.traits, [&](const WarpgroupTile& tile, const Given& given) {
+        return warpgroupKernelOf(tile, candidate.split, given);
+      });
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
 
   /** Lets the kernels have the shared memory they need, and the filters in the form they need: then `weight` may go. */
   Status initialise(const Shape& shape, const float* weight, Device& device) {
-    for (const Instance& instance : {any_, aligned_}) {
-      const cudaError_t error =
-          cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.mostSharedBytes);
-      if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
+    for (const auto& kernels : instances_.kernels) {
+      for (const Kernel kernel : kernels) {
+        const cudaError_t error =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instances_.mostSharedBytes);
+        if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
+      }
     }
     return warpgroup_ ? halveFilters(shape, weight, device) : Status{};
   }
@@ -110,10 +115,11 @@ class Pointwise final : public GpuConvolution {
     arguments.output = tensors.output;
     arguments.aligned = arguments.contiguous && arguments.outputArea % 4 == 0 && isQuadAligned(tensors.input) &&
                         isQuadAligned(tensors.residual) && isQuadAligned(tensors.output);
-    const Instance& instance = arguments.aligned ? aligned_ : any_;
-    const Launch launch{static_cast<unsigned>(blocks_), static_cast<unsigned>(instance.threads), instance.sharedBytes,
-                        overlaps_, static_cast<unsigned>(arguments.split)};
-    return toStatus(launchKernel(instance.kernel, launch, stream, arguments), "pointwise");
+    const bool bounded = isBounded({arguments.bias, arguments.residual, arguments.activation});
+    const Launch launch{static_cast<unsigned>(blocks_), static_cast<unsigned>(instances_.threads),
+                        instances_.sharedBytes, overlaps_, static_cast<unsigned>(arguments.split)};
+    return toStatus(launchKernel(instances_.kernels[arguments.aligned][bounded], launch, stream, arguments),
+                    "pointwise");
   }
 
   int64_t bytes() const override { return weight_.bytes() + bias_.bytes() + halves_.bytes(); }
@@ -129,22 +135,25 @@ class Pointwise final : public GpuConvolution {
 
   /** The channels of a block, and its kernels. */
   template <typename Tile>
-  void takeSplit(const Tile& tile, int64_t sharedBytes, int blocksHeld, Kernel (*kernelOf)(const Tile&, bool)) {
+  void takeSplit(const Tile& tile, int64_t sharedBytes, int blocksHeld, auto&& kernelOf) {
     arguments_.splitChannels =
         static_cast<int>(channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split));
-    any_ = aligned_ = {kernelOf(tile, false), tile.threads(), static_cast<int>(sharedBytes),
-                       static_cast<int>(sharedBytes)};
-    aligned_.kernel = kernelOf(tile, true);
+    for (const bool aligned : {false, true}) {
+      for (const bool bounded : {false, true}) {
+        instances_.kernels[aligned][bounded] = kernelOf(tile, {aligned, bounded});
+      }
+    }
+    instances_.threads = tile.threads();
+    instances_.sharedBytes = instances_.mostSharedBytes = static_cast<int>(sharedBytes);
     blocksHeld_ = blocksHeld;
   }
 
   /** The same for kernels whose shared memory depends on the problem: all plans let one have the same. */
   template <typename Tile>
-  void takeStreamed(const Tile& tile, const GpuTraits& traits, Kernel (*kernelOf)(const Tile&, bool)) {
+  void takeStreamed(const Tile& tile, const GpuTraits& traits, auto&& kernelOf) {
     const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
     takeSplit(tile, sharedBytesFor(tile, channels, arguments_.split), tile.residentBlocks, kernelOf);
-    any_.mostSharedBytes = aligned_.mostSharedBytes =
-        static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
+    instances_.mostSharedBytes = static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
   }
 
   /** Blocks copy whole chunks of filters, the last ones beyond the last filter: what lies there is finite. */
@@ -179,8 +188,7 @@ class Pointwise final : public GpuConvolution {
   int64_t blocks_ = 0;
   /** By a multiprocessor; none for kernels that do not wait for those before */
   int64_t blocksHeld_ = 0;
-  Instance any_{};
-  Instance aligned_{};
+  Instances instances_{};
   bool overlaps_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace warpconv::cuda::pointwise {
  * pixels from l * threadPixels on, and threadFilters filters; warps share out filters and, by slices, channels. Shared
  * memory holds the filters, channel by channel, afterwards the sums of each slice.
  */
-template <int kIndex, bool aligned>
+template <int kIndex, bool aligned, bool bounded>
 __global__ void __launch_bounds__(kStreamTiles[kIndex].threads(), kStreamTiles[kIndex].residentBlocks)
     streamKernel(const Arguments x) {
   constexpr StreamTile tile = kStreamTiles[kIndex];
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kStreamTiles[kIndex].threads(), kStreamTiles[k
     storeAdjacent<threadPixels>(staged + k * pixels, sums[k]);
   }
   __syncthreads();
-  storeTile<filters, pixels, threads>(
+  storeTile<filters, pixels, threads, bounded>(
       x, own.group, offsets, 0, 1, [&](int row) { return own.firstFilter + row; },
       [&]<int kWidth>(int row, int column) {
         return sumOfShares<kWidth, slices>(shared + row * pixels + column, 1, filters * pixels);

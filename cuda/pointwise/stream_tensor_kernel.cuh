@@ -26,7 +26,7 @@ __device__ void addParts(float* shared) {
  * channels, afterwards the sums of each part. A block adds its parts, in their order, and each block of the cluster
  * those of all, in the order of ranks, for its share of the outputs.
  */
-template <int kIndex, bool aligned>
+template <int kIndex, bool aligned, bool bounded>
 __global__ void __launch_bounds__(kStreamTensorTiles[kIndex].threads(), kStreamTensorTiles[kIndex].residentBlocks)
     streamTensorKernel(const Arguments x) {
   // Refused before 8.0, where nothing of it is compiled.
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kStreamTensorTiles[kIndex].threads(), kStreamT
     if (block.parts > 1) addParts<block>(shared);
     synchroniseCluster(x.split);
   }
-  storeTile<block.m, block.n, threads>(
+  storeTile<block.m, block.n, threads, bounded>(
       x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
       [&]<int kWidth>(int row, int column) {
         float* const staged = shared + row * block.n + column;

@@ -70,9 +70,9 @@ __device__ AdjacentSums<kWidth> sumOfShares(float* own, int blocks, int apart) {
  * the row, the filter of the group. A rolled loop over a staged tile: activations inlined for each register would fill
  * the instruction cache. Masks what lies beyond the last filter and pixel. Of `shares` blocks that share the tile, the
  * block `share` stores every so manieth piece. `rolled` keeps the loop to few registers. What most outputs need, and no
- * more, has a loop of its own: see isBounded.
+ * more, has a loop of its own: see isBounded; with `bounded`, which says that it is, there is no other.
  */
-template <int rows, int pixels, int threads, bool rolled = false>
+template <int rows, int pixels, int threads, bool bounded = false, bool rolled = false>
 __device__ void storeTile(const Arguments& x, int group, const int* offsets, int share, int shares, auto filterOf,
                           auto sumsOf) {
   const Epilogue epilogue{x.bias, x.residual, x.activation};
@@ -95,7 +95,7 @@ __device__ void storeTile(const Arguments& x, int group, const int* offsets, int
     }
   };
   const auto storeBy = [&]<int kWidth>() {
-    if (isBounded(epilogue)) {
+    if (bounded || isBounded(epilogue)) {
       storeAll.template operator()<kWidth>(
           [&](AdjacentSums<kWidth>& sums, int k, int) { finishBounded(epilogue, sums, k); });
     } else {

@@ -287,9 +287,10 @@ struct WarpgroupTile {
     return chunks(channels) * chunkSteps() * kStepBytes;
   }
   constexpr int64_t offsetBytes() const { return int64_t{4} * pixels; }
-  /** Of filters, a chunk, and the sums that come of `split` blocks of a cluster */
+  /** Of filters, a chunk, and the sums that come of the `split` blocks of a cluster, where there are several */
   constexpr int64_t sharedBytes(int64_t channels, int split) const {
-    return filterBytes(channels) + chunkBytes() + exchangedBytes(kPieces, pieceWidth(), kThreads, split);
+    const int exchanged = split > 1 ? exchangedBytes(kPieces, pieceWidth(), kThreads, split) : 0;
+    return filterBytes(channels) + chunkBytes() + exchanged;
   }
   constexpr int registers() const { return registersFor(residentBlocks, kThreads); }
   constexpr bool mayBeSplit() const { return true; }

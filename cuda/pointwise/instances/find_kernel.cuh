@@ -19,4 +19,12 @@ Kernel findKernel(const auto& wanted, auto&& kernelAt) {
   return found;
 }
 
+/** `kernelFor<aligned, bounded>()` of what is given. */
+Kernel kernelGiven(const Given& given, auto&& kernelFor) {
+  if (given.aligned) {
+    return given.bounded ? kernelFor.template operator()<true, true>() : kernelFor.template operator()<true, false>();
+  }
+  return given.bounded ? kernelFor.template operator()<false, true>() : kernelFor.template operator()<false, false>();
+}
+
 }  // namespace warpconv::cuda::pointwise

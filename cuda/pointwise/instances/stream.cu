@@ -3,9 +3,11 @@
 
 namespace warpconv::cuda::pointwise {
 
-Kernel streamKernelOf(const StreamTile& tile, bool aligned) {
-  return findKernel<kStreamTiles>(tile, [&]<size_t index>() -> Kernel {
-    return aligned ? streamKernel<static_cast<int>(index), true> : streamKernel<static_cast<int>(index), false>;
+Kernel streamKernelOf(const StreamTile& tile, const Given& given) {
+  return findKernel<kStreamTiles>(tile, [&]<size_t index>() {
+    return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
+      return streamKernel<static_cast<int>(index), aligned, bounded>;
+    });
   });
 }
 

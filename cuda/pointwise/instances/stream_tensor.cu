@@ -3,10 +3,11 @@
 
 namespace warpconv::cuda::pointwise {
 
-Kernel streamTensorKernelOf(const StreamTensorTile& tile, bool aligned) {
-  return findKernel<kStreamTensorTiles>(tile, [&]<size_t index>() -> Kernel {
-    return aligned ? streamTensorKernel<static_cast<int>(index), true>
-                   : streamTensorKernel<static_cast<int>(index), false>;
+Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given) {
+  return findKernel<kStreamTensorTiles>(tile, [&]<size_t index>() {
+    return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
+      return streamTensorKernel<static_cast<int>(index), aligned, bounded>;
+    });
   });
 }
 

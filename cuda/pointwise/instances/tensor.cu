@@ -3,9 +3,9 @@
 
 namespace warpconv::cuda::pointwise {
 
-Kernel tensorKernelOf(const TensorTile& tile, bool aligned) {
+Kernel tensorKernelOf(const TensorTile& tile, const Given& given) {
   return findKernel<kTensorTiles>(tile, [&]<size_t index>() -> Kernel {
-    return aligned ? tensorKernel<static_cast<int>(index), true> : tensorKernel<static_cast<int>(index), false>;
+    return given.aligned ? tensorKernel<static_cast<int>(index), true> : tensorKernel<static_cast<int>(index), false>;
   });
 }
 
