@@ -98,10 +98,14 @@ __host__ __device__ inline bool isBounded(const Epilogue& epilogue) {
   return epilogue.residual == nullptr && isClamp(epilogue.activation);
 }
 
-/** Where isBounded. The bias is the plan's own, which no kernel before can be writing: its load may come early. */
+/** Of output channel k. It is the plan's own, which no kernel before can be writing: its load may come early. */
+__device__ inline float biasOf(const Epilogue& epilogue, int64_t k) {
+  return epilogue.bias == nullptr ? 0.0f : __ldg(epilogue.bias + k);
+}
+
+/** Where isBounded, of a channel that has this bias. */
 template <int kWidth>
-__device__ inline void finishBounded(const Epilogue& epilogue, AdjacentSums<kWidth>& sums, int64_t k) {
-  const float bias = epilogue.bias == nullptr ? 0.0f : __ldg(epilogue.bias + k);
+__device__ inline void finishBounded(const Epilogue& epilogue, AdjacentSums<kWidth>& sums, float bias) {
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i] + bias, epilogue.activation);
 }

@@ -52,21 +52,29 @@ class Finish {
         column_(threadIdx.x % kColumns * 4),
         shared_(shared + column_),
         staged_(shared_),
-        own_(offsets + column_) {
+        own_(offsets + column_),
+        firstK_(place.group * x.shape.groupOutputs + place.m0) {
     const int4 four = *reinterpret_cast<const int4*>(own_);
     offsets_[0] = four.x, offsets_[1] = four.y, offsets_[2] = four.z, offsets_[3] = four.w;
     const int share = kBlocks > 0 ? kShare : x.byCluster.quotient(kTile.blockM + x.cluster - 1);
     first_ = place.rank * share + threadIdx.x / kColumns;
     const int end = min(min(kTile.blockM, x.shape.groupOutputs - place.m0), (place.rank + 1) * share);
     end_ = threadIdx.x < kRows * kColumns ? end : first_;
+    if constexpr (kBiasesEarly) {
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int row = first_ + i * kRows;
+        biases_[i] = row < end_ ? biasOf(x.epilogue, firstK_ + row) : 0.0f;
+      }
+    }
   }
 
   __device__ void run() const {
-    const int firstK = place_.group * x_.shape.groupOutputs + place_.m0, map = x_.shape.p * x_.shape.q;
+    const int map = x_.shape.p * x_.shape.q;
     bool finite;
     if (kPlain || isBounded(x_.epilogue)) {
-      const auto store = [&](AdjacentSums<4>& sums, int row) {
-        finishBounded(x_.epilogue, sums, firstK + row);
+      const auto store = [&](AdjacentSums<4>& sums, int row, int i) {
+        finishBounded(x_.epilogue, sums, kBiasesEarly ? biases_[i] : biasOf(x_.epilogue, firstK_ + row));
         storeEach(sums, offsets_, (place_.m0 + row) * map, x_.output);
       };
       // Four rows of a thread together, which took 2 to 3 % from layers at batch 128, and of two blocks 1 % from layers
@@ -79,8 +87,8 @@ class Finish {
         finite = forEachRow<2, kMostBlocks>(store);
       }
     } else {
-      finite = forEachRow<1, kBlocks == 1 ? 1 : kMostBlocks>([&](AdjacentSums<4>& sums, int row) {
-        finishEach(x_.epilogue, sums, firstK + row, offsets_, (place_.m0 + row) * map, x_.output);
+      finite = forEachRow<1, kBlocks == 1 ? 1 : kMostBlocks>([&](AdjacentSums<4>& sums, int row, int) {
+        finishEach(x_.epilogue, sums, firstK_ + row, offsets_, (place_.m0 + row) * map, x_.output);
       });
     }
     if (!finite) finishAgain();
@@ -94,6 +102,9 @@ class Finish {
   static constexpr int kShare = kBlocks > 0 ? (kTile.blockM + kBlocks - 1) / kBlocks : 0;
   /** Of them, those of a thread that are read together */
   static constexpr int kTogether = kShare > 3 * kRows ? 4 : (kShare + kRows - 1) / kRows;
+
+  /** Biases are read as the blocks wait for each other: a thread's rows are all read together. */
+  static constexpr bool kBiasesEarly = kPlain && kBlocks > 1;
 
   __device__ int cluster() const { return kBlocks > 0 ? kBlocks : x_.cluster; }
 
@@ -126,7 +137,7 @@ class Finish {
           finite = false;
           *reinterpret_cast<AdjacentSums<4>*>(rowAt(row + i * kRows)) = sums[i];
         }
-        store(sums[i], row + i * kRows);
+        store(sums[i], row + i * kRows, i);
       }
     }
     return finite;
@@ -190,6 +201,9 @@ class Finish {
   const int* own_;
   int offsets_[4];
   int first_, end_;
+  /** Output channel of row 0 */
+  int firstK_;
+  float biases_[kBiasesEarly ? kTogether : 1];
 };
 
 }  // namespace warpconv::cuda::halo

@@ -33,22 +33,21 @@ class PatchLoader {
   }
 
   /**
-   * Brings `chunks` chunks from `firstChunk` on, part by part, once the kernels before are done. `begun()` is called
-   * when the first elements are on their way, `stageOf(i)` waits for the stage of part i, counted from 0, and
-   * `publish(scale)` tells of it once it is there.
+   * Brings `chunks` chunks from `firstChunk` on, part by part, once the kernels before are done. `stageOf(i)` waits for
+   * the stage of part i, counted from 0, and `publish(scale)` tells of it once it is there.
    */
-  __device__ void load(int firstChunk, int chunks, auto&& begun, auto&& stageOf, auto&& publish) const {
+  __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
     const int parts = kTile.inParts ? x_.parts : 1;
-    if (pixels_ <= kElements) return loadOneEach(firstChunk, chunks * parts, begun, stageOf, publish);
+    if (pixels_ <= kElements) return loadOneEach(firstChunk, chunks * parts, stageOf, publish);
     waitForKernelsBefore();
     if (kTile.held > 1 && pixels_ > 2 * kElements && pixels_ <= kHeld * kElements) {
-      return loadThreeEach(firstChunk, chunks, begun, stageOf, publish);
+      return loadThreeEach(firstChunk, chunks, stageOf, publish);
     }
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
 #pragma unroll 1
       for (int part = 0; part < parts; ++part) {
-        loadPart(firstChunk + chunk, part, chunk * parts + part, begun, stageOf, publish);
+        loadPart(firstChunk + chunk, part, chunk * parts + part, stageOf, publish);
       }
     }
   }
@@ -66,7 +65,7 @@ class PatchLoader {
   }
 
   /** Where a thread has one element: what it begins with is found before the kernels before are done. */
-  __device__ void loadOneEach(int chunk, int count, auto&& begun, auto&& stageOf, auto&& publish) const {
+  __device__ void loadOneEach(int chunk, int count, auto&& stageOf, auto&& publish) const {
     const int pixel = thread_ % kElements;
     const Element first = elementOf(0, pixel);
     const int channel = chunk * kChunkChannels + firstPlane() * 8;
@@ -81,7 +80,6 @@ class PatchLoader {
     } else {
       fetchFrom(from, values, present);
     }
-    begun();
     int part = 0;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
@@ -101,10 +99,9 @@ class PatchLoader {
    * took 7 % from a strided layer at batch 1, added 2 % to layers where a thread has two, and 4 to 8 % at batch 128,
    * with tiles that leave no other block room.
    */
-  __device__ void loadThreeEach(int chunk, int chunks, auto&& begun, auto&& stageOf, auto&& publish) const {
+  __device__ void loadThreeEach(int chunk, int chunks, auto&& stageOf, auto&& publish) const {
     float values[kHeld][kChannels];
     forEachHeld(values, 0, [&](auto& held, int pixel) { fetch(held, chunk, elementOf(0, pixel)); });
-    begun();
 #pragma unroll 1
     for (int i = 0; i < chunks; ++i) {
       float most = 0.0f;
@@ -121,7 +118,7 @@ class PatchLoader {
   }
 
   /** `count`: of the parts before. */
-  __device__ void loadPart(int chunk, int part, int count, auto&& begun, auto&& stageOf, auto&& publish) const {
+  __device__ void loadPart(int chunk, int part, int count, auto&& stageOf, auto&& publish) const {
     const Element* const elements = elements_ + part * pixels_;
     float values[kHeld][kChannels];
     constexpr int kHeldElements = kHeld * kElements;
@@ -130,7 +127,6 @@ class PatchLoader {
       forEachHeld(values, base, [&](auto& held, int pixel) {
         fetch(held, chunk, pixel < pixels_ ? elements[pixel] : Element::none());
       });
-      if (kTile.held > 1 && count == 0 && base == 0) begun();
       forEachHeld(values, base, [&](auto& held, int) { most = fmaxf(most, largestOf(held)); });
       return most;
     };

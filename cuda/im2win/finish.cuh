@@ -75,7 +75,7 @@ __device__ void finishRows(const GemmArguments& x, const BlockPlace& place, floa
   if (isBounded(x.epilogue)) {
     storeRows<kTile, kClustered, 4>(x, place, shared, rows,
                                     [&](AdjacentSums<4>& sums, int row, const int(&offsets)[4]) {
-                                      finishBounded(x.epilogue, sums, firstK + row);
+                                      finishBounded(x.epilogue, sums, biasOf(x.epilogue, firstK + row));
                                       const int channel = (firstK + row) * x.mapSize;
                                       if constexpr (kAligned) {
                                         *reinterpret_cast<AdjacentSums<4>*>(output + offsets[0] + channel) = sums;

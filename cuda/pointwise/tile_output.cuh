@@ -97,7 +97,7 @@ __device__ void storeTile(const Arguments& x, int group, const int* offsets, int
   const auto storeBy = [&]<int kWidth>() {
     if (bounded || isBounded(epilogue)) {
       storeAll.template operator()<kWidth>(
-          [&](AdjacentSums<kWidth>& sums, int k, int) { finishBounded(epilogue, sums, k); });
+          [&](AdjacentSums<kWidth>& sums, int k, int) { finishBounded(epilogue, sums, biasOf(epilogue, k)); });
     } else {
       storeAll.template operator()<kWidth>(
           [&](AdjacentSums<kWidth>& sums, int k, int index) { finish(epilogue, sums, k, index); });
