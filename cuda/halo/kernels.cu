@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
         [&] {
           if (left < groups.count()) groups.spendBefore(now);
           // What the next kernel's blocks begin with, their filters above all, is in the way of this one's elements and
-          // products; yet it takes as long as two chunks and the outputs. Layers at batch 1 took up to 3 % less since it
-          // is not let in with the first elements any more.
+          // products; yet it takes as long as two chunks and the outputs. Layers at batch 1 took up to 3 % less since
+          // it is not let in with the first elements any more.
           if (kTile.held > 1 && left == min(kGroupsBesideNext, groups.count())) letNextKernelBegin();
           if (left > 1) next = groups.reach(sums);
         });
@@ -119,7 +119,7 @@ constexpr auto kGeneralKernels = []<int... kIndices>(std::integer_sequence<int, 
   return std::array<Kernel, kTileCount>{haloKernel<kIndices, false, kAnyBlocks>...};
 }(std::make_integer_sequence<int, kTileCount>());
 
-/** The general one where layers took longer otherwise: with 128 x 96 outputs 4 to 6 %, with others 1 to 7 % less. */
+/** The general one where layers took longer otherwise: 3 to 4 % with 128 x 96 outputs, up to 7 % less with others. */
 template <int kIndex>
 constexpr Kernel plainKernel() {
   constexpr HaloTile kTile = kTiles[kIndex].tile;

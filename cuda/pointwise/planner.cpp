@@ -93,9 +93,10 @@ int64_t elementsFor(const BlockTile& block, int channels) {
   return ceilDivide(ceilDivide(block.width, 2), kWarpSize / channels);
 }
 
-/** Those of kDynamicTiles, which lists them together. */
+/** Those of kDynamicTiles, which has them side by side. */
 std::span<const DynamicTile> dynamicTilesOf(Layout layout, int channels) {
-  const auto choice = [](const DynamicTile& tile) { return std::pair(tile.layout, tile.channels); };
+  constexpr auto choice = [](const DynamicTile& tile) { return std::pair(tile.layout, tile.channels); };
+  static_assert(std::ranges::is_sorted(kDynamicTiles, {}, choice));
   const auto found = std::ranges::equal_range(kDynamicTiles, std::pair(layout, channels), {}, choice);
   return {found.begin(), found.end()};
 }
