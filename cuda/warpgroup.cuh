@@ -115,6 +115,11 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
                ", " add ", 1, 1, 0;"                                                                           \
                : __VA_ARGS__                                                                                   \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define WARPCONV_MULTIPLY_FP16_WHERE(columns, names, a_name, b_name, add_name, ...)                                \
+  asm volatile("{ .reg .pred add; setp.ne.b32 add, " add_name ", 0; wgmma.mma_async.sync.aligned.m64n" columns     \
+               "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", add, 1, 1, 0, 0; }"                           \
+               : __VA_ARGS__                                                                                       \
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 #define WARPCONV_MULTIPLY_FP16(columns, names, a_name, b_name, add, ...)                                               \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", " add \
                ", 1, 1, 0, 0;"                                                                                         \
@@ -166,6 +171,19 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
   }
 }
 
+/** The same with 64, 96 and 128 columns where it is not known before whether to add. */
+__device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b, bool add) {
+  WARPCONV_MULTIPLY_FP16_WHERE("64", WARPCONV_NAMES_32, "%32", "%33", "%34", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16));
+}
+__device__ inline void beginMultiplyFp16(float (&sums)[48], uint64_t a, uint64_t b, bool add) {
+  WARPCONV_MULTIPLY_FP16_WHERE("96", WARPCONV_NAMES_48, "%48", "%49", "%50", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
+                               WARPCONV_SUMS_16(32));
+}
+__device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t b, bool add) {
+  WARPCONV_MULTIPLY_FP16_WHERE("128", WARPCONV_NAMES_64, "%64", "%65", "%66", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
+                               WARPCONV_SUMS_16(32), WARPCONV_SUMS_16(48));
+}
+
 /**
  * The same with the rows of `a` in registers, of which a thread has pairs of steps, in the places where with TF32 it
  * has one: a(16 w + g, 2 t) and the next in a[0], those of row g + 8 in a[1], and in a[2] and a[3] those eight steps
@@ -202,6 +220,7 @@ __device__ inline void beginMultiplyFp16(float (&sums)[32], const uint32_t (&a)[
 
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
+#undef WARPCONV_MULTIPLY_FP16_WHERE
 #undef WARPCONV_NAMES_64
 #undef WARPCONV_NAMES_48
 #undef WARPCONV_NAMES_32

@@ -94,6 +94,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   groups.awaitFirstFilters();
   waitForKernelsBefore();
   TapGroup now = groups.reach(sums);
+  const int leftForNext = kept(min(kGroupsBesideNext, groups.count()));
 #pragma unroll 1
   for (int left = groups.count(); left > 0; --left) {
     TapGroup next = now;
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
           // What the next kernel's blocks begin with, their filters above all, is in the way of this one's elements and
           // products; yet it takes as long as two chunks and the outputs. Layers at batch 1 took up to 3 % less since
           // it is not let in with the first elements any more.
-          if (kTile.held > 1 && left == min(kGroupsBesideNext, groups.count())) letNextKernelBegin();
+          if (kTile.held > 1 && left == leftForNext) letNextKernelBegin();
           if (left > 1) next = groups.reach(sums);
         });
     now = next;

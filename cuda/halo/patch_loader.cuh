@@ -23,26 +23,28 @@ class PatchLoader {
  public:
   /** `elements`: space for those of the patch. `largest`: for two numbers of each of the loaders' warps. */
   __device__ PatchLoader(const Arguments& x, const Place& place, Element* elements, float* largest, int thread)
-      : x_(x), elements_(elements), largest_(largest), thread_(thread), pixels_(x.phases * x.patch) {
-    for (int i = thread; i < (kTile.inParts ? x.parts * pixels_ : pixels_); i += kLoaders) {
-      int position = i;
-      const int phase = x.byPatch.divide(position);
-      elements[i] = elementAt<kPlain>(x, place, phase, place.n0 + position);
-    }
-    synchroniseSome<kLoaders>(kBarrier);
-  }
+      : x_(x),
+        place_(place),
+        elements_(elements),
+        largest_(largest),
+        thread_(thread),
+        pixels_(x.phases * x.patch) {}
 
   /**
    * Brings `chunks` chunks from `firstChunk` on, part by part, once the kernels before are done. `stageOf(i)` waits for
    * the stage of part i, counted from 0, and `publish(scale)` tells of it once it is there.
    */
   __device__ void load(int firstChunk, int chunks, auto&& stageOf, auto&& publish) const {
-    const int parts = kTile.inParts ? x_.parts : 1;
-    if (pixels_ <= kElements) return loadOneEach(firstChunk, chunks * parts, stageOf, publish);
-    waitForKernelsBefore();
-    if (kTile.held > 1 && pixels_ > 2 * kElements && pixels_ <= kHeld * kElements) {
-      return loadThreeEach(firstChunk, chunks, stageOf, publish);
+    if (!kTile.inParts && pixels_ <= kElements) return loadHeld<1>(firstChunk, chunks, stageOf, publish);
+    if constexpr (!kTile.inParts && kTile.held > 1) {
+      if (pixels_ <= 2 * kElements) return loadHeld<2>(firstChunk, chunks, stageOf, publish);
+      if (pixels_ <= 3 * kElements) return loadHeld<3>(firstChunk, chunks, stageOf, publish);
     }
+    const int parts = kTile.inParts ? x_.parts : 1;
+    // A patch has the tile's positions, and more: what is left out is known to be there. It took 5 % from conv4.
+    __builtin_assume(pixels_ >= kTile.blockN);
+    listElements(parts);
+    waitForKernelsBefore();
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
 #pragma unroll 1
@@ -60,62 +62,74 @@ class PatchLoader {
   /** Elements that the loaders have together, and planes that one of them has */
   static constexpr int kElements = 128, kPlanes = kChannels / 8;
 
-  __device__ Element elementOf(int part, int pixel) const {
-    return pixel < pixels_ ? elements_[part * pixels_ + pixel] : Element::none();
+  /** Of all parts, for loadPart. */
+  __device__ void listElements(int parts) const {
+    for (int i = thread_; i < parts * pixels_; i += kLoaders) elements_[i] = elementOf(i);
+    synchroniseSome<kLoaders>(kBarrier);
+  }
+  __device__ Element elementOf(int pixel) const {
+    const int phase = x_.byPatch.divide(pixel);
+    return elementAt<kPlain>(x_, place_, phase, place_.n0 + pixel);
   }
 
-  /** Where a thread has one element: what it begins with is found before the kernels before are done. */
-  __device__ void loadOneEach(int chunk, int count, auto&& stageOf, auto&& publish) const {
-    const int pixel = thread_ % kElements;
-    const Element first = elementOf(0, pixel);
-    const int channel = chunk * kChunkChannels + firstPlane() * 8;
-    const float* from = x_.input + first.offset + channel * mapSize();
-    int present = presentFrom(channel, first);
-    // The compiler would find them later.
-    asm volatile("" : "+l"(from), "+r"(present));
-    waitForKernelsBefore();
+  /** An element that a thread brings, chunk after chunk. */
+  struct Held {
+    /** Its first channel of the next chunk, and how many there are from that on; or where it is folded, see Element */
+    const float* from;
+    int present;
     float values[kChannels];
-    if (!kPlain && isFolded(x_)) {
-      fetch(values, chunk, first);
-    } else {
-      fetchFrom(from, values, present);
-    }
-    int part = 0;
+  };
+
+  /**
+   * Where a thread has up to kCount elements of a chunk, all of which registers hold: what it begins with is found
+   * before the kernels before are done.
+   */
+  template <int kCount>
+  __device__ void loadHeld(int chunk, int chunks, auto&& stageOf, auto&& publish) const {
+    Held held[kCount];
+    const auto forEach = [&](auto&& visit) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) visit(held[i], thread_ % kElements + i * kElements);
+    };
+    forEach([&](Held& one, int pixel) {
+      const Element element = pixel < pixels_ ? elementOf(pixel) : Element::none();
+      const int channel = firstChannel(chunk);
+      one.from = x_.input + element.offset + (folded() ? 0 : channel * mapSize());
+      one.present = folded() ? static_cast<int>(element.outside) : presentFrom(channel, element);
+      // The compiler would find them later.
+      asm volatile("" : "+l"(one.from), "+r"(one.present));
+    });
+    const auto fetchNext = [&](Held& one) {
+      if (folded()) return fetchFolded(one.from, one.values, firstChannel(chunk), one.present);
+      fetchFrom(one.from, one.values, one.present);
+      one.from += kChunkChannels * mapSize(), one.present -= kChunkChannels;
+    };
+    waitForKernelsBefore();
+    forEach([&](Held& one, int) { fetchNext(one); });
 #pragma unroll 1
-    for (int i = 0; i < count; ++i) {
-      const float most = largestOf(values);
+    for (int i = 0;;) {
+      float most = 0.0f;
+      forEach([&](Held& one, int) { most = fmaxf(most, largestOf(one.values)); });
       const uint32_t stage = stageOf(i);
       const float scale = scaleFor(largestOfAll(most, i % 2));
-      store(values, scale, stage, pixel);
+      const bool isLast = ++i == chunks;
+      ++chunk;
+      forEach([&](Held& one, int pixel) {
+        store(one.values, scale, stage, pixel);
+        if (kFetchesAsItStores<kCount> && !isLast) fetchNext(one);
+      });
       publish(scale);
-      if (i + 1 == count) break;
-      if (!kTile.inParts || ++part == x_.parts) part = 0, ++chunk;
-      fetch(values, chunk, elementOf(part, pixel));
+      if (isLast) break;
+      if (!kFetchesAsItStores<kCount>) forEach([&](Held& one, int) { fetchNext(one); });
     }
   }
 
   /**
-   * Where a thread has three elements, which registers hold: as each is stored, that of the next chunk is fetched. It
-   * took 7 % from a strided layer at batch 1, added 2 % to layers where a thread has two, and 4 to 8 % at batch 128,
-   * with tiles that leave no other block room.
+   * Where a thread has three elements, that of the next chunk is fetched as each is stored. It took 7 % from a strided
+   * layer at batch 1, and added 2 % to layers where a thread has two.
    */
-  __device__ void loadThreeEach(int chunk, int chunks, auto&& stageOf, auto&& publish) const {
-    float values[kHeld][kChannels];
-    forEachHeld(values, 0, [&](auto& held, int pixel) { fetch(held, chunk, elementOf(0, pixel)); });
-#pragma unroll 1
-    for (int i = 0; i < chunks; ++i) {
-      float most = 0.0f;
-      forEachHeld(values, 0, [&](auto& held, int) { most = fmaxf(most, largestOf(held)); });
-      const uint32_t stage = stageOf(i);
-      const float scale = scaleFor(largestOfAll(most, i % 2));
-      ++chunk;
-      forEachHeld(values, 0, [&](auto& held, int pixel) {
-        store(held, scale, stage, pixel);
-        if (i + 1 < chunks) fetch(held, chunk, elementOf(0, pixel));
-      });
-      publish(scale);
-    }
-  }
+  template <int kCount>
+  static constexpr bool kFetchesAsItStores = kCount > 2;
 
   /** `count`: of the parts before. */
   __device__ void loadPart(int chunk, int part, int count, auto&& stageOf, auto&& publish) const {
@@ -159,15 +173,23 @@ class PatchLoader {
   }
 
   __device__ int firstPlane() const { return kPlanes * (thread_ / kElements); }
+  /** Of this thread's */
+  __device__ int firstChannel(int chunk) const { return chunk * kChunkChannels + firstPlane() * 8; }
+  __device__ bool folded() const { return !kPlain && isFolded(x_); }
 
   __device__ void fetch(float (&values)[kChannels], int chunk, const Element& element) const {
     const float* const from = x_.input + element.offset;
-    const int first = chunk * kChunkChannels + firstPlane() * 8;
-    if (kPlain || !isFolded(x_)) return fetchFrom(from + first * mapSize(), values, presentFrom(first, element));
+    const int first = firstChannel(chunk);
+    if (folded()) return fetchFolded(from, values, first, element.outside);
+    fetchFrom(from + first * mapSize(), values, presentFrom(first, element));
+  }
+
+  /** Channels from `first` on, of an element of which channel 0 begins at `from`. */
+  __device__ void fetchFolded(const float* from, float (&values)[kChannels], int first, uint32_t outside) const {
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
       const FoldedChannel folded = x_.folded[first + c];
-      values[c] = (folded.bits & element.outside) == 0 ? __ldca(from + folded.offset) : 0.0f;
+      values[c] = (folded.bits & outside) == 0 ? __ldca(from + folded.offset) : 0.0f;
     }
   }
 
@@ -248,6 +270,7 @@ class PatchLoader {
   }
 
   const Arguments& x_;
+  const Place& place_;
   Element* elements_;
   float* largest_;
   int thread_, pixels_;

@@ -52,9 +52,12 @@ class HaloSums {
   __device__ void add(const TapGroup& group, auto&& inverse, auto&& meanwhile) {
     beginHigh(group);
     if (group.beginsPart) {
-      waitForProducts<1>(cross_);
-      addCross();
-      inverse_ = inverse();
+      const float next = inverse();
+      if (inverse_ != 0.0f) {
+        waitForProducts<1>(cross_);
+        addCross();
+      }
+      inverse_ = next;
     }
     beginCross(group);
     meanwhile();
@@ -95,8 +98,8 @@ class HaloSums {
 
   __device__ void beginCross(const TapGroup& group) {
     beginProducts();
-    forEachTap(group, [&]<bool>(uint32_t filters, uint32_t columns) {
-      beginMultiplyFp16<true>(cross_, place(filters + kLowFilters), place(columns));
+    forEachTap(group, [&]<bool kAdd>(uint32_t filters, uint32_t columns) {
+      beginMultiplyFp16(cross_, place(filters + kLowFilters), place(columns), kAdd || !group.beginsPart);
       beginMultiplyFp16<true>(cross_, place(filters), place(columns + lowColumns_));
     });
     commitProducts();
@@ -117,11 +120,7 @@ class HaloSums {
     }
   }
 
-  __device__ void addCross() {
-    addUp(cross_, inverse_ / kLowScale);
-#pragma unroll
-    for (float& product : cross_) product = 0.0f;
-  }
+  __device__ void addCross() { addUp(cross_, inverse_ / kLowScale); }
 
   __device__ void addUp(const float (&products)[kCount], float inverse) {
 #pragma unroll
@@ -135,10 +134,10 @@ class HaloSums {
   uint32_t lowColumns_;
   int m_, n_;
   float inverses_[2];
-  /** Of the scale of the elements that are multiplied */
+  /** Of the scale of the elements that are multiplied; 0 before the first */
   float inverse_ = 0.0f;
   /** Products of which one half is low, of a part; of high halves, of a group */
-  float cross_[kCount] = {};
+  float cross_[kCount];
   float high_[kCount];
   float sums_[kCount] = {};
 };
@@ -151,7 +150,7 @@ class TapGroups {
       : x_(x),
         rings_(rings),
         arrives_(kept(static_cast<int>(threadIdx.x % 32 == 0))),
-        count_(place.chunks * x.groups),
+        count_(kept(place.chunks * x.groups)),
         part_(parts() - 1) {}
 
   __device__ int count() const { return count_; }
