@@ -64,7 +64,10 @@ class PieceOutputs {
     });
     if (zero != 0.0f) {
       forEach<kCount>(first, step, [&](int i, int piece) {
-        if (exists(piece)) sums[i] = madeAgain(x_, own_, piece, offsets_, sums[i]);
+        if (!exists(piece)) return;
+        const int filter = own_.firstFilter + WarpgroupSums<kTile>::rowOf(piece);
+        const int column = WarpgroupSums<kTile>::columnOf(piece);
+        sums[i] = madeAgain(x_, own_.group, filter, own_.firstPixel, column, offsets_, sums[i]);
       });
     }
     forEach<kCount>(first, step, [&](int i, int piece) {
@@ -110,15 +113,18 @@ class PieceOutputs {
     }
   }
 
-  /** With those that are not finite made again: see TensorSums for why they may be wrong, and lacksBits. */
-  static __device__ __noinline__ AdjacentSums<kWidth> madeAgain(const Arguments& x, const SplitTile& own, int piece,
-                                                                const int* offsets, AdjacentSums<kWidth> sums) {
-    const int filter = own.firstFilter + WarpgroupSums<kTile>::rowOf(piece);
+  /**
+   * With those that are not finite made again: see TensorSums for why they may be wrong, and lacksBits. By value, since
+   * what a call is given by reference lies in memory for the whole kernel.
+   */
+  static __device__ __noinline__ AdjacentSums<kWidth> madeAgain(const Arguments& x, int group, int filter,
+                                                                int firstPixel, int column, const int* offsets,
+                                                                AdjacentSums<kWidth> sums) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      const int at = columnOf(WarpgroupSums<kTile>::columnOf(piece), i);
+      const int at = columnOf(column, i);
       if (isfinite(sums.x[i]) || offsets[at] == kBeyond) continue;
-      sums.x[i] = sumAgain(x, own.group, 0, x.groupInputs, filter, own.firstPixel + Columns<aligned>::pixelOf(at));
+      sums.x[i] = sumAgain(x, group, 0, x.groupInputs, filter, firstPixel + Columns<aligned>::pixelOf(at));
     }
     return sums;
   }
