@@ -25,8 +25,8 @@ struct Columns {
 
 /**
  * Brings the pixels of a block's channels to shared memory, a chunk of channels at a time, by way of registers, where
- * they are split into FP16's halves: high ones as pieces of eight channels of a column, column by column and eight
- * channels after eight, then low ones.
+ * they are split into FP16's halves: pieces of eight channels of a column, column by column and eight channels after
+ * eight; low ones follow each eight channels' high ones, or all, see WarpgroupTile::isPaired.
  */
 template <WarpgroupTile kTile, bool aligned>
 class ChunkPixels {
@@ -72,7 +72,7 @@ class ChunkPixels {
     const float scale = scaleFor(largestOfAll(most, largest));
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-      const uint32_t piece = shared + (eight_ * kTile.pixels + Columns<aligned>::columnOf(pixelOf(i))) * 16;
+      const uint32_t piece = shared + (eight_ * kTile.planeColumns() + Columns<aligned>::columnOf(pixelOf(i))) * 16;
       float ofPixel[8];
 #pragma unroll
       for (int c = 0; c < 8; ++c) ofPixel[c] = values_[c][i];
@@ -81,7 +81,7 @@ class ChunkPixels {
       for (int c = 0; c < 4; ++c) pairs[c] = splitFp16(ofPixel[2 * c], ofPixel[2 * c + 1], scale);
       if (lacksBits(ofPixel, scale)) pairs[0].high = kTwoNaNs;
       storeFour(piece, pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
-      storeFour(piece + kTile.chunkBytes() / 2, pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+      storeFour(piece + kTile.lowBytes(), pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
     }
     return inverseOf(scale);
   }

@@ -276,6 +276,14 @@ struct WarpgroupTile {
   }
   WARPCONV_HOST_DEVICE constexpr int chunkChannels() const { return chunkSteps() * kStepChannels; }
   WARPCONV_HOST_DEVICE constexpr int chunkBytes() const { return 2 * 2 * chunkChannels() * pixels; }
+  /**
+   * Whether pixels' low halves of eight channels follow the high ones, so that filters' high halves are multiplied by
+   * both at once: products of few columns wait for the filters that they read of shared memory, 2 KB each.
+   */
+  WARPCONV_HOST_DEVICE constexpr bool isPaired() const { return pixels == 32; }
+  /** Columns of eight channels that follow each other, and bytes from a column's high half to its low one */
+  WARPCONV_HOST_DEVICE constexpr int planeColumns() const { return isPaired() ? 2 * pixels : pixels; }
+  WARPCONV_HOST_DEVICE constexpr int lowBytes() const { return isPaired() ? 16 * pixels : chunkBytes() / 2; }
   /** Of a thread's sums: what blocks of a cluster send each other (sum_exchange.cuh) */
   static constexpr int kPieces = 8;
   WARPCONV_HOST_DEVICE constexpr int pieceWidth() const { return kFilters * pixels / kThreads / kPieces; }

@@ -10,15 +10,16 @@ namespace warpconv::cuda::pointwise {
 /**
  * A warpgroup's sums: filters by columns. Tensor cores cut off what they add up: the products of high halves of four
  * steps are a chain, and chains are added to the sums by ordinary additions; the others, each with a low half and
- * small, chunk by chunk. Those additions take the pixels' scale out.
+ * small, with them or chunk by chunk. Those additions take the pixels' scale out.
  */
 template <WarpgroupTile kTile>
 class WarpgroupSums {
  public:
   /** Adds a chunk, of which `inverse` is the inverse of the scale; addresses are of shared memory. */
   __device__ void add(uint32_t filters, uint32_t pixels, float inverse) {
-    const uint64_t a = columnsAt(filters, WarpgroupTile::kFilters * 16), b = columnsAt(pixels, kTile.pixels * 16);
-    float high[kChains][kCount], cross[kCount];
+    const uint64_t a = columnsAt(filters, WarpgroupTile::kFilters * 16);
+    const uint64_t b = columnsAt(pixels, kTile.planeColumns() * 16);
+    float high[kChains][kHighCount], cross[kCount];
 #pragma unroll
     for (int chain = 0; chain < kChains; ++chain) {
       beginProducts();
@@ -39,7 +40,9 @@ class WarpgroupSums {
       if (step > 0) {
         beginMultiplyFp16<true>(cross, a + step * kFilterStep + kFilterStep / 2, b + step * kPixelStep);
       }
-      beginMultiplyFp16<true>(cross, a + step * kFilterStep, b + kLowPixels + step * kPixelStep);
+      if constexpr (!kTile.isPaired()) {
+        beginMultiplyFp16<true>(cross, a + step * kFilterStep, b + kLowPixels + step * kPixelStep);
+      }
     }
     commitProducts();
     addChains<0>(high, inverse);
@@ -63,20 +66,23 @@ class WarpgroupSums {
 
  private:
   static constexpr int kCount = kTile.pixels / 2;
+  /** With those of high filters and low pixels behind them, where these are paired */
+  static constexpr int kHighCount = kTile.planeColumns() / 2;
   static constexpr int kMostOfChain = 4, kChains = (kTile.chunkSteps() + kMostOfChain - 1) / kMostOfChain;
   /** As descriptors have them */
-  static constexpr uint32_t kFilterStep = WarpgroupTile::kStepBytes >> 4, kPixelStep = 2 * kTile.pixels,
-                            kLowPixels = kTile.chunkBytes() / 2 >> 4;
+  static constexpr uint32_t kFilterStep = WarpgroupTile::kStepBytes >> 4, kPixelStep = 2 * kTile.planeColumns(),
+                            kLowPixels = kTile.lowBytes() >> 4;
 
   static constexpr __device__ int firstStep(int chain) { return (chain * kTile.chunkSteps() + kChains - 1) / kChains; }
 
   template <int kChain>
-  __device__ void addChains(float (&high)[kChains][kCount], float inverse) {
+  __device__ void addChains(float (&high)[kChains][kHighCount], float inverse) {
     waitForProducts<kChains - kChain>(high[kChain]);
     addUp(high[kChain], inverse);
+    if constexpr (kTile.isPaired()) addUp(high[kChain] + kCount, inverse / kLowScale);
     if constexpr (kChain + 1 < kChains) addChains<kChain + 1>(high, inverse);
   }
-  __device__ void addUp(const float (&products)[kCount], float inverse) {
+  __device__ void addUp(const float* products, float inverse) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sums_[i] = fmaf(products[i], inverse, sums_[i]);
   }
