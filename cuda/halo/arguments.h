@@ -77,10 +77,7 @@ inline FoldedChannel foldedChannel(const Arguments& x, int channel) {
 void launchFilterOrder(const Arguments& arguments, const float* filter, uint32_t* ordered, float* inverses,
                        cudaStream_t stream);
 
-/**
- * What a kernel may be made for alone. One of a few microseconds is better off without the instructions for what else
- * there may be, although it skips them: the more there are of them, the longer it waits for its own.
- */
+/** What a kernel may be made for alone, so that it has no instructions for what else there may be: see pointwise's. */
 struct Given {
   /** Positions have one element of a channel, and outputs are what isBounded says, as in most problems */
   bool plain;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <set>
 
 #include "support/runs.h"
 
@@ -86,6 +87,34 @@ TEST_CASE("every algorithm and variant on the named layers, exactly") {
       });
     }
   }
+}
+
+TEST_CASE("halo's small tile with each number of blocks a cluster, and of elements that a thread holds, exactly") {
+  const cuda::GpuAlgorithm& halo = cuda::gpuAlgorithm("halo");
+  std::mt19937 random(4);
+  std::set<int64_t> clusters;
+  // Of patches of up to 128 elements, 256, 384 and more
+  for (const int64_t width : {8, 40, 100, 200}) {
+    for (const int64_t chunks : {1, 2, 3, 4, 5, 6, 7, 8, 20}) {
+      ConvRequest asked;
+      asked.inputDims = {1, 16 * chunks, 3, width};
+      asked.weightDims = {64, 16 * chunks, 3, 3};
+      asked.padding = {1, 1, 1, 1};
+      const ConvProblem problem = makeConvProblem(asked).value();
+      const cuda::GpuRequest request = test::requestFor(problem, "64x64");
+      // Products of warpgroups are of compute capability 9.0 alone.
+      if (halo.refusal(request)) continue;
+      for (const auto& [name, value] : halo.estimate(request).tiles) {
+        if (name == "splits") clusters.insert(value);
+      }
+      // With a residual a kernel is not one of those for what most problems need.
+      for (const bool withResidual : {false, true}) {
+        const test::GpuCase one = test::makeCase(problem, test::Values::integers, true, withResidual, random);
+        checkExact(halo, "64x64", one, test::referenceOnGpu(one));
+      }
+    }
+  }
+  if (test::device().traits().computeCapability == 90) CHECK(clusters == std::set<int64_t>{1, 2, 3, 4, 5, 6, 7, 8});
 }
 
 TEST_CASE("plans made later leave those made before as they are, as a network's do") {
