@@ -31,7 +31,7 @@ interface LayerTuning {
   readonly group: string;
   readonly name: string;
   readonly batch: number;
-  /** Microseconds, the median of PLANS */
+  /** Microseconds, the median of all plans */
   readonly autoMicroseconds: number;
   /** Milliseconds, of the first measurement and the second */
   readonly tuneMilliseconds: readonly [number, number];
@@ -40,7 +40,9 @@ interface LayerTuning {
   readonly overFastest: number;
 }
 
-const PLANS = 101;
+/** Times through all layers that plans are made, and how many of a layer each time; odd, for the median to be one. */
+const PASSES = 5;
+const PLANS_PER_PASS = 21;
 /** What `tune` is held to: of the fastest, and milliseconds a layer; and `auto`, microseconds a plan. */
 const NEAR = 1.03;
 const LONGEST_TUNE = 2_000;
@@ -54,10 +56,30 @@ function timed<T>(work: () => T): [result: T, milliseconds: number] {
 const isSame = (a: NativeMeasurement) => (b: NativeMeasurement) =>
   a.algorithm === b.algorithm && a.variant === b.variant;
 
-function tuneLayer(layer: GpuLayer, place: Place): LayerTuning {
+const opener = (layer: GpuLayer, place: Place) => {
   const spec = { ...readProblem(problemOf(layer)), device: indexOf(place) };
-  const open = () => openPlan(spec);
-  const plans = Array.from({ length: PLANS }, () => timed(open)[1] * 1000);
+  return () => openPlan(spec);
+};
+
+/**
+ * Microseconds in which `auto` makes a plan of each layer. Pass by pass through all of them: other work on the machine
+ * comes and goes, and does not meet all plans of a layer then.
+ */
+async function timePlans(layers: readonly GpuLayer[], place: Place): Promise<number[]> {
+  const times = layers.map((): number[] => []);
+  for (let pass = 0; pass < PASSES; pass++) {
+    for (const [index, layer] of layers.entries()) {
+      // What plans before have left is finalised here, and used again: new memory took longer than all else of a plan.
+      await setImmediate();
+      const open = opener(layer, place);
+      for (let plan = 0; plan < PLANS_PER_PASS; plan++) times[index]!.push(timed(open)[1] * 1000);
+    }
+  }
+  return times.map(median);
+}
+
+function tuneLayer(layer: GpuLayer, place: Place, autoMicroseconds: number): LayerTuning {
+  const open = opener(layer, place);
   const [first, firstTime] = timed(() => open().measureSync());
   const [second, secondTime] = timed(() => open().measureSync());
   const again = first.find(isSame(second[0]!));
@@ -65,7 +87,7 @@ function tuneLayer(layer: GpuLayer, place: Place): LayerTuning {
     group: layer.group,
     name: layer.name,
     batch: layer.batch,
-    autoMicroseconds: median(plans),
+    autoMicroseconds,
     tuneMilliseconds: [firstTime, secondTime],
     chosen: `${second[0]!.algorithm} ${second[0]!.variant}`.trim(),
     overFastest: (again?.milliseconds ?? Infinity) / first[0]!.milliseconds,
@@ -127,12 +149,13 @@ async function main(): Promise<void> {
   // Makes the GPU ready.
   (await openContestPlan(problemOf(selected[0]!), device)).dispose();
   const place = locate(device);
+  const autos = await timePlans(selected, place);
   const layers: LayerTuning[] = [];
-  for (const layer of selected) {
-    showProgress('tuning', layers.length, selected.length, 'layers');
-    // What plans before have left is finalised here, and used again: new memory took longer than all else of a plan.
+  for (const [index, layer] of selected.entries()) {
+    showProgress('tuning', index, selected.length, 'layers');
+    // For memory that measuring has left to be used again
     await setImmediate();
-    layers.push(tuneLayer(layer, place));
+    layers.push(tuneLayer(layer, place, autos[index]!));
   }
   showProgress('tuning', selected.length, selected.length, 'layers');
   const date = new Date().toISOString().slice(0, 10);
