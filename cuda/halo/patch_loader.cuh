@@ -126,7 +126,7 @@ class PatchLoader {
 
   /**
    * Where a thread has three elements, that of the next chunk is fetched as each is stored. It took 7 % from a strided
-   * layer at batch 1, and added 2 % to layers where a thread has two.
+   * layer at batch 1, and added 1 % to layers where a thread has two.
    */
   template <int kCount>
   static constexpr bool kFetchesAsItStores = kCount > 2;
