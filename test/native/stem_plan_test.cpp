@@ -61,11 +61,15 @@ TEST_CASE("stem's patches: the words of a window are the pairs of elements that 
           for (int64_t r = 0; r < x.r; ++r) {
             for (int64_t s = 0; s < x.s; ++s) {
               const int64_t word = first + stem::pairOffset(x, patch, c, r, s / 2);
-              REQUIRE(word < patch.size());
               // Word i of a row has elements i * step and i * step + dilation.
-              REQUIRE(word / patch.words == c * patch.rows + row * x.stride.h + r * x.dilation.h);
               const int64_t element = word % patch.words * patch.step + s % 2 * x.dilation.w;
-              REQUIRE(element == column * x.stride.w + s * x.dilation.w);
+              const bool isRight = word < patch.size() &&
+                                   word / patch.words == c * patch.rows + row * x.stride.h + r * x.dilation.h &&
+                                   element == column * x.stride.w + s * x.dilation.w;
+              // Not by REQUIRE, which took most of the time of ten million.
+              if (isRight) continue;
+              FAIL("output " << row << ", " << column << " has word " << word << " for tap " << c << ", " << r << ", "
+                             << s);
             }
           }
         }
