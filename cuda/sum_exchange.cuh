@@ -11,32 +11,37 @@ namespace warpconv::cuda {
 /**
  * Adds up the partial sums of the kBlocks blocks of a cluster, several. A block's kThreads threads have kPieces pieces
  * of kWidth sums each, of which those of one number are of the same outputs in all blocks. Block p mod kBlocks finishes
- * piece p of all threads: every block sends it that piece from registers, and its thread of the same number adds up
- * what has come, in the order of ranks. A block waits for nothing but that; where blocks read what others have staged,
- * they wait to stage, for a barrier of the cluster, and for each answer. From compute capability 9.0 on.
+ * piece p of all threads: every other block sends it that piece from registers, and its thread of the same number adds
+ * up what has come and its own, in the order of ranks. A block waits for nothing but that; where blocks read what others
+ * have staged, they wait to stage, for a barrier of the cluster, and for each answer. Some 10 bytes a cycle come from
+ * other blocks, and from the block itself by the same way. From compute capability 9.0 on.
  */
 template <int kBlocks, int kPieces, int kWidth, int kThreads>
 class SumExchange {
  public:
   /**
-   * Of block `rank`. `received`: exchangedBytes(), for what comes of all, of this one as well. `barrier`: made for one
-   * arrival, expect().
+   * Of block `rank`. `received`: exchangedBytes(), for what comes of all; its own part is not used. `barrier`: made for
+   * one arrival, expect().
    */
   __device__ SumExchange(const float* received, uint32_t barrier, int rank)
       : received_(received), barrier_(barrier), rank_(rank) {}
 
   /** By one thread, before all of the cluster meet for the first time. */
-  __device__ void expect() const { arriveExpecting(barrier_, kPieces * kPieceBytes); }
+  __device__ void expect() const { arriveExpecting(barrier_, (kPieces - kOwn) * kPieceBytes); }
 
   /** After they have met. `pieceOf(p)` is this thread's piece p. */
-  __device__ void send(auto&& pieceOf) const {
+  __device__ void send(auto&& pieceOf) {
     const uint32_t own = sharedAddress(received_) + (rank_ * kThreads + threadIdx.x) * kWidth * 4;
 #pragma unroll
     for (int rank = 0; rank < kBlocks; ++rank) {
       const uint32_t there = addressIn(own, rank), barrier = addressIn(barrier_, rank);
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
-        storeThere(there + i * kBlocks * kPieceBytes, pieceOf(i * kBlocks + rank), barrier);
+        const AdjacentSums<kWidth> piece = pieceOf(i * kBlocks + rank);
+        // Number by number, since pieces of a number that is not known lie in local memory.
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) own_[i].x[j] = rank == 0 || rank == rank_ ? piece.x[j] : own_[i].x[j];
+        if (rank != rank_) storeThere(there + i * kBlocks * kPieceBytes, piece, barrier);
       }
     }
   }
@@ -54,7 +59,7 @@ class SumExchange {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const float* const at = received_ + ((i * kBlocks + block) * kThreads + threadIdx.x) * kWidth;
-        parts[i][block] = *reinterpret_cast<const AdjacentSums<kWidth>*>(at);
+        parts[i][block] = block == rank_ ? own_[i] : *reinterpret_cast<const AdjacentSums<kWidth>*>(at);
       }
     }
 #pragma unroll
@@ -88,6 +93,8 @@ class SumExchange {
   const float* received_;
   uint32_t barrier_;
   int rank_;
+  /** Of the pieces that this thread finishes, this block's part */
+  AdjacentSums<kWidth> own_[kOwn];
 };
 
 }  // namespace warpconv::cuda

@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
     for (int p = 0; p < kTile.kPieces; ++p) pieces[p] = sums.piece(p);
     outputs.template store<bounded>(0, 1, pieces);
   } else {
-    const WarpgroupExchange<kTile, kSplit> exchange(received, sumsThere, own.rank);
+    WarpgroupExchange<kTile, kSplit> exchange(received, sumsThere, own.rank);
     exchange.send([&](int p) { return sums.piece(p); });
     exchange.receive(
         [&](int first, int step, auto& pieces) { outputs.template store<bounded>(first, step, pieces); });
