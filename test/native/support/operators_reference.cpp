@@ -41,9 +41,8 @@ Expected matmulInDouble(const MatmulStep& step, const std::vector<float>& left, 
   Expected expected;
   forEachPosition(step.batch, [&](const std::vector<int64_t>& batch) {
     const auto element = [&](const std::vector<int64_t>& strides, int64_t row, int64_t column) {
-      std::vector<int64_t> position = batch;
-      position.insert(position.end(), {row, column});
-      return offsetAt(position, strides);
+      const size_t axes = batch.size();
+      return offsetAt(batch, strides) + row * strides[axes] + column * strides[axes + 1];
     };
     for (int64_t i = 0; i < step.m; ++i) {
       for (int64_t j = 0; j < step.n; ++j) {
