@@ -12,9 +12,9 @@ namespace warpconv::cuda {
  * Adds up the partial sums of the kBlocks blocks of a cluster, several. A block's kThreads threads have kPieces pieces
  * of kWidth sums each, of which those of one number are of the same outputs in all blocks. Block p mod kBlocks finishes
  * piece p of all threads: every other block sends it that piece from registers, and its thread of the same number adds
- * up what has come and its own, in the order of ranks. A block waits for nothing but that; where blocks read what others
- * have staged, they wait to stage, for a barrier of the cluster, and for each answer. Some 10 bytes a cycle come from
- * other blocks, and from the block itself by the same way. From compute capability 9.0 on.
+ * up what has come and its own, in the order of ranks. A block waits for nothing but that; where blocks read what
+ * others have staged, they wait to stage, for a barrier of the cluster, and for each answer. A block's own part stays
+ * in registers: sent as the others are, it took its share of some 10 bytes a cycle. From compute capability 9.0 on.
  */
 template <int kBlocks, int kPieces, int kWidth, int kThreads>
 class SumExchange {
