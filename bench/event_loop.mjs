@@ -9,15 +9,17 @@
  * Small calls without end, one after the other and in many chains at once, are held to the same: the first run on the
  * event loop's own thread until its budget is spent.
  *
- * Two controls stand beside it: an idle second, and one with a worker thread that spins, which shows what a second busy
- * processor costs on this machine without us. Plain JavaScript, because under ts-node the collector walks the TypeScript
- * compiler's 25 MB heap in the middle of the measurement, which takes 8 to 13 ms.
+ * Of each longest gap it says what V8's collector took of it. Two controls stand beside it: an idle second, and one with
+ * a worker thread that spins, which shows what a second busy processor costs on this machine without us. Plain
+ * JavaScript, because under ts-node the collector walks the TypeScript compiler's 25 MB heap in the middle of the
+ * measurement, which takes 8 to 13 ms.
  *
  * With `--device cuda` tensors lie on the GPU, and the long convolutions are those of the slowest algorithm there: of
  * any other a second takes gigabytes.
  *
  *     npm run build && node bench/event_loop.mjs [--device cuda]
  */
+import { PerformanceObserver } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -42,12 +44,23 @@ function randomTensor(dims) {
 }
 const randomInput = (dims) => randomTensor(dims).to(device);
 
+const collections = [];
+new PerformanceObserver((list) => collections.push(...list.getEntries())).observe({ entryTypes: ['gc'] });
+
+/** Milliseconds that the collector ran between two moments. The observer hears of it later. */
+async function collected(from, to) {
+  await sleep(1);
+  const within = ({ startTime, duration }) => Math.min(startTime + duration, to) - Math.max(startTime, from);
+  return collections.reduce((sum, one) => sum + Math.max(within(one), 0), 0);
+}
+
 /** Milliseconds, all of them. */
 async function measure(start) {
-  let [gap, last] = [0, performance.now()];
+  let [gap, end, last] = [0, 0, performance.now()];
   const tick = () => {
     const now = performance.now();
-    [gap, last] = [Math.max(gap, now - last), now];
+    if (now - last > gap) [gap, end] = [now - last, now];
+    last = now;
   };
   const timer = setInterval(tick, 1);
   const begin = performance.now();
@@ -57,7 +70,8 @@ async function measure(start) {
   const duration = performance.now() - begin;
   tick();
   clearInterval(timer);
-  return { duration, longest: Math.max(gap, call) };
+  if (call > gap) [gap, end] = [call, begin + call];
+  return { duration, longest: gap, collecting: await collected(end - gap, end) };
 }
 
 async function besideABusyThread(start) {
@@ -118,10 +132,11 @@ const worst = {};
 for (let round = 0; round <= ROUNDS; round++) {
   const gaps = [];
   for (const [what, run] of Object.entries(measurements)) {
-    const { duration, longest } = await run();
+    const { duration, longest, collecting } = await run();
     if (duration < SHORTEST_CONVOLUTION_MS) throw new Error(`${what} took less than a second`);
     if (round > 0) worst[what] = Math.max(worst[what] ?? 0, longest);
-    gaps.push(`${what} ${longest.toFixed(2)}`);
+    const ofCollector = collecting > 0 ? ` (collector ${collecting.toFixed(2)})` : '';
+    gaps.push(`${what} ${longest.toFixed(2)}${ofCollector}`);
   }
   console.log(`round ${round}: ${gaps.join(', ')}`);
 }
