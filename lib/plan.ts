@@ -60,7 +60,7 @@ export class Conv2d {
   readonly workspaceBytes: number;
 
   readonly #prepared: Prepared;
-  /** Calls on other threads. Not a set of them: its tables take the collector a millisecond where many are short. */
+  /** Calls on other threads. Of a set of them the tables take V8's short collections up to 0.7 ms. */
   #running = 0;
   /** Wait until none is left. */
   readonly #waiting: (() => void)[] = [];
@@ -214,7 +214,7 @@ export class Conv2d {
         : residualElements(request.residual, this.outputDims, place);
     // A new one is made last, when nothing before the call can fail any more.
     const tensor = output?.tensor ?? newOutput(image, this.outputDims);
-    // Not by spreading an object: some 150 bytes of each run then outlived V8's short collections, of 1 ms instead of 0.2.
+    // Not by spreading an object: some 150 bytes of each run then outlive V8's short collections, of 1 ms, not 0.2.
     const operands: Operands = {
       input: elements,
       residual,
