@@ -96,7 +96,9 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
 #define WARPCONV_NEW_SUMS_4(i) "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3])
 #define WARPCONV_NEW_SUMS_16(i) \
   WARPCONV_NEW_SUMS_4(i), WARPCONV_NEW_SUMS_4(i + 4), WARPCONV_NEW_SUMS_4(i + 8), WARPCONV_NEW_SUMS_4(i + 12)
-#define WARPCONV_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define WARPCONV_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define WARPCONV_NAMES_12 WARPCONV_NAMES_8 ", %8, %9, %10, %11"
+#define WARPCONV_NAMES_16 WARPCONV_NAMES_12 ", %12, %13, %14, %15"
 #define WARPCONV_NAMES_24 WARPCONV_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define WARPCONV_NAMES_32 \
   WARPCONV_NAMES_16       \
@@ -190,6 +192,26 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
  * later.
  */
 template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[8], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_ROWS("16", WARPCONV_NAMES_8, "{%8, %9, %10, %11}", "%12", "1", WARPCONV_SUMS_4(0),
+                           WARPCONV_SUMS_4(4));
+  } else {
+    WARPCONV_MULTIPLY_ROWS("16", WARPCONV_NAMES_8, "{%8, %9, %10, %11}", "%12", "0", WARPCONV_NEW_SUMS_4(0),
+                           WARPCONV_NEW_SUMS_4(4));
+  }
+}
+template <bool kAdd>
+__device__ inline void beginMultiplyFp16(float (&sums)[12], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kAdd) {
+    WARPCONV_MULTIPLY_ROWS("24", WARPCONV_NAMES_12, "{%12, %13, %14, %15}", "%16", "1", WARPCONV_SUMS_4(0),
+                           WARPCONV_SUMS_4(4), WARPCONV_SUMS_4(8));
+  } else {
+    WARPCONV_MULTIPLY_ROWS("24", WARPCONV_NAMES_12, "{%12, %13, %14, %15}", "%16", "0", WARPCONV_NEW_SUMS_4(0),
+                           WARPCONV_NEW_SUMS_4(4), WARPCONV_NEW_SUMS_4(8));
+  }
+}
+template <bool kAdd>
 __device__ inline void beginMultiplyFp16(float (&sums)[16], const uint32_t (&a)[4], uint64_t b) {
   if constexpr (kAdd) {
     WARPCONV_MULTIPLY_ROWS("32", WARPCONV_NAMES_16, "{%16, %17, %18, %19}", "%20", "1", WARPCONV_SUMS_16(0));
@@ -226,6 +248,8 @@ __device__ inline void beginMultiplyFp16(float (&sums)[32], const uint32_t (&a)[
 #undef WARPCONV_NAMES_32
 #undef WARPCONV_NAMES_24
 #undef WARPCONV_NAMES_16
+#undef WARPCONV_NAMES_12
+#undef WARPCONV_NAMES_8
 #undef WARPCONV_NEW_SUMS_16
 #undef WARPCONV_NEW_SUMS_4
 #undef WARPCONV_SUMS_16

@@ -211,6 +211,7 @@ constexpr NamedModel kModels[] = {
     {"pointwise-streamTensor",
      [] { return pointwiseModel(&pointwise::Models::streamTensor, pointwise::StreamTensorTile{}); }},
     {"pointwise-warpgroup", [] { return pointwiseModel(&pointwise::Models::warpgroup, pointwise::WarpgroupTile{}); }},
+    {"pointwise-rows", [] { return pointwiseModel(&pointwise::Models::rows, pointwise::RowsTile{}); }},
     {"im2win-fma", [] { return im2winModel(&im2win::Models::fma); }},
     {"im2win-tensor", [] { return im2winModel(&im2win::Models::tensor); }},
     {"im2win-warpgroup", [] { return im2winModel(&im2win::Models::warpgroup); }},

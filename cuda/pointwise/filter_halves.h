@@ -4,16 +4,17 @@
 
 #include <cstdint>
 
+#include "cuda/pointwise/tiles.h"
 #include "cuda/shape.h"
 
 namespace warpconv::cuda::pointwise {
 
 /**
- * Splits K x C' filters for warpgroups' products: [group][tile of 64 filters][step of 16 channels], zeros beyond the
- * last of either, and of each step high halves and then low ones as [eight channels][filter][channel]. Stores the
- * inverse of each filter's scale as [group][tile][filter].
+ * Splits K x C' filters for warpgroups' products: [group][tile of filters][step of 16 channels], zeros beyond the last
+ * of either, and of each step high halves and low ones as the layout has them, [eight channels][filter][channel] each.
+ * Stores the inverse of each filter's scale as [group][tile][filter].
  */
-void launchFilterHalves(const Shape& shape, int filterTiles, int steps, const float* weight, uint32_t* halves,
-                        float* inverses, cudaStream_t stream);
+void launchFilterHalves(const Shape& shape, const HalvesLayout& layout, int filterTiles, int steps, const float* weight,
+                        uint32_t* halves, float* inverses, cudaStream_t stream);
 
 }  // namespace warpconv::cuda::pointwise

@@ -39,6 +39,18 @@ struct WarpgroupModel {
   double unaligned;
 };
 
+/** Of the same with pixels as rows, whose chunks are steps of 16 channels */
+struct RowsModel {
+  /** Seconds: of a block and its launch, of a chunk, of a step of pixels, and of one filter's products of a step */
+  double block, chunk, step, filter;
+  /** How much longer these take for each further block of a multiprocessor */
+  double shared;
+  /** Seconds for each byte that a block stores, that all blocks read, and that those of clusters exchange */
+  double stored, read, exchanged;
+  /** How much longer steps and storing take where pixels come and go one by one */
+  double unaligned;
+};
+
 inline ModelConstants constantsOf(Model& x) {
   return {{"multiply", &x.multiply},
           {"copy", &x.copy},
@@ -58,11 +70,17 @@ inline ModelConstants constantsOf(WarpgroupModel& x) {
   return {{"block", &x.block}, {"chunk", &x.chunk},         {"shared", &x.shared},      {"stored", &x.stored},
           {"read", &x.read},   {"exchanged", &x.exchanged}, {"unaligned", &x.unaligned}};
 }
+inline ModelConstants constantsOf(RowsModel& x) {
+  return {{"block", &x.block},   {"chunk", &x.chunk},         {"step", &x.step},
+          {"filter", &x.filter}, {"shared", &x.shared},       {"stored", &x.stored},
+          {"read", &x.read},     {"exchanged", &x.exchanged}, {"unaligned", &x.unaligned}};
+}
 
 struct Models {
   /** Ordinary multiply-adds, and tensor cores; and both with pixels that go straight into registers */
   Model fma, tensor, stream, streamTensor;
   WarpgroupModel warpgroup;
+  RowsModel rows;
 };
 
 /**
@@ -80,6 +98,13 @@ struct Models {
  * of before it was 2.3 %, and 12. `block` is 4 % less than that fit gave, 1.558e-6: pw_7_320_1280 was predicted 1 %
  * above im2win, which took a quarter longer, and the kernels have become faster by some 3 % since then.
  *
+ * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 that are near the
+ * fastest, and is off by 5 %; that of streaming on tensor cores, of which rows have taken the place on most layers, to
+ * 340 at batch 1 to 16, by 7 instead of 13 %. `block` of rows is then taken 7 % lower, and `unaligned` 1.2 for 1.14:
+ * pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer, pw_7_2048_512 below warpgroups' that take
+ * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
+ * 2.7 and 3.0 % at 2, 4, 8 and 16.
+ *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth
  * of it in 89 % of them. All constants fitted together, with weight on choosing right, made that 1.8 %, but 4.5 to 4.9
@@ -89,9 +114,10 @@ inline constexpr Models kModels{
     .fma = {1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098},
     .tensor = {0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351},
     .stream = {0.834, 2.71, 23.2, 0.0857e-6, 0.56e-6, 0.0103e-6, 14.4, 0.524e-6, 0, 0.47, 0.47, 0.0764e-12},
-    .streamTensor = {0.582, 7.48, 32.1, 0.0197e-6, 0.74e-6, 0.0141e-6, 11.6, 0.477e-6, 0.555e-6, 0.618, 0.618,
-                     0.0569e-12, 2.5},
+    .streamTensor = {0.8804, 13.5, 0, 0.03445e-6, 0.7417e-6, 7.235e-9, 5.239, 0.6815e-6, 0.3861e-6, 0.2097, 0.618,
+                     0.03483e-12, 1},
     .warpgroup = {1.5e-6, 0.7546e-6, 0.7094, 0.01269e-9, 0.07302e-12, 0.2904e-12, 7.23},
+    .rows = {1.255e-6, 0.1006e-6, 0.07687e-6, 1.2e-9, 0.454, 3.657e-12, 0.072e-12, 0.2853e-12, 1.2},
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -22,7 +22,7 @@ constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr size_t kMostCandidates = std::size(kChannelCounts) * std::size(kResidentBlocks) +
                                    std::size(kSplits) * (std::size(kGemmTiles) + std::size(kTensorTiles) +
                                                          std::size(kStreamTiles) + std::size(kStreamTensorTiles) +
-                                                         std::size(kWarpgroupTiles));
+                                                         std::size(kWarpgroupTiles) + std::size(kRowsTiles));
 /** Shared memory that each block takes besides its own, from compute capability 8.0 on. */
 constexpr int64_t kReservedBytes = 1024;
 
@@ -255,6 +255,21 @@ double predictWarpgroup(const Matrix& x, const Candidate& candidate, const Warpg
   return 1e3 * (most / atOnce * (model.block + chunks + store) + read + exchange);
 }
 
+double predictRows(const Matrix& x, const Candidate& candidate, const RowsTile& tile, const GpuTraits& traits,
+                   const RowsModel& model) {
+  const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), candidate.split);
+  const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
+  const double atOnce = std::min(most, static_cast<double>(blocksHeld(tile, candidate.sharedBytes, traits)));
+  const double slower = (1 + model.shared * (atOnce - 1)) * (x.aligned ? 1.0 : model.unaligned);
+  const double step = model.step + model.filter * tile.filters;
+  const double steps = tile.chunks(channels) * (model.chunk + tile.chunkSteps * step) * slower;
+  const double tileBytes = 4.0 * tile.filters * tile.kPixels, blocks = static_cast<double>(candidate.blocks);
+  const double store = model.stored * tileBytes / candidate.split * slower;
+  const double read = model.read * 4 * blocks * static_cast<double>(channels * (tile.filters + tile.kPixels));
+  const double exchange = candidate.split > 1 ? model.exchanged * blocks * tileBytes : 0.0;
+  return 1e3 * (most / atOnce * (model.block + steps + store) + read + exchange);
+}
+
 /** Rules a candidate out by the paper's constraints. */
 void holdToConstraints(Candidate& candidate, int blocks, const GpuTraits& traits) {
   const int64_t registers = traits.registersPerMultiprocessor / (blocks * DynamicTile::kDynamicThreads);
@@ -338,6 +353,8 @@ Patch patchOf(const Tile& tile) {
     return {tile.filters(), tile.pixels()};
   } else if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
     return {tile.kFilters, tile.pixels};
+  } else if constexpr (std::is_same_v<Tile, RowsTile>) {
+    return {tile.filters, tile.kPixels};
   } else {
     return {tile.filters, tile.pixels};
   }
@@ -361,6 +378,8 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
                const Models& models) {
   if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
     return predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
+  } else if constexpr (std::is_same_v<Tile, RowsTile>) {
+    return predictRows(x, candidate, tile, traits, models.rows);
   } else {
     return predictGemm(x, candidate, kernelOf(tile, candidate.sharedBytes, traits, models), traits);
   }
@@ -386,7 +405,7 @@ void addCandidates(const Matrix& x, std::span<const Tile> tiles, const GpuTraits
   for (const Tile& tile : tiles) {
     const Candidate whole = extensionCandidate(x, tile);
     for (const int split : kSplits) {
-      const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit() &&
+      const bool worth = split == 1 || (traits.computeCapability >= 90 && tile.mayBeSplit(split) &&
                                         x.channels > (split - 1) * int64_t{tile.stepChannels()});
       if (!worth) continue;
       Candidate candidate = whole;
@@ -431,6 +450,9 @@ struct TileName {
     return "stream-tensor-" + sizesOf(tile.m, tile.n, tile.parts);
   }
   std::string operator()(const WarpgroupTile& tile) const { return "warpgroup-" + sizesOf(tile.kFilters, tile.pixels); }
+  std::string operator()(const RowsTile& tile) const {
+    return "rows-" + sizesOf(tile.filters, tile.kPixels, tile.chunkSteps);
+  }
 };
 
 }  // namespace
@@ -484,6 +506,7 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
     addCandidates<StreamTensorTile>(matrix, kStreamTensorTiles, traits, models, candidates);
     if (hasWarpgroupProducts(traits)) {
       addCandidates<WarpgroupTile>(matrix, kWarpgroupTiles, traits, models, candidates);
+      addCandidates<RowsTile>(matrix, kRowsTiles, traits, models, candidates);
     }
   }
   choose(candidates);

@@ -85,13 +85,11 @@ class Pointwise final : public GpuConvolution {
     } else if (const auto* streamTensor = std::get_if<StreamTensorTile>(&candidate.tile)) {
       takeTile(streamTensor->m, streamTensor->n);
       takeStreamed(*streamTensor, request.traits, streamTensorKernelOf);
+    } else if (const auto* warpgroup = std::get_if<WarpgroupTile>(&candidate.tile)) {
+      takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kHalves, request.traits, warpgroupKernelOf);
     } else {
-      warpgroup_ = std::get<WarpgroupTile>(candidate.tile);
-      arguments_.tilePixels = static_cast<int>(pixelsOfTile(arguments_.pixels, warpgroup_->pixels));
-      takeTile(WarpgroupTile::kFilters, arguments_.tilePixels);
-      takeStreamed(*warpgroup_, request.traits, [&](const WarpgroupTile& tile, const Given& given) {
-        return warpgroupKernelOf(tile, candidate.split, given);
-      });
+      const auto& rows = std::get<RowsTile>(candidate.tile);
+      takeHalved(rows, RowsTile::kPixels, rows.halves(), request.traits, rowsKernelOf);
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
@@ -105,7 +103,7 @@ class Pointwise final : public GpuConvolution {
         if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
       }
     }
-    return warpgroup_ ? halveFilters(shape, weight, device) : Status{};
+    return halved_ ? halveFilters(shape, weight, device) : Status{};
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
@@ -156,15 +154,26 @@ class Pointwise final : public GpuConvolution {
     instances_.mostSharedBytes = static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
   }
 
+  /** The same for those by products of warpgroups, of up to so many pixels. */
+  template <typename Tile>
+  void takeHalved(const Tile& tile, int pixels, const HalvesLayout& layout, const GpuTraits& traits, auto&& kernelOf) {
+    arguments_.tilePixels = static_cast<int>(pixelsOfTile(arguments_.pixels, pixels));
+    takeTile(layout.filters, arguments_.tilePixels);
+    takeStreamed(tile, traits, [&](const Tile& own, const Given& given) {
+      return kernelOf(own, arguments_.split, given);
+    });
+    halved_ = {layout, tile.filterBytes(arguments_.splitChannels)};
+  }
+
   /** Blocks copy whole chunks of filters, the last ones beyond the last filter: what lies there is finite. */
   Status halveFilters(const Shape& shape, const float* weight, Device& device) {
     const int64_t tiles = int64_t{shape.groups} * arguments_.filterTiles;
-    const int steps = ceilDivide(shape.groupInputs, WarpgroupTile::kStepChannels);
-    const int64_t stepBytes = WarpgroupTile::kStepBytes;
-    const int64_t beyond = arguments_.split * arguments_.splitChannels / WarpgroupTile::kStepChannels * stepBytes +
-                           warpgroup_->filterBytes(arguments_.splitChannels);
+    const int steps = ceilDivide(shape.groupInputs, HalvesLayout::kStepChannels);
+    const int64_t stepBytes = halved_->layout.stepBytes();
+    const int64_t beyond =
+        arguments_.split * arguments_.splitChannels / HalvesLayout::kStepChannels * stepBytes + halved_->blockBytes;
     const int64_t bytes = tiles * steps * stepBytes + beyond;
-    Result<DeviceMemory> allocated = device.allocate(bytes + 4 * tiles * WarpgroupTile::kFilters);
+    Result<DeviceMemory> allocated = device.allocate(bytes + 4 * tiles * halved_->layout.filters);
     if (!allocated.isOk()) return allocated.status();
     halves_ = std::move(allocated.value());
     auto* const halves = reinterpret_cast<uint32_t*>(halves_.floats());
@@ -174,15 +183,19 @@ class Pointwise final : public GpuConvolution {
     return runOnOwnStream("splitting filters", [&](cudaStream_t stream) {
       const cudaError_t error = cudaMemsetAsync(halves, 0, static_cast<size_t>(bytes), stream);
       if (error != cudaSuccess) return error;
-      launchFilterHalves(shape, arguments_.filterTiles, steps, weight, halves, inverses, stream);
+      launchFilterHalves(shape, halved_->layout, arguments_.filterTiles, steps, weight, halves, inverses, stream);
       return cudaGetLastError();
     });
   }
 
   const DeviceMemory weight_;
   const DeviceMemory bias_;
-  /** Where products are those of warpgroups: their tile, and their filters */
-  std::optional<WarpgroupTile> warpgroup_;
+  /** Where products are those of warpgroups: how their filters lie, and bytes of those that a block copies */
+  struct Halved {
+    HalvesLayout layout;
+    int64_t blockBytes;
+  };
+  std::optional<Halved> halved_;
   DeviceMemory halves_;
   Arguments arguments_{};
   int64_t blocks_ = 0;

@@ -40,6 +40,9 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
   if (const auto* tile = std::get_if<pointwise::WarpgroupTile>(&candidate.tile)) {
     return {{"filters", tile->kFilters}, {"pixels", tile->pixels}, {"split", candidate.split}};
   }
+  if (const auto* tile = std::get_if<pointwise::RowsTile>(&candidate.tile)) {
+    return {{"filters", tile->filters}, {"pixels", tile->kPixels}, {"split", candidate.split}};
+  }
   return {};
 }
 

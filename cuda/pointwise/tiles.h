@@ -134,7 +134,7 @@ struct GemmTile {
     return byRegisters < byThreads ? byRegisters : byThreads;
   }
   /** Larger tiles are for outputs that fill the device without. */
-  constexpr bool mayBeSplit() const { return filters <= 64 && pixels <= 64; }
+  constexpr bool mayBeSplit(int /*split*/) const { return filters <= 64 && pixels <= 64; }
   /** Of a step, and what a block's are a multiple of */
   constexpr int stepChannels() const { return channels; }
   constexpr int unitChannels() const { return channels; }
@@ -172,7 +172,7 @@ struct TensorTile {
   constexpr int registers() const { return registersFor(residentBlocks, threads()); }
   /** Of the copies of pixels that a thread makes, whose addresses take registers that large tiles need */
   WARPCONV_HOST_DEVICE constexpr int unrolledCopies() const { return block.threadM * block.threadN < 64 ? 2 : 1; }
-  constexpr bool mayBeSplit() const { return block.m <= 64 && block.n <= 64; }
+  constexpr bool mayBeSplit(int /*split*/) const { return block.m <= 64 && block.n <= 64; }
   constexpr int stepChannels() const { return block.k; }
   constexpr int unitChannels() const { return block.k; }
   constexpr bool operator==(const TensorTile&) const = default;
@@ -217,7 +217,7 @@ struct StreamTile {
     return 4 * filters() * (channels > staged ? channels : staged);
   }
   constexpr int registers() const { return registersFor(residentBlocks, threads()); }
-  constexpr bool mayBeSplit() const { return false; }
+  constexpr bool mayBeSplit(int /*split*/) const { return false; }
   /** With two a layer takes up to 0.7 us longer, with eight it was slower as often as faster. */
   static constexpr int kChannelsAhead = 4;
   constexpr int stepChannels() const { return slices * kChannelsAhead; }
@@ -248,7 +248,7 @@ struct StreamTensorTile {
     return 4 * (copied > staged ? copied : staged);
   }
   constexpr int registers() const { return registersFor(residentBlocks, threads()); }
-  constexpr bool mayBeSplit() const { return true; }
+  constexpr bool mayBeSplit(int /*split*/) const { return true; }
   constexpr int stepChannels() const { return 8 * parts; }
   constexpr int unitChannels() const { return 8; }
   constexpr bool operator==(const StreamTensorTile&) const = default;
@@ -259,6 +259,22 @@ inline constexpr StreamTensorTile kStreamTensorTiles[] = {
     {16, 32, 2, 4, 4}, {16, 32, 2, 8, 2}, {16, 64, 2, 4, 2}, {32, 32, 4, 4, 3}, {32, 32, 4, 8, 1}, {32, 64, 4, 2, 3},
 };
 
+/** How the filters lie that warpgroups' products take from shared memory (filter_halves.cu). */
+struct HalvesLayout {
+  /** Of a tile */
+  int filters;
+  /** Whether the low halves of eight channels follow their high ones, so that one product takes both */
+  bool isPaired;
+
+  /** Of one product */
+  static constexpr int kStepChannels = 16;
+  /** Two for each of the halves */
+  WARPCONV_HOST_DEVICE constexpr int stepBytes() const { return 2 * 2 * kStepChannels * filters; }
+  /** From a filter's high half of eight channels to those of the next eight, and to its low one */
+  WARPCONV_HOST_DEVICE constexpr int planeBytes() const { return (isPaired ? 32 : 16) * filters; }
+  WARPCONV_HOST_DEVICE constexpr int lowBytes() const { return isPaired ? 16 * filters : stepBytes() / 2; }
+};
+
 /** A kernel whose products a warpgroup makes (warpgroup_kernel.cuh), of 64 filters by up to so many pixels. */
 struct WarpgroupTile {
   int pixels;
@@ -267,8 +283,8 @@ struct WarpgroupTile {
 
   static constexpr int kFilters = 64, kThreads = 128;
   constexpr int threads() const { return kThreads; }
-  /** Channels of one product, and the bytes of its filters: two for each of the halves */
-  static constexpr int kStepChannels = 16, kStepBytes = 2 * 2 * kStepChannels * kFilters;
+  static constexpr HalvesLayout kHalves{kFilters, false};
+  static constexpr int kStepChannels = HalvesLayout::kStepChannels, kStepBytes = kHalves.stepBytes();
   /** Pixels that a thread reads together, of eight channels; and the steps that all threads bring at a time */
   static constexpr int kThreadPixels = 4;
   WARPCONV_HOST_DEVICE constexpr int chunkSteps() const {
@@ -301,7 +317,7 @@ struct WarpgroupTile {
     return filterBytes(channels) + chunkBytes() + exchanged;
   }
   constexpr int registers() const { return registersFor(residentBlocks, kThreads); }
-  constexpr bool mayBeSplit() const { return true; }
+  constexpr bool mayBeSplit(int /*split*/) const { return true; }
   constexpr int stepChannels() const { return kStepChannels; }
   constexpr int unitChannels() const { return kStepChannels; }
   constexpr bool operator==(const WarpgroupTile&) const = default;
@@ -313,6 +329,50 @@ struct WarpgroupTile {
  * products, and on none in the two comparisons since.
  */
 inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 3}, {64, 3}};
+
+/**
+ * The same the other way round (rows_kernel.cuh): up to 64 pixels are the rows of a warpgroup's products, which it has
+ * in registers, and so many filters their columns.
+ */
+struct RowsTile {
+  int filters;
+  /** Of 16 channels, whose pixels a thread splits at a time */
+  int chunkSteps;
+  /** Blocks of a multiprocessor that registers are to leave room for */
+  int residentBlocks;
+
+  static constexpr int kPixels = 64, kThreads = 128;
+  constexpr int threads() const { return kThreads; }
+  WARPCONV_HOST_DEVICE constexpr HalvesLayout halves() const { return {filters, filters <= 32}; }
+  static constexpr int kStepChannels = HalvesLayout::kStepChannels;
+  WARPCONV_HOST_DEVICE constexpr int chunks(int64_t channels) const {
+    return static_cast<int>((channels + chunkSteps * kStepChannels - 1) / (chunkSteps * kStepChannels));
+  }
+  /** Of whole chunks: zeros, or what belongs to another block, beyond its own */
+  WARPCONV_HOST_DEVICE constexpr int filterBytes(int64_t channels) const {
+    return chunks(channels) * chunkSteps * halves().stepBytes();
+  }
+  /** A thread's sums of a filter: what blocks of a cluster send each other (sum_exchange.cuh) */
+  static constexpr int kPieceWidth = 2;
+  WARPCONV_HOST_DEVICE constexpr int pieces() const { return filters * kPixels / kThreads / kPieceWidth; }
+  static constexpr int64_t offsetBytes() { return 0; }
+  /** Of filters, and the sums that come of the `split` blocks of a cluster, where there are several */
+  constexpr int64_t sharedBytes(int64_t channels, int split) const {
+    return filterBytes(channels) + (split > 1 ? exchangedBytes(pieces(), kPieceWidth, kThreads, split) : 0);
+  }
+  constexpr int registers() const { return registersFor(residentBlocks, kThreads); }
+  WARPCONV_HOST_DEVICE constexpr bool mayBeSplit(int split) const { return pieces() % split == 0; }
+  constexpr int stepChannels() const { return kStepChannels; }
+  constexpr int unitChannels() const { return kStepChannels; }
+  constexpr bool operator==(const RowsTile&) const = default;
+};
+
+/**
+ * Of those of 16 to 96 filters, by 64 pixels and by 128, in chunks of one to eight steps, that were timed on the
+ * bench's layers at batch 1 on an H100, those that were best or within 2 % of it somewhere. A step of zeros takes as
+ * long as any other: 64 channels as two chunks of three steps took 1.95 us, as one of four 1.74.
+ */
+inline constexpr RowsTile kRowsTiles[] = {{16, 3, 2}, {24, 3, 2}, {32, 3, 2}, {32, 4, 2}, {48, 3, 2}, {64, 4, 2}};
 
 /** Of shared memory, of a block of any tile that has so many channels, of `split` that share them. */
 template <typename Tile>

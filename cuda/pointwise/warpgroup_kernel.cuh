@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/phase_barrier.cuh"
+#include "cuda/pointwise/bring_filters.cuh"
 #include "cuda/pointwise/chunk_pixels.cuh"
 #include "cuda/pointwise/sum_again.cuh"
 #include "cuda/pointwise/warpgroup_sums.cuh"
@@ -136,16 +136,6 @@ class PieceOutputs {
   float inverses_[2], biases_[2];
 };
 
-/** Begins to bring the filters of the block's channels: they are the plan's own. By one thread. */
-__device__ inline void bringFilters(const Arguments& x, const SplitTile& own, uint32_t shared, int bytes,
-                                    uint32_t barrier) {
-  const int steps = (x.groupInputs + WarpgroupTile::kStepChannels - 1) / WarpgroupTile::kStepChannels;
-  const int tile = own.group * x.filterTiles + own.firstFilter / WarpgroupTile::kFilters;
-  const int64_t firstStep = int64_t{tile} * steps + own.firstChannel / WarpgroupTile::kStepChannels;
-  arriveExpecting(barrier, bytes);
-  copyBulk(shared, x.halves + firstStep * (WarpgroupTile::kStepBytes / 4), bytes, barrier);
-}
-
 template <WarpgroupTile kTile, int kSplit>
 using WarpgroupExchange = SumExchange<kSplit, WarpgroupTile::kPieces, kTile.pieceWidth(), WarpgroupTile::kThreads>;
 
@@ -174,7 +164,7 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
     makePhaseBarrier(filtersThere, 1);
     makePhaseBarrier(sumsThere, 1);
     publishBarriers();
-    bringFilters(x, own, filters, filterBytes, filtersThere);
+    bringFilters(x, own, WarpgroupTile::kHalves, filters, filterBytes, filtersThere);
     if constexpr (kSplit > 1) WarpgroupExchange<kTile, kSplit>(received, sumsThere, own.rank).expect();
   }
   findColumnOffsets<kTile, aligned>(x, own, endPixel, offsets);

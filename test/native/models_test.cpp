@@ -31,6 +31,7 @@ void checkConstants(Model model) {
 TEST_CASE("models of time name all of their constants") {
   checkConstants(pointwise::kModels.fma);
   checkConstants(pointwise::kModels.warpgroup);
+  checkConstants(pointwise::kModels.rows);
   checkConstants(im2win::kModels.fma);
   checkConstants(halo::kModel);
   checkConstants(stem::kModel);

@@ -241,7 +241,7 @@ TEST_CASE("channels are shared out in whole units") {
 TEST_CASE("pixels are streamed where a device holds all blocks at once, and their filters") {
   const auto isStreamed = [](const Candidate& one) {
     return std::holds_alternative<StreamTile>(one.tile) || std::holds_alternative<StreamTensorTile>(one.tile) ||
-           std::holds_alternative<WarpgroupTile>(one.tile);
+           std::holds_alternative<WarpgroupTile>(one.tile) || std::holds_alternative<RowsTile>(one.tile);
   };
   for (const GpuTraits& traits : {kHopper, kTuring}) {
     for (const ConvProblem& problem : {problemOf(1, 24, 56, 144), problemOf(1, 2048, 7, 512), problemOf(1, 1, 1, 1),
@@ -255,13 +255,14 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
         CHECK(one.blocks <= most * traits.multiprocessors);
         if (std::holds_alternative<StreamTensorTile>(one.tile)) CHECK(traits.computeCapability >= 80);
         if (std::holds_alternative<WarpgroupTile>(one.tile)) CHECK(traits.computeCapability == 90);
+        if (std::holds_alternative<RowsTile>(one.tile)) CHECK(traits.computeCapability == 90);
       }
     }
   }
   const auto chosen = [](const ConvProblem& problem) { return *findCandidate(planPointwise(problem, kHopper), ""); };
   CHECK(std::holds_alternative<StreamTile>(chosen(problemOf(1, 32, 112, 16)).tile));
-  CHECK(std::holds_alternative<StreamTensorTile>(chosen(problemOf(1, 144, 56, 24)).tile));
-  CHECK(std::holds_alternative<WarpgroupTile>(chosen(problemOf(1, 64, 56, 256)).tile));
+  CHECK(std::holds_alternative<RowsTile>(chosen(problemOf(1, 144, 56, 24)).tile));
+  CHECK(std::holds_alternative<WarpgroupTile>(chosen(problemOf(1, 960, 7, 160)).tile));
   CHECK_FALSE(isStreamed(chosen(problemOf(128, 64, 56, 256))));
 }
 
@@ -291,4 +292,26 @@ TEST_CASE("a warpgroup's block has the filters of whole chunks, and room for wha
   // Those, a chunk of as many bytes a pixel's channel, and 64 x 32 or 64 x 64 sums
   CHECK(kNarrow.sharedBytes(128, 4) == 128 * 256 + 128 * 32 * 4 + 64 * 32 * 4);
   CHECK(kWide.sharedBytes(64, 8) == 64 * 256 + 64 * 64 * 4 + 64 * 64 * 4);
+}
+
+TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room for what comes of its cluster") {
+  constexpr RowsTile kNarrow{24, 3, 2}, kWide{64, 4, 2};
+  // Four bytes of a filter's channel, in whole chunks of 48 channels, or 64
+  CHECK(kNarrow.filterBytes(48) == 48 * 24 * 4);
+  CHECK(kNarrow.filterBytes(49) == 96 * 24 * 4);
+  CHECK(kWide.sharedBytes(64, 1) == 64 * 64 * 4);
+  CHECK(kWide.sharedBytes(65, 8) == 128 * 64 * 4 + 64 * 64 * 4);
+  // A thread's sums of two pixels, which blocks share out evenly
+  CHECK(kNarrow.pieces() == 6);
+  CHECK(kNarrow.mayBeSplit(2));
+  CHECK_FALSE(kNarrow.mayBeSplit(4));
+  CHECK(kWide.mayBeSplit(8));
+}
+
+TEST_CASE("the halves of a tile's filters lie side by side, eight channels at a time, or one after the other") {
+  constexpr HalvesLayout kPaired{24, true}, kApart{64, false};
+  CHECK(kPaired.stepBytes() == 16 * 24 * 4);
+  CHECK(kPaired.planeBytes() == 2 * kPaired.lowBytes());
+  CHECK(kApart.lowBytes() == kApart.stepBytes() / 2);
+  CHECK(kApart.planeBytes() == kApart.lowBytes() / 2);
 }
