@@ -105,8 +105,9 @@ function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
       'timed. All contestants of a layer share one set of random tensors and take turns in one process.',
     '',
     'A time is the median of up to eleven samples, with quartiles; a sample is a CUDA graph of as many calls as take a ' +
-      'millisecond, at most twenty, back to back on one set of buffers (warm: small layers lie in the L2 cache). Cold times ' +
-      'are single calls after the L2 cache was overwritten, and contain what events and launch take; calls of more than a ' +
+      'millisecond, at most twenty, back to back on one set of buffers (warm: small layers lie in the L2 cache). The GPU ' +
+      'begins it once the processor has launched all of it, so that a slow processor adds nothing. Cold times ' +
+      'are single calls after the L2 cache was overwritten, and contain what events and a graph take; calls of more than a ' +
       'millisecond have none. The best rival is the fastest of cuDNN without TF32, in NCHW and NHWC (its tensors being in ' +
       'NHWC already), by its own search over all algorithms and by the first engines of its heuristics, and of im2col with ' +
       'a product by cuBLAS. TF32 and FP16 are for information. The floor is the longest of FLOPs / FMA peak, bytes / copy ' +

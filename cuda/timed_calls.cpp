@@ -16,14 +16,17 @@ Stopwatch::~Stopwatch() {
 Status Stopwatch::open() {
   cudaError_t error = cudaEventCreate(&begin_);
   if (error == cudaSuccess) error = cudaEventCreate(&end_);
-  return toStatus(error, "creating events");
+  if (Status status = toStatus(error, "creating events"); !status.isOk()) return status;
+  return hold_.open();
 }
 
-Result<double> Stopwatch::time(const Enqueue& enqueue, cudaStream_t stream) const {
+Result<double> Stopwatch::time(const Enqueue& enqueue, cudaStream_t stream) {
+  if (Status status = hold_.begin(stream); !status.isOk()) return status;
   cudaError_t error = cudaEventRecord(begin_, stream);
-  if (error != cudaSuccess) return toStatus(error, "timing");
-  if (Status status = enqueue(); !status.isOk()) return status;
-  error = cudaEventRecord(end_, stream);
+  const Status enqueued = error == cudaSuccess ? enqueue() : Status{};
+  if (error == cudaSuccess) error = cudaEventRecord(end_, stream);
+  hold_.release();
+  if (!enqueued.isOk()) return enqueued;
   if (error == cudaSuccess) error = cudaEventSynchronize(end_);
   float milliseconds = 0;
   if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, begin_, end_);
@@ -46,7 +49,7 @@ Status TimedCalls::enqueueAll() const {
 
 Status TimedCalls::launch() const { return isGraph() ? graph_.launch(stream_) : enqueueAll(); }
 
-Result<double> TimedCalls::time(const Stopwatch& stopwatch) const {
+Result<double> TimedCalls::time(Stopwatch& stopwatch) const {
   Result<double> all = stopwatch.time([this] { return launch(); }, stream_);
   if (!all.isOk()) return all;
   return all.value() / count_;

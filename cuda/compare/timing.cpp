@@ -9,7 +9,7 @@
 namespace warpconv::cuda {
 namespace {
 
-/** Calls of a sample: what takes about a millisecond, in which a launch from the CPU is lost. */
+/** Calls of a sample: what takes about a millisecond, in which the beginning of a graph is lost. */
 constexpr double kSampleMilliseconds = 1;
 constexpr int kMostCalls = 20;
 
@@ -70,7 +70,7 @@ int roundsWithin(double sampleMilliseconds, int most) {
                     most);
 }
 
-Entrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, const Stopwatch& stopwatch,
+Entrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, Stopwatch& stopwatch,
                    cudaStream_t stream) {
   const Result<double> once = stopwatch.time(enqueue, stream);
   const double milliseconds = once.isOk() ? std::max(once.value(), 1e-3) : 1;
@@ -85,7 +85,7 @@ Entrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, cons
 }
 
 /** One turn of each that is still to be timed. The first round warms up and is not kept. */
-void warmRound(std::vector<Entrant>& entrants, int round, const Stopwatch& stopwatch) {
+void warmRound(std::vector<Entrant>& entrants, int round, Stopwatch& stopwatch) {
   for (size_t turn = 0; turn < entrants.size(); ++turn) {
     Entrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
     if (!entrant.status.isOk() || round > entrant.rounds) continue;
@@ -94,7 +94,7 @@ void warmRound(std::vector<Entrant>& entrants, int round, const Stopwatch& stopw
   }
 }
 
-void coldRound(std::vector<Entrant>& entrants, int round, const Flush& flush, const Stopwatch& stopwatch) {
+void coldRound(std::vector<Entrant>& entrants, int round, const Flush& flush, Stopwatch& stopwatch) {
   for (size_t turn = 0; turn < entrants.size(); ++turn) {
     Entrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
     if (!entrant.status.isOk() || round >= entrant.coldRounds) continue;

@@ -83,7 +83,7 @@ class GpuContestant final : public Contestant {
     return convolution_->enqueue({arena_.input.floats(), nullptr, arena_.output.floats()}, workspace_.data(), stream_);
   }
 
-  Result<double> time(std::optional<TimedCalls>& timed, int calls) const {
+  Result<double> time(std::optional<TimedCalls>& timed, int calls) {
     if (!timed) {
       timed.emplace([this] { return enqueue(); }, calls, stream_);
       // A graph's first launch uploads it.
