@@ -9,8 +9,8 @@
 namespace warpconv::cuda {
 
 /**
- * Two events on a stream, and the time between them, once all is launched that lies between: launching a graph takes a
- * processor 5 to 10 us, and so it would take a quarter or a half of a microsecond from or to each of twenty calls.
+ * Two events on a stream, and the time between them, once all is launched that lies between: launching a graph of twenty
+ * calls took the processor beside an H100 4 us, which would come to the 2 us of each of the shortest calls as 0.2.
  */
 class Stopwatch {
  public:

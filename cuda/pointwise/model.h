@@ -98,12 +98,12 @@ struct Models {
  * of before it was 2.3 %, and 12. `block` is 4 % less than that fit gave, 1.558e-6: pw_7_320_1280 was predicted 1 %
  * above im2win, which took a quarter longer, and the kernels have become faster by some 3 % since then.
  *
- * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 that are near the
- * fastest, and is off by 5 %; that of streaming on tensor cores, of which rows have taken the place on most layers, to
- * 340 at batch 1 to 16, by 7 instead of 13 %. `block` of rows is then taken 7 % lower, and `unaligned` 1.2 for 1.14:
- * pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer, pw_7_2048_512 below warpgroups' that take
- * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
- * 2.7 and 3.0 % at 2, 4, 8 and 16.
+ * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 (bench/results,
+ * -pointwise-kernels) that are near the fastest, and is off by 5 %; that of streaming on tensor cores, of which rows
+ * have taken the place on most layers, to 340 at batch 1 to 16, by 7 instead of 13 %. `block` of rows is then taken 7 %
+ * lower, and `unaligned` 1.2 for 1.14: pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer,
+ * pw_7_2048_512 below warpgroups' that take 6 less. At batch 1 the choice of all together is 1.0 % slower than the
+ * fastest on average, 8.7 at most, and 2.0, 5.8, 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth
