@@ -2,7 +2,8 @@
  * Times every kernel that the planners of GPU families choose from by a model of time, on the named layers, each judged
  * first: what bench/calibrate.ts fits their constants to. Writes bench/results/<gpu>-<date>-kernels.json.
  *
- *     npx ts-node bench/kernel_times.ts [--batch 1] [--group pointwise] [--layer conv1] [--device cuda] [--out FOLDER]
+ *     npx ts-node bench/kernel_times.ts [--batch 1] [--group pointwise] [--layer conv1] [--family pointwise]
+ *         [--device cuda] [--out FOLDER]
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -53,10 +54,10 @@ const DEPTH = 4;
 export type Kernel = Omit<KernelTime, 'milliseconds'>;
 
 /** What planners consider for a problem. */
-function kernelsOf(plan: NativePlan): Kernel[] {
+function kernelsOf(plan: NativePlan, families: readonly string[]): Kernel[] {
   return plan
     .candidates()
-    .filter(({ algorithm }) => FAMILIES.includes(algorithm))
+    .filter(({ algorithm }) => families.includes(algorithm))
     .flatMap(({ algorithm, considered = [] }) =>
       considered
         .filter(({ tiles }) => Object.keys(tiles).length > 0)
@@ -84,11 +85,15 @@ export function timesOf(
   return { times, complaints };
 }
 
-async function timeLayer(layer: GpuLayer, device: GpuDevice): Promise<LayerTimes> {
+async function timeLayer(
+  layer: GpuLayer,
+  device: GpuDevice,
+  families: readonly string[],
+): Promise<LayerTimes> {
   const { name, batch, extents } = layer;
   const plan = await openContestPlan(problemOf(layer), device);
   try {
-    const kernels = kernelsOf(plan);
+    const kernels = kernelsOf(plan, families);
     const entries = kernels.map(
       ({ algorithm, variant }) => ({ library: 'warpconv', algorithm, variant }) as const,
     );
@@ -111,9 +116,12 @@ async function main(): Promise<void> {
       batch: { type: 'string', multiple: true, default: ['1'] },
       group: { type: 'string', multiple: true, default: ['mec12', 'resnet', 'pointwise'] },
       layer: { type: 'string', multiple: true, default: [] },
+      family: { type: 'string', multiple: true, default: FAMILIES },
       out: { type: 'string', default: FOLDER },
     },
   });
+  const unknown = values.family.find((family) => !FAMILIES.includes(family));
+  if (unknown !== undefined) throw new Error(`--family takes ${FAMILIES.join(', ')}, not '${unknown}'`);
   const device = values.device as GpuDevice;
   const gpu = findGpu(device);
   const selected = selectLayers({
@@ -124,7 +132,7 @@ async function main(): Promise<void> {
   const layers: LayerTimes[] = [];
   for (const layer of selected) {
     showProgress('kernels', layers.length, selected.length, 'layers');
-    layers.push(await timeLayer(layer, device));
+    layers.push(await timeLayer(layer, device, values.family));
   }
   showProgress('kernels', selected.length, selected.length, 'layers');
   const date = new Date().toISOString().slice(0, 10);

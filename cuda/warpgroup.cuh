@@ -59,7 +59,13 @@ __device__ inline void waitForProducts(float (&sums)[kCount]) {
 }
 
 #define WARPCONV_SUMS_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
-#define WARPCONV_SUMS_16(i) WARPCONV_SUMS_4(i), WARPCONV_SUMS_4(i + 4), WARPCONV_SUMS_4(i + 8), WARPCONV_SUMS_4(i + 12)
+#define WARPCONV_SUMS_8(i) WARPCONV_SUMS_4(i), WARPCONV_SUMS_4(i + 4)
+#define WARPCONV_SUMS_12(i) WARPCONV_SUMS_8(i), WARPCONV_SUMS_4(i + 8)
+#define WARPCONV_SUMS_16(i) WARPCONV_SUMS_8(i), WARPCONV_SUMS_8(i + 8)
+#define WARPCONV_SUMS_24(i) WARPCONV_SUMS_16(i), WARPCONV_SUMS_8(i + 16)
+#define WARPCONV_SUMS_32(i) WARPCONV_SUMS_16(i), WARPCONV_SUMS_16(i + 16)
+#define WARPCONV_SUMS_48(i) WARPCONV_SUMS_32(i), WARPCONV_SUMS_16(i + 32)
+#define WARPCONV_SUMS_64(i) WARPCONV_SUMS_32(i), WARPCONV_SUMS_32(i + 32)
 
 /**
  * Begins sums = a * b, or sums += a * b where `add`, 64 x 64 by 8 steps, from the four warps of a warpgroup. With
@@ -75,7 +81,7 @@ __device__ inline void beginMultiplyTf32(float (&sums)[32], const uint32_t (&a)[
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%32, %33, %34, %35}, %36, add, 1, 1; }"
-      : WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16)
+      : WARPCONV_SUMS_32(0)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
 }
 
@@ -89,13 +95,18 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
       "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
       "{%64, %65, %66, %67}, %68, add, 1, 1; }"
-      : WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16), WARPCONV_SUMS_16(32), WARPCONV_SUMS_16(48)
+      : WARPCONV_SUMS_64(0)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
 }
 
 #define WARPCONV_NEW_SUMS_4(i) "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3])
-#define WARPCONV_NEW_SUMS_16(i) \
-  WARPCONV_NEW_SUMS_4(i), WARPCONV_NEW_SUMS_4(i + 4), WARPCONV_NEW_SUMS_4(i + 8), WARPCONV_NEW_SUMS_4(i + 12)
+#define WARPCONV_NEW_SUMS_8(i) WARPCONV_NEW_SUMS_4(i), WARPCONV_NEW_SUMS_4(i + 4)
+#define WARPCONV_NEW_SUMS_12(i) WARPCONV_NEW_SUMS_8(i), WARPCONV_NEW_SUMS_4(i + 8)
+#define WARPCONV_NEW_SUMS_16(i) WARPCONV_NEW_SUMS_8(i), WARPCONV_NEW_SUMS_8(i + 8)
+#define WARPCONV_NEW_SUMS_24(i) WARPCONV_NEW_SUMS_16(i), WARPCONV_NEW_SUMS_8(i + 16)
+#define WARPCONV_NEW_SUMS_32(i) WARPCONV_NEW_SUMS_16(i), WARPCONV_NEW_SUMS_16(i + 16)
+#define WARPCONV_NEW_SUMS_48(i) WARPCONV_NEW_SUMS_32(i), WARPCONV_NEW_SUMS_16(i + 32)
+#define WARPCONV_NEW_SUMS_64(i) WARPCONV_NEW_SUMS_32(i), WARPCONV_NEW_SUMS_32(i + 32)
 #define WARPCONV_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define WARPCONV_NAMES_12 WARPCONV_NAMES_8 ", %8, %9, %10, %11"
 #define WARPCONV_NAMES_16 WARPCONV_NAMES_12 ", %12, %13, %14, %15"
@@ -133,57 +144,30 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
  * columnsAt. What a chain of products begins with must not depend on what its registers held, or copies are made as
  * products of the chain before run, for which the compiler lets each wait for the one before.
  */
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_FP16("64", WARPCONV_NAMES_32, "%32", "%33", "1", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16));
-  } else {
-    WARPCONV_MULTIPLY_FP16("64", WARPCONV_NAMES_32, "%32", "%33", "0", WARPCONV_NEW_SUMS_16(0),
-                           WARPCONV_NEW_SUMS_16(16));
+#define WARPCONV_DEFINE_MULTIPLY_FP16(count, columns, a_name, b_name)                                        \
+  template <bool kAdd>                                                                                       \
+  __device__ inline void beginMultiplyFp16(float (&sums)[count], uint64_t a, uint64_t b) {                   \
+    if constexpr (kAdd) {                                                                                    \
+      WARPCONV_MULTIPLY_FP16(columns, WARPCONV_NAMES_##count, a_name, b_name, "1", WARPCONV_SUMS_##count(0)); \
+    } else {                                                                                                 \
+      WARPCONV_MULTIPLY_FP16(columns, WARPCONV_NAMES_##count, a_name, b_name, "0",                           \
+                             WARPCONV_NEW_SUMS_##count(0));                                                  \
+    }                                                                                                        \
   }
-}
-
-/** The same with 32 columns, with 96 and with 128. */
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[16], uint64_t a, uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_FP16("32", WARPCONV_NAMES_16, "%16", "%17", "1", WARPCONV_SUMS_16(0));
-  } else {
-    WARPCONV_MULTIPLY_FP16("32", WARPCONV_NAMES_16, "%16", "%17", "0", WARPCONV_NEW_SUMS_16(0));
-  }
-}
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[48], uint64_t a, uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_FP16("96", WARPCONV_NAMES_48, "%48", "%49", "1", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
-                           WARPCONV_SUMS_16(32));
-  } else {
-    WARPCONV_MULTIPLY_FP16("96", WARPCONV_NAMES_48, "%48", "%49", "0", WARPCONV_NEW_SUMS_16(0),
-                           WARPCONV_NEW_SUMS_16(16), WARPCONV_NEW_SUMS_16(32));
-  }
-}
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_FP16("128", WARPCONV_NAMES_64, "%64", "%65", "1", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
-                           WARPCONV_SUMS_16(32), WARPCONV_SUMS_16(48));
-  } else {
-    WARPCONV_MULTIPLY_FP16("128", WARPCONV_NAMES_64, "%64", "%65", "0", WARPCONV_NEW_SUMS_16(0),
-                           WARPCONV_NEW_SUMS_16(16), WARPCONV_NEW_SUMS_16(32), WARPCONV_NEW_SUMS_16(48));
-  }
-}
+WARPCONV_DEFINE_MULTIPLY_FP16(16, "32", "%16", "%17")
+WARPCONV_DEFINE_MULTIPLY_FP16(32, "64", "%32", "%33")
+WARPCONV_DEFINE_MULTIPLY_FP16(48, "96", "%48", "%49")
+WARPCONV_DEFINE_MULTIPLY_FP16(64, "128", "%64", "%65")
 
 /** The same with 64, 96 and 128 columns where it is not known before whether to add. */
 __device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b, bool add) {
-  WARPCONV_MULTIPLY_FP16_WHERE("64", WARPCONV_NAMES_32, "%32", "%33", "%34", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16));
+  WARPCONV_MULTIPLY_FP16_WHERE("64", WARPCONV_NAMES_32, "%32", "%33", "%34", WARPCONV_SUMS_32(0));
 }
 __device__ inline void beginMultiplyFp16(float (&sums)[48], uint64_t a, uint64_t b, bool add) {
-  WARPCONV_MULTIPLY_FP16_WHERE("96", WARPCONV_NAMES_48, "%48", "%49", "%50", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
-                               WARPCONV_SUMS_16(32));
+  WARPCONV_MULTIPLY_FP16_WHERE("96", WARPCONV_NAMES_48, "%48", "%49", "%50", WARPCONV_SUMS_48(0));
 }
 __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t b, bool add) {
-  WARPCONV_MULTIPLY_FP16_WHERE("128", WARPCONV_NAMES_64, "%64", "%65", "%66", WARPCONV_SUMS_16(0), WARPCONV_SUMS_16(16),
-                               WARPCONV_SUMS_16(32), WARPCONV_SUMS_16(48));
+  WARPCONV_MULTIPLY_FP16_WHERE("128", WARPCONV_NAMES_64, "%64", "%65", "%66", WARPCONV_SUMS_64(0));
 }
 
 /**
@@ -191,55 +175,24 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
  * has one: a(16 w + g, 2 t) and the next in a[0], those of row g + 8 in a[1], and in a[2] and a[3] those eight steps
  * later.
  */
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[8], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_ROWS("16", WARPCONV_NAMES_8, "{%8, %9, %10, %11}", "%12", "1", WARPCONV_SUMS_4(0),
-                           WARPCONV_SUMS_4(4));
-  } else {
-    WARPCONV_MULTIPLY_ROWS("16", WARPCONV_NAMES_8, "{%8, %9, %10, %11}", "%12", "0", WARPCONV_NEW_SUMS_4(0),
-                           WARPCONV_NEW_SUMS_4(4));
+#define WARPCONV_DEFINE_MULTIPLY_ROWS(count, columns, a_names, b_name)                                         \
+  template <bool kAdd>                                                                                        \
+  __device__ inline void beginMultiplyFp16(float (&sums)[count], const uint32_t (&a)[4], uint64_t b) {        \
+    if constexpr (kAdd) {                                                                                     \
+      WARPCONV_MULTIPLY_ROWS(columns, WARPCONV_NAMES_##count, a_names, b_name, "1", WARPCONV_SUMS_##count(0)); \
+    } else {                                                                                                  \
+      WARPCONV_MULTIPLY_ROWS(columns, WARPCONV_NAMES_##count, a_names, b_name, "0",                           \
+                             WARPCONV_NEW_SUMS_##count(0));                                                   \
+    }                                                                                                         \
   }
-}
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[12], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_ROWS("24", WARPCONV_NAMES_12, "{%12, %13, %14, %15}", "%16", "1", WARPCONV_SUMS_4(0),
-                           WARPCONV_SUMS_4(4), WARPCONV_SUMS_4(8));
-  } else {
-    WARPCONV_MULTIPLY_ROWS("24", WARPCONV_NAMES_12, "{%12, %13, %14, %15}", "%16", "0", WARPCONV_NEW_SUMS_4(0),
-                           WARPCONV_NEW_SUMS_4(4), WARPCONV_NEW_SUMS_4(8));
-  }
-}
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[16], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_ROWS("32", WARPCONV_NAMES_16, "{%16, %17, %18, %19}", "%20", "1", WARPCONV_SUMS_16(0));
-  } else {
-    WARPCONV_MULTIPLY_ROWS("32", WARPCONV_NAMES_16, "{%16, %17, %18, %19}", "%20", "0", WARPCONV_NEW_SUMS_16(0));
-  }
-}
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[24], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_ROWS("48", WARPCONV_NAMES_24, "{%24, %25, %26, %27}", "%28", "1", WARPCONV_SUMS_16(0),
-                           WARPCONV_SUMS_4(16), WARPCONV_SUMS_4(20));
-  } else {
-    WARPCONV_MULTIPLY_ROWS("48", WARPCONV_NAMES_24, "{%24, %25, %26, %27}", "%28", "0", WARPCONV_NEW_SUMS_16(0),
-                           WARPCONV_NEW_SUMS_4(16), WARPCONV_NEW_SUMS_4(20));
-  }
-}
-template <bool kAdd>
-__device__ inline void beginMultiplyFp16(float (&sums)[32], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    WARPCONV_MULTIPLY_ROWS("64", WARPCONV_NAMES_32, "{%32, %33, %34, %35}", "%36", "1", WARPCONV_SUMS_16(0),
-                           WARPCONV_SUMS_16(16));
-  } else {
-    WARPCONV_MULTIPLY_ROWS("64", WARPCONV_NAMES_32, "{%32, %33, %34, %35}", "%36", "0", WARPCONV_NEW_SUMS_16(0),
-                           WARPCONV_NEW_SUMS_16(16));
-  }
-}
+WARPCONV_DEFINE_MULTIPLY_ROWS(8, "16", "{%8, %9, %10, %11}", "%12")
+WARPCONV_DEFINE_MULTIPLY_ROWS(12, "24", "{%12, %13, %14, %15}", "%16")
+WARPCONV_DEFINE_MULTIPLY_ROWS(16, "32", "{%16, %17, %18, %19}", "%20")
+WARPCONV_DEFINE_MULTIPLY_ROWS(24, "48", "{%24, %25, %26, %27}", "%28")
+WARPCONV_DEFINE_MULTIPLY_ROWS(32, "64", "{%32, %33, %34, %35}", "%36")
 
+#undef WARPCONV_DEFINE_MULTIPLY_ROWS
+#undef WARPCONV_DEFINE_MULTIPLY_FP16
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
 #undef WARPCONV_MULTIPLY_FP16_WHERE
@@ -250,9 +203,21 @@ __device__ inline void beginMultiplyFp16(float (&sums)[32], const uint32_t (&a)[
 #undef WARPCONV_NAMES_16
 #undef WARPCONV_NAMES_12
 #undef WARPCONV_NAMES_8
+#undef WARPCONV_NEW_SUMS_64
+#undef WARPCONV_NEW_SUMS_48
+#undef WARPCONV_NEW_SUMS_32
+#undef WARPCONV_NEW_SUMS_24
 #undef WARPCONV_NEW_SUMS_16
+#undef WARPCONV_NEW_SUMS_12
+#undef WARPCONV_NEW_SUMS_8
 #undef WARPCONV_NEW_SUMS_4
+#undef WARPCONV_SUMS_64
+#undef WARPCONV_SUMS_48
+#undef WARPCONV_SUMS_32
+#undef WARPCONV_SUMS_24
 #undef WARPCONV_SUMS_16
+#undef WARPCONV_SUMS_12
+#undef WARPCONV_SUMS_8
 #undef WARPCONV_SUMS_4
 
 }  // namespace warpconv::cuda

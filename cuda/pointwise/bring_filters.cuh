@@ -7,14 +7,20 @@
 
 namespace warpconv::cuda::pointwise {
 
-/** Begins to bring the filters of the block's channels: they are the plan's own. By one thread. */
-__device__ inline void bringFilters(const Arguments& x, const SplitTile& own, HalvesLayout layout,
-                                    uint32_t shared, int bytes, uint32_t barrier) {
+/**
+ * Makes the two barriers from `barriers` on: the first for the filters of the block's channels, which are the plan's
+ * own and begin to come to `shared`, and the second for one arrival. By one thread.
+ */
+__device__ inline void bringFilters(const Arguments& x, const SplitTile& own, HalvesLayout layout, uint32_t shared,
+                                    int bytes, uint32_t barriers) {
+  makePhaseBarrier(barriers, 1);
+  makePhaseBarrier(barriers + sizeof(uint64_t), 1);
+  publishBarriers();
   const int steps = (x.groupInputs + HalvesLayout::kStepChannels - 1) / HalvesLayout::kStepChannels;
   const int tile = own.group * x.filterTiles + own.firstFilter / layout.filters;
   const int64_t firstStep = int64_t{tile} * steps + own.firstChannel / HalvesLayout::kStepChannels;
-  arriveExpecting(barrier, bytes);
-  copyBulk(shared, x.halves + firstStep * (layout.stepBytes() / 4), bytes, barrier);
+  arriveExpecting(barriers, bytes);
+  copyBulk(shared, x.halves + firstStep * (layout.stepBytes() / 4), bytes, barriers);
 }
 
 }  // namespace warpconv::cuda::pointwise

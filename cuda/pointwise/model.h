@@ -89,8 +89,7 @@ struct Models {
  * joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at batch 128. These kernels
  * store and divide faster since then, which left the choice as it was: with the streaming ones, the candidate of the
  * least predicted time was 1.5 % slower than the fastest on average, a tenth at most. Those of streaming kernels were
- * fitted to 200 times of theirs at batch 1; `unaligned` is what was best of 1, 1.5, 2, 2.5 and 3 on an H100 for the
- * choice in 81 problems, which it made 2.8 % slower than the fastest on average instead of 3.8.
+ * fitted to 200 times of theirs at batch 1, of which that of those without tensor cores is left.
  *
  * That of warpgroups was fitted again by bench/calibrate.ts, once these stored in less time, to the 65 times of an H100
  * (bench/results) on the bench's 15 layers at batch 1, 16 and 128 that are near the fastest: off by 8 % on average. At
@@ -100,10 +99,11 @@ struct Models {
  *
  * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 (bench/results,
  * -pointwise-kernels) that are near the fastest, and is off by 5 %; that of streaming on tensor cores, of which rows
- * have taken the place on most layers, to 340 at batch 1 to 16, by 7 instead of 13 %. `block` of rows is then taken 7 %
- * lower, and `unaligned` 1.2 for 1.14: pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer,
- * pw_7_2048_512 below warpgroups' that take 6 less. At batch 1 the choice of all together is 1.0 % slower than the
- * fastest on average, 8.7 at most, and 2.0, 5.8, 2.7 and 3.0 % at 2, 4, 8 and 16.
+ * have taken the place on most layers, to 340 at batch 1 to 16, by 7 instead of 13 %, with `step` 0 as the fit had it
+ * and `unaligned` 1 where it had 0.76. `block` of rows is then taken 7 % lower, and `unaligned` 1.2 for 1.14:
+ * pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer, pw_7_2048_512 below warpgroups' that take
+ * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
+ * 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth

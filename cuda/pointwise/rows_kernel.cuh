@@ -132,9 +132,6 @@ __global__ void __launch_bounds__(RowsTile::kThreads, kRowsTiles[kIndex].residen
   const uint32_t filtersThere = sharedAddress(barriers), sumsThere = filtersThere + sizeof(barriers[0]);
   const auto* const received = reinterpret_cast<const float*>(memory) + filterBytes / 4;
   if (threadIdx.x == 0) {
-    makePhaseBarrier(filtersThere, 1);
-    makePhaseBarrier(sumsThere, 1);
-    publishBarriers();
     bringFilters(x, own, kTile.halves(), filters, filterBytes, filtersThere);
     if constexpr (kSplit > 1) RowsExchange<kTile, kSplit>(received, sumsThere, own.rank).expect();
   }

@@ -161,9 +161,6 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   const uint32_t filtersThere = sharedAddress(barriers), sumsThere = filtersThere + sizeof(barriers[0]);
   const auto* const received = reinterpret_cast<const float*>(memory) + (filterBytes + kTile.chunkBytes()) / 4;
   if (threadIdx.x == 0) {
-    makePhaseBarrier(filtersThere, 1);
-    makePhaseBarrier(sumsThere, 1);
-    publishBarriers();
     bringFilters(x, own, WarpgroupTile::kHalves, filters, filterBytes, filtersThere);
     if constexpr (kSplit > 1) WarpgroupExchange<kTile, kSplit>(received, sumsThere, own.rank).expect();
   }
