@@ -105,7 +105,8 @@ function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
       'timed. All contestants of a layer share one set of random tensors and take turns in one process.',
     '',
     'A time is the median of up to eleven samples, with quartiles; a sample is a CUDA graph of as many calls as take a ' +
-      'millisecond, at most twenty, back to back on one set of buffers (warm: small layers lie in the L2 cache). The GPU ' +
+      'millisecond, at most twenty, back to back on one set of buffers, after the same graph has run once and was not ' +
+      'timed (warm: instructions and the tensors of small layers lie in the L2 cache, whoever had the turn before). The GPU ' +
       'begins it once the processor has launched all of it, so that a slow processor adds nothing. Cold times ' +
       'are single calls after the L2 cache was overwritten, and contain what events and a graph take; calls of more than a ' +
       'millisecond have none. The best rival is the fastest of cuDNN without TF32, in NCHW and NHWC (its tensors being in ' +

@@ -55,4 +55,9 @@ Result<double> TimedCalls::time(Stopwatch& stopwatch) const {
   return all.value() / count_;
 }
 
+Result<double> TimedCalls::timeWarm(Stopwatch& stopwatch) const {
+  if (Status status = launch(); !status.isOk()) return status;
+  return time(stopwatch);
+}
+
 }  // namespace warpconv::cuda

@@ -90,7 +90,7 @@ void warmRound(std::vector<Entrant>& entrants, int round, Stopwatch& stopwatch) 
     Entrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
     if (!entrant.status.isOk() || round > entrant.rounds) continue;
     std::vector<double> unkept;
-    entrant.keep(entrant.warm.time(stopwatch), round == 0 ? unkept : entrant.warmSamples);
+    entrant.keep(entrant.warm.timeWarm(stopwatch), round == 0 ? unkept : entrant.warmSamples);
   }
 }
 

@@ -87,9 +87,9 @@ class GpuContestant final : public Contestant {
     if (!timed) {
       timed.emplace([this] { return enqueue(); }, calls, stream_);
       // A graph's first launch uploads it.
-      if (const Result<double> warm = timed->time(stopwatch_); !warm.isOk()) return warm;
+      if (const Result<double> first = timed->time(stopwatch_); !first.isOk()) return first;
     }
-    return timed->time(stopwatch_);
+    return timed->timeWarm(stopwatch_);
   }
 
   const GpuAlgorithm& algorithm_;
