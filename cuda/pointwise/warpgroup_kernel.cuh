@@ -172,11 +172,11 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   // thread does: blocks of clusters waited for ever then. In the machine code that thread's arrival lay before its warp
   // met again; probably the warp counted twice, and sums were sent to barriers that were not made yet.
   synchroniseCluster(kSplit);
-  waitForPhase(filtersThere, 0);
   bringArguments(x);
   waitForKernelsBefore();
   pixels.load();
   letNextKernelBegin();
+  waitForPhase(filtersThere, 0);
 #pragma unroll 1
   for (int left = kTile.chunks(x.splitChannels), chunkFilters = 0; left > 0; --left) {
     const float inverse = pixels.split(chunk, largest);
