@@ -23,8 +23,14 @@ struct Model {
   double cached, uncached;
   /** Seconds for each byte that blocks read of filters and pixels, each anew */
   double read = 0;
-  /** How much longer storing takes where outputs go one by one */
-  double unaligned = 1;
+};
+
+/** Of kernels whose threads hold all channels of their pixels, or a slice of them */
+struct StreamModel {
+  /** Seconds of a block and its launch, and slots of a warp beside its multiply-adds */
+  double block, warp;
+  /** Seconds for each byte of slices' sums that a multiprocessor adds up, that is stored, and that all blocks read */
+  double joined, stored, read;
 };
 
 /** Of warpgroups' products, whose steps are chunks of channels */
@@ -63,8 +69,10 @@ inline ModelConstants constantsOf(Model& x) {
           {"cluster", &x.cluster},
           {"cached", &x.cached},
           {"uncached", &x.uncached},
-          {"read", &x.read},
-          {"unaligned", &x.unaligned}};
+          {"read", &x.read}};
+}
+inline ModelConstants constantsOf(StreamModel& x) {
+  return {{"block", &x.block}, {"warp", &x.warp}, {"joined", &x.joined}, {"stored", &x.stored}, {"read", &x.read}};
 }
 inline ModelConstants constantsOf(WarpgroupModel& x) {
   return {{"block", &x.block}, {"chunk", &x.chunk},         {"shared", &x.shared},      {"stored", &x.stored},
@@ -77,8 +85,9 @@ inline ModelConstants constantsOf(RowsModel& x) {
 }
 
 struct Models {
-  /** Ordinary multiply-adds, and tensor cores; and both with pixels that go straight into registers */
-  Model fma, tensor, stream, streamTensor;
+  /** Ordinary multiply-adds, and tensor cores; and the latter with pixels that go straight into registers */
+  Model fma, tensor, streamTensor;
+  StreamModel stream;
   WarpgroupModel warpgroup;
   RowsModel rows;
 };
@@ -88,8 +97,7 @@ struct Models {
  * 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right; again, once clusters were
  * joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at batch 128. These kernels
  * store and divide faster since then, which left the choice as it was: with the streaming ones, the candidate of the
- * least predicted time was 1.5 % slower than the fastest on average, a tenth at most. Those of streaming kernels were
- * fitted to 200 times of theirs at batch 1, of which that of those without tensor cores is left.
+ * least predicted time was 1.5 % slower than the fastest on average, a tenth at most.
  *
  * That of warpgroups was fitted again by bench/calibrate.ts, once these stored in less time, to the 65 times of an H100
  * (bench/results) on the bench's 15 layers at batch 1, 16 and 128 that are near the fastest: off by 8 % on average. At
@@ -105,6 +113,11 @@ struct Models {
  * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
  * 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
+ * That of kernels whose threads hold all channels was fitted to their 14 times of the same layers at batch 1 to 16 on
+ * an H100, by contestants that ran once more before each sample, and is off by 9 %; slots for a channel's load and for
+ * a filter's number that is read did not help. At batch 1 all together then choose what is 1.0 % slower than the
+ * fastest on average, 9.1 at most.
+ *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth
  * of it in 89 % of them. All constants fitted together, with weight on choosing right, made that 1.8 %, but 4.5 to 4.9
@@ -113,9 +126,9 @@ struct Models {
 inline constexpr Models kModels{
     .fma = {1.27, 13.2, 148, 0.0258e-6, 0.899e-6, 0.0263e-6, 11.4, 0.227e-6, 0.332e-6, 0.376, 0.098},
     .tensor = {0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351},
-    .stream = {0.834, 2.71, 23.2, 0.0857e-6, 0.56e-6, 0.0103e-6, 14.4, 0.524e-6, 0, 0.47, 0.47, 0.0764e-12},
     .streamTensor = {0.8804, 13.5, 0, 0.03445e-6, 0.7417e-6, 7.235e-9, 5.239, 0.6815e-6, 0.3861e-6, 0.2097, 0.618,
-                     0.03483e-12, 1},
+                     0.03483e-12},
+    .stream = {0.9091e-6, 310, 14.02e-12, 0.2298e-12, 0.04727e-12},
     .warpgroup = {1.5e-6, 0.7546e-6, 0.7094, 0.01269e-9, 0.07302e-12, 0.2904e-12, 7.23},
     .rows = {1.255e-6, 0.1006e-6, 0.07687e-6, 1.2e-9, 0.454, 3.657e-12, 0.072e-12, 0.2853e-12, 1.2},
 };

@@ -189,17 +189,6 @@ GemmKernel kernelOf(const TensorTile& tile, int64_t sharedBytes, const GpuTraits
   return kernelOf(models.tensor, tile.block, residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
 
-GemmKernel kernelOf(const StreamTile& tile, int64_t sharedBytes, const GpuTraits& traits, const Models& models) {
-  return {models.stream,
-          tile.filters(),
-          tile.pixels(),
-          tile.stepChannels(),
-          tile.threads(),
-          tile.slices,
-          residentBlocks(sharedBytes, tile.residentBlocks, traits),
-          double(StreamTile::kChannelsAhead) * tile.threadFilters * tile.threadPixels};
-}
-
 GemmKernel kernelOf(const StreamTensorTile& tile, int64_t sharedBytes, const GpuTraits& traits, const Models& models) {
   return kernelOf(models.streamTensor, tile.block(), residentBlocks(sharedBytes, tile.residentBlocks, traits));
 }
@@ -232,7 +221,7 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   const double step = std::max(atOnce * issue, issue + model.stepLatency);
   const double partials = kernel.slices * std::sqrt(candidate.split);
   const double store = model.storeOutput * kernel.filters * kernel.pixels / kernel.threads * partials *
-                       std::max(1.0, atOnce * warps / model.storingWarps) * (x.aligned ? 1.0 : model.unaligned);
+                       std::max(1.0, atOnce * warps / model.storingWarps);
   const double compute = mostBlocks / atOnce * (model.blockLatency + steps * step + store);
 
   const bool cached = x.tensorBytes < static_cast<double>(traits.l2Bytes);
@@ -240,6 +229,20 @@ double predictGemm(const Matrix& x, const Candidate& candidate, const GemmKernel
   const double read = model.read * 4 * static_cast<double>(candidate.blocks / candidate.split) *
                       static_cast<double>(x.channels * (kernel.filters + kernel.pixels));
   return 1e3 * (model.launch + (candidate.split > 1 ? model.cluster : 0) + compute + moved + read);
+}
+
+double predictStream(const Matrix& x, const Candidate& candidate, const StreamTile& tile, const GpuTraits& traits,
+                     const StreamModel& model) {
+  const auto blocks = static_cast<double>(candidate.blocks);
+  const auto most = static_cast<double>(ceilDivide(candidate.blocks, traits.multiprocessors));
+  const auto sliceChannels = static_cast<double>(ceilDivide(x.channels, tile.slices));
+  const double slots = sliceChannels * tile.filters * tile.threadPixels + model.warp;
+  // Each of a multiprocessor's four parts issues for a warp of its own.
+  const double warps = std::max(most * tile.threads() / kWarpSize, 4.0);
+  const double joined = tile.slices > 1 ? model.joined * most * 4.0 * tile.slices * tile.filters * tile.pixels() : 0.0;
+  const double stored = model.stored * 4 * static_cast<double>(x.groups * x.filters * x.pixels);
+  const double read = model.read * 4 * blocks * static_cast<double>(x.channels * (tile.filters + tile.pixels()));
+  return 1e3 * (model.block + warps * slots * x.instructionSeconds + joined + stored + read);
 }
 
 double predictWarpgroup(const Matrix& x, const Candidate& candidate, const WarpgroupTile& tile, const GpuTraits& traits,
@@ -350,7 +353,7 @@ Patch patchOf(const Tile& tile) {
   } else if constexpr (std::is_same_v<Tile, StreamTensorTile>) {
     return {tile.m, tile.n};
   } else if constexpr (std::is_same_v<Tile, StreamTile>) {
-    return {tile.filters(), tile.pixels()};
+    return {tile.filters, tile.pixels()};
   } else if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
     return {tile.kFilters, tile.pixels};
   } else if constexpr (std::is_same_v<Tile, RowsTile>) {
@@ -376,7 +379,9 @@ Candidate extensionCandidate(const Matrix& x, const Tile& tile) {
 template <typename Tile>
 double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, const GpuTraits& traits,
                const Models& models) {
-  if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
+  if constexpr (std::is_same_v<Tile, StreamTile>) {
+    return predictStream(x, candidate, tile, traits, models.stream);
+  } else if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
     return predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
   } else if constexpr (std::is_same_v<Tile, RowsTile>) {
     return predictRows(x, candidate, tile, traits, models.rows);
@@ -391,7 +396,10 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
  * kernels here, on each of the bench's 15 layers.
  */
 template <typename Tile>
-bool isOffered(const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
+bool isOffered(const Matrix& x, const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
+  if constexpr (requires { tile.mostChannels(); }) {
+    if (x.channels > tile.mostChannels()) return false;
+  }
   constexpr bool isStreamed = !std::is_same_v<Tile, GemmTile> && !std::is_same_v<Tile, TensorTile>;
   if (!isStreamed) return candidate.sharedBytes <= traits.sharedBytesPerBlock;
   const int64_t held = blocksHeld(tile, candidate.sharedBytes, traits) * traits.multiprocessors;
@@ -412,7 +420,7 @@ void addCandidates(const Matrix& x, std::span<const Tile> tiles, const GpuTraits
       candidate.split = split;
       candidate.blocks *= split;
       candidate.sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split), split);
-      if (!isOffered(tile, candidate, traits)) continue;
+      if (!isOffered(x, tile, candidate, traits)) continue;
       candidate.milliseconds = predict(x, candidate, tile, traits, models);
       candidates.push_back(candidate);
     }
@@ -444,7 +452,7 @@ struct TileName {
     return "tensor-" + sizesOf(tile.block.m, tile.block.n, tile.block.parts);
   }
   std::string operator()(const StreamTile& tile) const {
-    return "stream-" + sizesOf(tile.filters(), tile.pixels(), tile.slices);
+    return "stream-" + sizesOf(tile.filters, tile.pixels(), tile.slices);
   }
   std::string operator()(const StreamTensorTile& tile) const {
     return "stream-tensor-" + sizesOf(tile.m, tile.n, tile.parts);

@@ -80,7 +80,7 @@ class Pointwise final : public GpuConvolution {
       takeTile(tensor->block.m, tensor->block.n);
       takeSplit(*tensor, tensor->sharedBytes(), tensor->residentBlocks, tensorKernelOf);
     } else if (const auto* stream = std::get_if<StreamTile>(&candidate.tile)) {
-      takeTile(stream->filters(), stream->pixels());
+      takeTile(stream->filters, stream->pixels());
       takeStreamed(*stream, request.traits, streamKernelOf);
     } else if (const auto* streamTensor = std::get_if<StreamTensorTile>(&candidate.tile)) {
       takeTile(streamTensor->m, streamTensor->n);

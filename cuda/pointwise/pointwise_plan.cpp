@@ -32,7 +32,7 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
             {"split", candidate.split}};
   }
   if (const auto* tile = std::get_if<pointwise::StreamTile>(&candidate.tile)) {
-    return {{"filters", tile->filters()}, {"pixels", tile->pixels()}, {"slices", tile->slices}};
+    return {{"filters", tile->filters}, {"pixels", tile->pixels()}, {"slices", tile->slices}};
   }
   if (const auto* tile = std::get_if<pointwise::StreamTensorTile>(&candidate.tile)) {
     return {{"filters", tile->m}, {"pixels", tile->n}, {"slices", tile->parts}, {"split", candidate.split}};

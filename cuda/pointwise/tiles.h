@@ -197,36 +197,41 @@ constexpr int64_t channelsOfBlock(int64_t channels, int unit, int split) {
 inline constexpr int64_t kMostStreamedBytes = 111 * 1024;
 
 /**
- * A kernel of ordinary multiply-adds that reads pixels straight into registers (stream_kernel.cuh): a thread's outputs,
- * and warps of a block, of which `slices` share the channels.
+ * A kernel of ordinary multiply-adds whose threads hold all channels of their pixels, or a slice of them, in registers
+ * (stream_kernel.cuh): a block's filters, pixels and channels of a thread, warps side by side, and `slices` of them
+ * that share the channels.
  */
 struct StreamTile {
-  int threadFilters, threadPixels;
-  int warpsFilters;
-  int slices;
+  int filters;
+  int threadPixels, threadChannels;
+  int warpsPixels, slices;
   /** Blocks of a multiprocessor that registers are to leave room for */
   int residentBlocks;
 
-  WARPCONV_HOST_DEVICE constexpr int filters() const { return threadFilters * warpsFilters; }
-  WARPCONV_HOST_DEVICE constexpr int pixels() const { return kWarpSize * threadPixels; }
-  WARPCONV_HOST_DEVICE constexpr int threads() const { return kWarpSize * warpsFilters * slices; }
-  constexpr int64_t offsetBytes() const { return int64_t{4} * pixels(); }
-  /** Of a group's filters, or of the staged sums */
-  constexpr int64_t sharedBytes(int64_t channels) const {
-    const int64_t staged = int64_t{slices} * pixels();
-    return 4 * filters() * (channels > staged ? channels : staged);
+  WARPCONV_HOST_DEVICE constexpr int pixels() const { return kWarpSize * threadPixels * warpsPixels; }
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return kWarpSize * warpsPixels * slices; }
+  /** Of a group: no more fit into the registers of its threads. */
+  WARPCONV_HOST_DEVICE constexpr int mostChannels() const { return threadChannels * slices; }
+  constexpr int64_t offsetBytes() const { return slices > 1 ? int64_t{4} * pixels() : 0; }
+  WARPCONV_HOST_DEVICE constexpr int filterFloats() const { return mostChannels() * filters; }
+  /** Of the filters, and of the sums of slices, where there are several */
+  constexpr int64_t sharedBytes() const {
+    return int64_t{4} * (filterFloats() + (slices > 1 ? slices * filters * pixels() : 0));
   }
   constexpr int registers() const { return registersFor(residentBlocks, threads()); }
   constexpr bool mayBeSplit(int /*split*/) const { return false; }
-  /** With two a layer takes up to 0.7 us longer, with eight it was slower as often as faster. */
-  static constexpr int kChannelsAhead = 4;
-  constexpr int stepChannels() const { return slices * kChannelsAhead; }
+  constexpr int stepChannels() const { return mostChannels(); }
   constexpr int unitChannels() const { return 1; }
   constexpr bool operator==(const StreamTile&) const = default;
 };
 
-/** Of seven timed on an H200 on single images of the named layers, those that were best or within 3 % of it. */
-inline constexpr StreamTile kStreamTiles[] = {{8, 4, 2, 2, 5}, {8, 2, 1, 8, 3}, {16, 2, 1, 8, 2}, {8, 1, 1, 16, 2}};
+/**
+ * Of 21 timed on an H100 on the bench's layers at batch 1 to 16, the fastest for 16, 32, 64 and 192 channels at most:
+ * on a layer or two each at batch 1 (8x128x4 within 5 % of products by rows). Where threads had four channels on their
+ * way instead of all, as in the kernels before these, those layers took 8 to 14 % longer.
+ */
+inline constexpr StreamTile kStreamTiles[] = {
+    {12, 2, 16, 4, 1, 6}, {4, 4, 32, 4, 1, 2}, {8, 2, 16, 2, 4, 3}, {4, 2, 24, 1, 8, 2}};
 
 /** The same on tensor cores (stream_tensor_kernel.cuh); M counts filters, N pixels. */
 struct StreamTensorTile {

@@ -9,7 +9,7 @@ const LAYER: LayerTimes = {
   kernels: [
     {
       algorithm: 'pointwise',
-      variant: 'stream-8x64x8',
+      variant: 'stream-8x128x4',
       tiles: { filters: 8, pixels: 64 },
       milliseconds: 0.005,
     },
@@ -20,7 +20,7 @@ const LAYER: LayerTimes = {
 describe('what models are fitted to', () => {
   it('is a line for each kernel of the family, with its tiles and its time', () => {
     expect(linesOf([LAYER], 'pointwise')).toEqual([
-      '4 64 56 56 256 1 1 2 0 1 stream-8x64x8 filters=8,pixels=64 0.005',
+      '4 64 56 56 256 1 1 2 0 1 stream-8x128x4 filters=8,pixels=64 0.005',
     ]);
     expect(linesOf([LAYER, { ...LAYER, batch: 1 }], 'im2win')).toEqual([
       '4 64 56 56 256 1 1 2 0 1 implicit-64x64 splits=4 0.004',

@@ -266,6 +266,29 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
   CHECK_FALSE(isStreamed(chosen(problemOf(128, 64, 56, 256))));
 }
 
+TEST_CASE("pixels are streamed where threads can hold all of their channels") {
+  const auto streams = [](int64_t channels) {
+    std::vector<std::string> names;
+    for (const Candidate& one : planPointwise(problemOf(1, channels, 28, 16), kHopper)) {
+      if (std::holds_alternative<StreamTile>(one.tile)) names.push_back(one.name());
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(streams(16) == Names{"stream-12x256x1", "stream-4x512x1", "stream-8x128x4", "stream-4x64x8"});
+  CHECK(streams(17) == Names{"stream-4x512x1", "stream-8x128x4", "stream-4x64x8"});
+  CHECK(streams(33) == Names{"stream-8x128x4", "stream-4x64x8"});
+  CHECK(streams(65) == Names{"stream-4x64x8"});
+  CHECK(streams(192) == Names{"stream-4x64x8"});
+  CHECK(streams(193) == Names{});
+  for (const StreamTile& tile : kStreamTiles) {
+    CHECK(tile.mostChannels() == tile.threadChannels * tile.slices);
+    // Four bytes of a filter's channel, and of a slice's sums
+    const int64_t sums = tile.slices > 1 ? tile.slices * tile.filters * tile.pixels() : 0;
+    CHECK(tile.sharedBytes() == 4 * (tile.mostChannels() * tile.filters + sums));
+  }
+}
+
 TEST_CASE("pixels of a warpgroup's tiles are shared out evenly, in fours") {
   CHECK(pixelsOfTile(49, 32) == 28);
   CHECK(pixelsOfTile(196, 64) == 52);
