@@ -116,6 +116,17 @@ describeGpu('a GPU', () => {
     await expect(plan.run(input)).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
   });
 
+  it('computes hundreds of runs that are begun in one turn of the event loop', async () => {
+    const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
+    const resident = await input.to('cuda');
+    const outputs = await Promise.all(Array.from({ length: 300 }, () => plan.run(resident)));
+    const right = Buffer.from(expected.data.buffer);
+    for (const output of outputs)
+      expect(Buffer.from((await output.getData()).buffer).equals(right)).toBe(true);
+    for (const tensor of [resident, ...outputs]) tensor.dispose();
+    plan.dispose();
+  });
+
   it('refuses tensors of another device and buffers that are not its own', async () => {
     const resident = await input.to('cuda');
     await expect(conv2d(resident, weight, { device: 'cpu' })).rejects.toMatchObject({
