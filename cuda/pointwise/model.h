@@ -114,9 +114,9 @@ struct Models {
  * 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
  * That of kernels whose threads hold all channels was fitted to their 14 times of the same layers at batch 1 to 16 on
- * an H100, by contestants that ran once more before each sample, and is off by 9 %; slots for a channel's load and for
- * a filter's number that is read did not help. At batch 1 all together then choose what is 1.0 % slower than the
- * fastest on average, 9.1 at most.
+ * an H100 (bench/results, -stream-kernels), by contestants that ran once more before each sample, and is off by 9 %;
+ * slots for a channel's load and for a filter's number that is read did not help. At batch 1 all together then choose
+ * what is 1.0 % slower than the fastest on average, 9.1 at most.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth
