@@ -15,6 +15,7 @@ import {
 } from '../lib/contest';
 import { problemOf, type GpuLayer } from './gpu_layers';
 import type { Ceilings, Contestant, Entry, Quartiles } from './gpu_result';
+import { significant } from './statistics';
 
 /** A layer to measure, with those of ours that have spoiled a process before and are left out. */
 export interface Task {
@@ -91,13 +92,15 @@ function isSame(a: Contestant, b: ContestEntry): boolean {
   return b.library === 'cublas' || (a.layout === b.layout && a.arithmetic === b.arithmetic);
 }
 
+const ERROR_DIGITS = 3;
+
 const quartiles = ({ lowerQuartile, median, upperQuartile }: Record<string, number>): Quartiles => [
-  lowerQuartile!,
-  median!,
-  upperQuartile!,
+  significant(lowerQuartile!),
+  significant(median!),
+  significant(upperQuartile!),
 ];
 
-const numberOrNull = (value: number) => (Number.isNaN(value) ? null : value);
+const errorOrNull = (value: number) => (Number.isNaN(value) ? null : significant(value, ERROR_DIGITS));
 
 function contestantOf(result: ContestResult, entry: ContestEntry): Contestant {
   // Of a rival the result knows what it chose, and of ours both say the same, unless there was no result.
@@ -115,8 +118,8 @@ function toEntry(result: ContestResult, entries: readonly ContestEntry[]): Entry
     calls,
     graph,
     workspaceBytes,
-    maxError: numberOrNull(result.maxError),
-    maxRelativeError: numberOrNull(result.maxRelativeError),
+    maxError: errorOrNull(result.maxError),
+    maxRelativeError: errorOrNull(result.maxRelativeError),
   };
 }
 

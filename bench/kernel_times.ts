@@ -18,6 +18,7 @@ import { formatJson } from './json';
 import { readBatch } from './options';
 import { showProgress } from './progress';
 import { FOLDER, slugOf, writeText } from './results';
+import { significant } from './statistics';
 import { versionNow } from './version';
 
 type GpuDevice = Exclude<Device, 'cpu'>;
@@ -79,7 +80,7 @@ export function timesOf(
   const complaints: string[] = [];
   for (const result of results) {
     const kernel = kernels[result.entry]!;
-    if (isRight(result)) times.push({ ...kernel, milliseconds: result.milliseconds.median });
+    if (isRight(result)) times.push({ ...kernel, milliseconds: significant(result.milliseconds.median) });
     else complaints.push(`${kernel.algorithm} ${kernel.variant}: ${result.failure?.message ?? 'is wrong'}`);
   }
   return { times, complaints };

@@ -393,7 +393,7 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
 /**
  * Streaming is for problems of which the device holds all blocks at once: a later block's filters are not brought while
  * the kernel before runs. With 128 images the fastest of them was 1 to 45 % slower than the fastest of the other
- * kernels here, on each of the bench's 15 layers.
+ * kernels here, on each of the bench's 15 layers. Where threads hold all channels there must be registers for them.
  */
 template <typename Tile>
 bool isOffered(const Matrix& x, const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {

@@ -8,6 +8,7 @@ import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_
 import { readThreads } from '../../bench/options';
 import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/report';
 import { readCpuRequest, readCpuResult } from '../../bench/run';
+import { significant } from '../../bench/statistics';
 
 describe('npm run bench', () => {
   const never = () => {
@@ -139,6 +140,13 @@ it('a missing rival is a dash, and so is the peak that its addon measures', () =
   expect(report).toContain('GFLOP/s, – % of peak | – | – | – | 1.50 ×, 100 % won |');
   expect(report).toContain('| m | 2.0 | – | – | 1.50 × | 1.50 × | 0.50 × |');
   expect(report).toContain('groups 1 | 2.000 | – | – | 1.50 | 1.50 | **0.50** |');
+});
+
+it('measurements are kept without the digits that are noise', () => {
+  expect(significant(0.002263999916613102)).toBe(0.002264);
+  expect(significant(402.9871)).toBe(402.99);
+  expect(significant(2.548465393346585e-8, 3)).toBe(2.55e-8);
+  expect(significant(0)).toBe(0);
 });
 
 it('results are written with a line for each thing from a depth on', () => {
