@@ -144,20 +144,19 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
  * columnsAt. What a chain of products begins with must not depend on what its registers held, or copies are made as
  * products of the chain before run, for which the compiler lets each wait for the one before.
  */
-#define WARPCONV_DEFINE_MULTIPLY_FP16(count, columns, a_name, b_name)                                        \
-  template <bool kAdd>                                                                                       \
-  __device__ inline void beginMultiplyFp16(float (&sums)[count], uint64_t a, uint64_t b) {                   \
-    if constexpr (kAdd) {                                                                                    \
-      WARPCONV_MULTIPLY_FP16(columns, WARPCONV_NAMES_##count, a_name, b_name, "1", WARPCONV_SUMS_##count(0)); \
-    } else {                                                                                                 \
-      WARPCONV_MULTIPLY_FP16(columns, WARPCONV_NAMES_##count, a_name, b_name, "0",                           \
-                             WARPCONV_NEW_SUMS_##count(0));                                                  \
-    }                                                                                                        \
+#define WARPCONV_DEFINE_MULTIPLY(multiply, A, count, columns, a_names, b_name)                       \
+  template <bool kAdd>                                                                               \
+  __device__ inline void beginMultiplyFp16(float (&sums)[count], A a, uint64_t b) {                  \
+    if constexpr (kAdd) {                                                                            \
+      multiply(columns, WARPCONV_NAMES_##count, a_names, b_name, "1", WARPCONV_SUMS_##count(0));     \
+    } else {                                                                                         \
+      multiply(columns, WARPCONV_NAMES_##count, a_names, b_name, "0", WARPCONV_NEW_SUMS_##count(0)); \
+    }                                                                                                \
   }
-WARPCONV_DEFINE_MULTIPLY_FP16(16, "32", "%16", "%17")
-WARPCONV_DEFINE_MULTIPLY_FP16(32, "64", "%32", "%33")
-WARPCONV_DEFINE_MULTIPLY_FP16(48, "96", "%48", "%49")
-WARPCONV_DEFINE_MULTIPLY_FP16(64, "128", "%64", "%65")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 16, "32", "%16", "%17")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 32, "64", "%32", "%33")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 48, "96", "%48", "%49")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 64, "128", "%64", "%65")
 
 /** The same with 64, 96 and 128 columns where it is not known before whether to add. */
 __device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b, bool add) {
@@ -175,24 +174,14 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
  * has one: a(16 w + g, 2 t) and the next in a[0], those of row g + 8 in a[1], and in a[2] and a[3] those eight steps
  * later.
  */
-#define WARPCONV_DEFINE_MULTIPLY_ROWS(count, columns, a_names, b_name)                                         \
-  template <bool kAdd>                                                                                        \
-  __device__ inline void beginMultiplyFp16(float (&sums)[count], const uint32_t (&a)[4], uint64_t b) {        \
-    if constexpr (kAdd) {                                                                                     \
-      WARPCONV_MULTIPLY_ROWS(columns, WARPCONV_NAMES_##count, a_names, b_name, "1", WARPCONV_SUMS_##count(0)); \
-    } else {                                                                                                  \
-      WARPCONV_MULTIPLY_ROWS(columns, WARPCONV_NAMES_##count, a_names, b_name, "0",                           \
-                             WARPCONV_NEW_SUMS_##count(0));                                                   \
-    }                                                                                                         \
-  }
-WARPCONV_DEFINE_MULTIPLY_ROWS(8, "16", "{%8, %9, %10, %11}", "%12")
-WARPCONV_DEFINE_MULTIPLY_ROWS(12, "24", "{%12, %13, %14, %15}", "%16")
-WARPCONV_DEFINE_MULTIPLY_ROWS(16, "32", "{%16, %17, %18, %19}", "%20")
-WARPCONV_DEFINE_MULTIPLY_ROWS(24, "48", "{%24, %25, %26, %27}", "%28")
-WARPCONV_DEFINE_MULTIPLY_ROWS(32, "64", "{%32, %33, %34, %35}", "%36")
+using RegisterRows = const uint32_t (&)[4];
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 8, "16", "{%8, %9, %10, %11}", "%12")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 12, "24", "{%12, %13, %14, %15}", "%16")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 16, "32", "{%16, %17, %18, %19}", "%20")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 24, "48", "{%24, %25, %26, %27}", "%28")
+WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 32, "64", "{%32, %33, %34, %35}", "%36")
 
-#undef WARPCONV_DEFINE_MULTIPLY_ROWS
-#undef WARPCONV_DEFINE_MULTIPLY_FP16
+#undef WARPCONV_DEFINE_MULTIPLY
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
 #undef WARPCONV_MULTIPLY_FP16_WHERE

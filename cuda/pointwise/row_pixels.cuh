@@ -2,6 +2,7 @@
 
 #include "cuda/adjacent.cuh"
 #include "cuda/fp16_split.cuh"
+#include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
@@ -52,9 +53,7 @@ class RowPixels {
     };
     const float* const first = pixelAt(0);
     second_ = static_cast<int>(pixelAt(aligned ? 0 : 1) - first);
-    first_ = reinterpret_cast<const char*>(first);
-    // Hides where it comes from: each address is then one IMAD.WIDE, and not the sum of offsets four times over.
-    asm("" : "+l"(first_));
+    first_ = asBytes(first);
   }
 
   /** Channels beyond the last are the last: filters are zeros there. */
@@ -72,10 +71,7 @@ class RowPixels {
     return addresses;
   }
 
-  /**
-   * For the compiler to have them found here, while the kernel before runs: otherwise it computes each before its load,
-   * and loads follow each other by tens of cycles.
-   */
+  /** While the kernel before runs. */
   static __device__ void keep(const Addresses& first, const Addresses& second) {
     uint64_t all = 0;
 #pragma unroll
@@ -85,7 +81,7 @@ class RowPixels {
         all ^= reinterpret_cast<uint64_t>(first.at[step][i]) ^ (reinterpret_cast<uint64_t>(second.at[step][i]) << 1);
       }
     }
-    if (all == 0x5bd1e9955bd1e995) asm volatile("nanosleep.u32 1;");
+    keepEarly(all);
   }
 
   /** Chunk after chunk. Zeros beyond the block's channels, whose filters here may be another's. */

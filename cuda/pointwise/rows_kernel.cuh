@@ -138,9 +138,9 @@ __global__ void __launch_bounds__(RowsTile::kThreads, kRowsTiles[kIndex].residen
     if constexpr (kSplit > 1) RowsExchange<kTile, kSplit>(received, sumsThere, own.rank).expect();
   }
   RowOutputs<kTile, aligned, kTile.pieces() / kSplit> outputs(x, own, kSplit > 1 ? own.rank : 0, kSplit);
-  // While the kernel before runs; but blocks that exchange their sums do it while their pixels are on their way: these
-  // begin late, clusters being launched when there is room for all of their blocks. On an H100 it took 1 to 3 % from
-  // most of them so, and added 3 to others.
+  // While the kernel before runs; but blocks that exchange their sums do it while their pixels are on their way: what
+  // comes before the wait counts sooner in clusters, which begin 0.3 us later. On an H100 that took up to 3 % from
+  // theirs, and would have added 3 to 4 % to those of blocks by themselves.
   if constexpr (kSplit == 1) outputs.find(endPixel);
   using Pixels = RowPixels<kTile, aligned>;
   Pixels pixels(x, own, endPixel);

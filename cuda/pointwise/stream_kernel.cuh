@@ -3,6 +3,7 @@
 #include "cuda/adjacent.cuh"
 #include "cuda/async_copy.cuh"
 #include "cuda/launch.cuh"
+#include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
@@ -39,9 +40,7 @@ class HeldPixels {
   __device__ HeldPixels(const Arguments& x, int group, int firstPixel, int firstChannel) {
     const auto offsetOf = [&](int i) { return inputOffset(x, min(firstPixel + i, x.pixels - kAtOnce), group); };
     const int offset = offsetOf(0);
-    const char* first = reinterpret_cast<const char*>(x.input + (offset + firstChannel * x.inputArea));
-    // Hides where it comes from: each address is then one IMAD.WIDE, and not the sum of offsets four times over.
-    asm("" : "+l"(first));
+    const char* const first = asBytes(x.input + (offset + firstChannel * x.inputArea));
     uint64_t all = 0;
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
@@ -50,9 +49,7 @@ class HeldPixels {
     }
 #pragma unroll
     for (int i = 1; i < kPieces; ++i) further_[i] = offsetOf(i) - offset;
-    // For the compiler to have them found here, while the kernel before runs: otherwise it computes each before its
-    // load, and loads follow each other by tens of cycles.
-    if (all == 0x5bd1e9955bd1e995) asm volatile("nanosleep.u32 1;");
+    keepEarly(all);
   }
 
   /** `count` channels, and zeros in place of those after. Only after waitForKernelsBefore. */

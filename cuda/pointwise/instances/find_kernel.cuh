@@ -19,6 +19,13 @@ Kernel findKernel(const auto& wanted, auto&& kernelAt) {
   return found;
 }
 
+/** `kernelFor<split>()` of so many blocks of a cluster. */
+Kernel kernelOfSplit(int split, auto&& kernelFor) {
+  if (split == 1) return kernelFor.template operator()<1>();
+  if (split == 2) return kernelFor.template operator()<2>();
+  return split == 4 ? kernelFor.template operator()<4>() : kernelFor.template operator()<8>();
+}
+
 /** `kernelFor<aligned, bounded>()` of what is given. */
 Kernel kernelGiven(const Given& given, auto&& kernelFor) {
   if (given.aligned) {
