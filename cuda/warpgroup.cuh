@@ -123,11 +123,12 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
   WARPCONV_NAMES_48       \
   ", "                    \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define WARPCONV_MULTIPLY_ROWS(columns, names, a_names, b_name, add, ...)                                      \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" names "}, " a_names ", " b_name \
-               ", " add ", 1, 1, 0;"                                                                           \
-               : __VA_ARGS__                                                                                   \
+#define WARPCONV_MULTIPLY_ROWS(kind, signs, columns, names, a_names, b_name, add, ...)                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns kind " {" names "}, " a_names ", " b_name ", " add signs \
+               : __VA_ARGS__                                                                                        \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define WARPCONV_MULTIPLY_FP16_ROWS(...) WARPCONV_MULTIPLY_ROWS("k16.f32.f16.f16", ", 1, 1, 0;", __VA_ARGS__)
+#define WARPCONV_MULTIPLY_TF32_ROWS(...) WARPCONV_MULTIPLY_ROWS("k8.f32.tf32.tf32", ", 1, 1;", __VA_ARGS__)
 #define WARPCONV_MULTIPLY_FP16_WHERE(columns, names, a_name, b_name, add_name, ...)                                \
   asm volatile("{ .reg .pred add; setp.ne.b32 add, " add_name ", 0; wgmma.mma_async.sync.aligned.m64n" columns     \
                "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", add, 1, 1, 0, 0; }"                           \
@@ -144,19 +145,19 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
  * columnsAt. What a chain of products begins with must not depend on what its registers held, or copies are made as
  * products of the chain before run, for which the compiler lets each wait for the one before.
  */
-#define WARPCONV_DEFINE_MULTIPLY(multiply, A, count, columns, a_names, b_name)                       \
+#define WARPCONV_DEFINE_MULTIPLY(name, multiply, A, count, columns, a_names, b_name)                 \
   template <bool kAdd>                                                                               \
-  __device__ inline void beginMultiplyFp16(float (&sums)[count], A a, uint64_t b) {                  \
+  __device__ inline void name(float (&sums)[count], A a, uint64_t b) {                               \
     if constexpr (kAdd) {                                                                            \
       multiply(columns, WARPCONV_NAMES_##count, a_names, b_name, "1", WARPCONV_SUMS_##count(0));     \
     } else {                                                                                         \
       multiply(columns, WARPCONV_NAMES_##count, a_names, b_name, "0", WARPCONV_NEW_SUMS_##count(0)); \
     }                                                                                                \
   }
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 16, "32", "%16", "%17")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 32, "64", "%32", "%33")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 48, "96", "%48", "%49")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_FP16, uint64_t, 64, "128", "%64", "%65")
+WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 16, "32", "%16", "%17")
+WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 32, "64", "%32", "%33")
+WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 48, "96", "%48", "%49")
+WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 64, "128", "%64", "%65")
 
 /** The same with 64, 96 and 128 columns where it is not known before whether to add. */
 __device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b, bool add) {
@@ -172,16 +173,23 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
 /**
  * The same with the rows of `a` in registers, of which a thread has pairs of steps, in the places where with TF32 it
  * has one: a(16 w + g, 2 t) and the next in a[0], those of row g + 8 in a[1], and in a[2] and a[3] those eight steps
- * later.
+ * later. And with TF32, of 8 steps.
  */
 using RegisterRows = const uint32_t (&)[4];
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 8, "16", "{%8, %9, %10, %11}", "%12")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 12, "24", "{%12, %13, %14, %15}", "%16")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 16, "32", "{%16, %17, %18, %19}", "%20")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 24, "48", "{%24, %25, %26, %27}", "%28")
-WARPCONV_DEFINE_MULTIPLY(WARPCONV_MULTIPLY_ROWS, RegisterRows, 32, "64", "{%32, %33, %34, %35}", "%36")
+#define WARPCONV_DEFINE_ROWS(name, multiply)                                                      \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 8, "16", "{%8, %9, %10, %11}", "%12")    \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 12, "24", "{%12, %13, %14, %15}", "%16") \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 16, "32", "{%16, %17, %18, %19}", "%20") \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 24, "48", "{%24, %25, %26, %27}", "%28") \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 32, "64", "{%32, %33, %34, %35}", "%36") \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 48, "96", "{%48, %49, %50, %51}", "%52")
+WARPCONV_DEFINE_ROWS(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16_ROWS)
+WARPCONV_DEFINE_ROWS(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32_ROWS)
 
+#undef WARPCONV_DEFINE_ROWS
 #undef WARPCONV_DEFINE_MULTIPLY
+#undef WARPCONV_MULTIPLY_FP16_ROWS
+#undef WARPCONV_MULTIPLY_TF32_ROWS
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
 #undef WARPCONV_MULTIPLY_FP16_WHERE

@@ -212,6 +212,7 @@ constexpr NamedModel kModels[] = {
      [] { return pointwiseModel(&pointwise::Models::streamTensor, pointwise::StreamTensorTile{}); }},
     {"pointwise-warpgroup", [] { return pointwiseModel(&pointwise::Models::warpgroup, pointwise::WarpgroupTile{}); }},
     {"pointwise-rows", [] { return pointwiseModel(&pointwise::Models::rows, pointwise::RowsTile{}); }},
+    {"pointwise-tf32Rows", [] { return pointwiseModel(&pointwise::Models::tf32Rows, pointwise::Tf32RowsTile{}); }},
     {"im2win-fma", [] { return im2winModel(&im2win::Models::fma); }},
     {"im2win-tensor", [] { return im2winModel(&im2win::Models::tensor); }},
     {"im2win-warpgroup", [] { return im2winModel(&im2win::Models::warpgroup); }},

@@ -16,9 +16,9 @@ __device__ inline void bringFilters(const Arguments& x, const SplitTile& own, Ha
   makePhaseBarrier(barriers, 1);
   makePhaseBarrier(barriers + sizeof(uint64_t), 1);
   publishBarriers();
-  const int steps = (x.groupInputs + HalvesLayout::kStepChannels - 1) / HalvesLayout::kStepChannels;
+  const int steps = (x.groupInputs + layout.stepChannels - 1) / layout.stepChannels;
   const int tile = own.group * x.filterTiles + own.firstFilter / layout.filters;
-  const int64_t firstStep = int64_t{tile} * steps + own.firstChannel / HalvesLayout::kStepChannels;
+  const int64_t firstStep = int64_t{tile} * steps + own.firstChannel / layout.stepChannels;
   arriveExpecting(barriers, bytes);
   copyBulk(shared, x.halves + firstStep * (layout.stepBytes() / 4), bytes, barriers);
 }

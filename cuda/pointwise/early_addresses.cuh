@@ -4,7 +4,8 @@
 
 namespace warpconv::cuda::pointwise {
 
-// Addresses of loads, found while the kernel before runs: loads that follow each other at once then take as long as one.
+// Addresses of loads, found while the kernel before runs: loads that follow each other at once then take as long as
+// one.
 
 /** Hides where an address comes from: what is a multiple away from it is one IMAD.WIDE, not the sum of offsets anew. */
 __device__ inline const char* asBytes(const float* first) {

@@ -1,13 +1,14 @@
 #include "cuda/fp16_filter_scales.h"
 #include "cuda/fp16_split.cuh"
 #include "cuda/pointwise/filter_halves.h"
+#include "cuda/tensor_core.cuh"
 
 namespace warpconv::cuda::pointwise {
 namespace {
 
 constexpr int kThreads = 256;
 
-/** Thread i owns word i of the high halves, and the same of the low ones. */
+/** Thread i owns word i of the high halves, which is a channel of TF32 or two of FP16, and the same of the low ones. */
 __global__ void __launch_bounds__(kThreads)
     filterHalvesKernel(Shape s, HalvesLayout layout, int filterTiles, int steps, const float* weight,
                        const float* inverses, uint32_t* halves) {
@@ -18,22 +19,28 @@ __global__ void __launch_bounds__(kThreads)
   const int ofStep = static_cast<int>(i % halfWords), plane = ofStep / (4 * filters), ofPlane = ofStep % (4 * filters);
   const int group = static_cast<int>(tile / filterTiles), filter = ofPlane / 4;
   const int k = static_cast<int>(tile % filterTiles) * filters + filter;
-  const int c = static_cast<int>(step % steps) * HalvesLayout::kStepChannels + plane * 8 + ofPlane % 4 * 2;
+  const int channels = layout.stepChannels / 8;
+  const int c = (static_cast<int>(step % steps) * 8 + plane * 4 + ofPlane % 4) * channels;
   const auto weightOf = [&](int channel) {
     if (k >= s.groupOutputs || channel >= s.groupInputs) return 0.0f;
     return weight[(int64_t{group} * s.groupOutputs + k) * s.groupInputs + channel];
   };
-  const Fp16Pairs pairs = splitFp16(weightOf(c), weightOf(c + 1), inverseOf(inverses[tile * filters + filter]));
   uint32_t* const at = halves + step * 2 * halfWords + plane * (layout.planeBytes() / 4) + ofPlane;
-  at[0] = pairs.high;
-  at[layout.lowBytes() / 4] = pairs.low;
+  uint32_t* const lowAt = at + layout.lowBytes() / 4;
+  if (layout.isTf32()) {
+    const Tf32Pair pair = splitTf32(weightOf(c));
+    *at = pair.high, *lowAt = pair.low;
+  } else {
+    const Fp16Pairs pairs = splitFp16(weightOf(c), weightOf(c + 1), inverseOf(inverses[tile * filters + filter]));
+    *at = pairs.high, *lowAt = pairs.low;
+  }
 }
 
 }  // namespace
 
 void launchFilterHalves(const Shape& shape, const HalvesLayout& layout, int filterTiles, int steps, const float* weight,
                         uint32_t* halves, float* inverses, cudaStream_t stream) {
-  launchFilterScales(shape, filterTiles, layout.filters, weight, inverses, stream);
+  if (!layout.isTf32()) launchFilterScales(shape, filterTiles, layout.filters, weight, inverses, stream);
   const int64_t words = int64_t{shape.groups} * filterTiles * steps * (layout.stepBytes() / 8);
   const auto blocks = static_cast<unsigned>((words + kThreads - 1) / kThreads);
   filterHalvesKernel<<<blocks, kThreads, 0, stream>>>(shape, layout, filterTiles, steps, weight, inverses, halves);

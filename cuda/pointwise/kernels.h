@@ -31,9 +31,10 @@ Kernel tensorKernelOf(const TensorTile& tile, const Given& given);
 Kernel streamKernelOf(const StreamTile& tile, const Given& given);
 Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given);
 
-/** Of a tile that is in kWarpgroupTiles, or in kRowsTiles, and so many blocks of a cluster: 1, 2, 4 or 8. */
+/** Of a tile that is in one of the lists of these, and so many blocks of a cluster: 1, 2, 4 or 8. */
 Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, const Given& given);
 Kernel rowsKernelOf(const RowsTile& tile, int split, const Given& given);
+Kernel tf32RowsKernelOf(const Tf32RowsTile& tile, int split, const Given& given);
 
 namespace detail {
 

@@ -45,7 +45,7 @@ struct WarpgroupModel {
   double unaligned;
 };
 
-/** Of the same with pixels as rows, whose chunks are steps of 16 channels */
+/** Of the same with pixels as rows, whose chunks are steps of 16 channels, or of eight */
 struct RowsModel {
   /** Seconds: of a block and its launch, of a chunk, of a step of pixels, and of one filter's products of a step */
   double block, chunk, step, filter;
@@ -89,7 +89,8 @@ struct Models {
   Model fma, tensor, streamTensor;
   StreamModel stream;
   WarpgroupModel warpgroup;
-  RowsModel rows;
+  /** By FP16 and by TF32 */
+  RowsModel rows, tf32Rows;
 };
 
 /**
@@ -113,10 +114,11 @@ struct Models {
  * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
  * 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
- * That of kernels whose threads hold all channels was fitted to their 14 times of the same layers at batch 1 to 16 on
- * an H100 (bench/results, -stream-kernels), by contestants that ran once more before each sample, and is off by 9 %;
- * slots for a channel's load and for a filter's number that is read did not help. At batch 1 all together then choose
- * what is 1.0 % slower than the fastest on average, 9.1 at most.
+ * That of rows by TF32 was fitted to the times of the same layers at batch 1 and 2 on an H100 (bench/results,
+ * -pointwise-kernels) that are near the fastest, and is off by 6 %, with `unaligned` 1 where the fit had 0.88 and what
+ * it had next to nothing of 0. That of kernels whose threads hold all channels, too, and is off by 10 %; slots for a
+ * channel's load and for a filter's number that is read did not help. At batch 1 all together then choose what is 0.3 %
+ * slower than the fastest on average, 3.7 at most.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth
@@ -128,9 +130,10 @@ inline constexpr Models kModels{
     .tensor = {0.19, 33.8, 295, 0.0475e-6, 1.4e-6, 0.0287e-6, 26, 0, 0, 0.85, 0.351},
     .streamTensor = {0.8804, 13.5, 0, 0.03445e-6, 0.7417e-6, 7.235e-9, 5.239, 0.6815e-6, 0.3861e-6, 0.2097, 0.618,
                      0.03483e-12},
-    .stream = {0.9091e-6, 310, 14.02e-12, 0.2298e-12, 0.04727e-12},
+    .stream = {0.9091e-6, 356.8, 16.21e-12, 0.2225e-12, 0.0476e-12},
     .warpgroup = {1.5e-6, 0.7546e-6, 0.7094, 0.01269e-9, 0.07302e-12, 0.2904e-12, 7.23},
     .rows = {1.255e-6, 0.1006e-6, 0.07687e-6, 1.2e-9, 0.454, 3.657e-12, 0.072e-12, 0.2853e-12, 1.2},
+    .tf32Rows = {1.302e-6, 4.5e-9, 0, 1.26e-9, 0.856, 0, 0.1095e-12, 0.3797e-12, 1},
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -22,7 +22,8 @@ constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr size_t kMostCandidates = std::size(kChannelCounts) * std::size(kResidentBlocks) +
                                    std::size(kSplits) * (std::size(kGemmTiles) + std::size(kTensorTiles) +
                                                          std::size(kStreamTiles) + std::size(kStreamTensorTiles) +
-                                                         std::size(kWarpgroupTiles) + std::size(kRowsTiles));
+                                                         std::size(kWarpgroupTiles) + std::size(kRowsTiles) +
+                                                         std::size(kTf32RowsTiles));
 /** Shared memory that each block takes besides its own, from compute capability 8.0 on. */
 constexpr int64_t kReservedBytes = 1024;
 
@@ -258,7 +259,7 @@ double predictWarpgroup(const Matrix& x, const Candidate& candidate, const Warpg
   return 1e3 * (most / atOnce * (model.block + chunks + store) + read + exchange);
 }
 
-double predictRows(const Matrix& x, const Candidate& candidate, const RowsTile& tile, const GpuTraits& traits,
+double predictRows(const Matrix& x, const Candidate& candidate, const auto& tile, const GpuTraits& traits,
                    const RowsModel& model) {
   const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), candidate.split);
   const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
@@ -356,7 +357,7 @@ Patch patchOf(const Tile& tile) {
     return {tile.filters, tile.pixels()};
   } else if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
     return {tile.kFilters, tile.pixels};
-  } else if constexpr (std::is_same_v<Tile, RowsTile>) {
+  } else if constexpr (std::is_same_v<Tile, RowsTile> || std::is_same_v<Tile, Tf32RowsTile>) {
     return {tile.filters, tile.kPixels};
   } else {
     return {tile.filters, tile.pixels};
@@ -385,6 +386,8 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
     return predictWarpgroup(x, candidate, tile, traits, models.warpgroup);
   } else if constexpr (std::is_same_v<Tile, RowsTile>) {
     return predictRows(x, candidate, tile, traits, models.rows);
+  } else if constexpr (std::is_same_v<Tile, Tf32RowsTile>) {
+    return predictRows(x, candidate, tile, traits, models.tf32Rows);
   } else {
     return predictGemm(x, candidate, kernelOf(tile, candidate.sharedBytes, traits, models), traits);
   }
@@ -398,7 +401,7 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
 template <typename Tile>
 bool isOffered(const Matrix& x, const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
   if constexpr (requires { tile.mostChannels(); }) {
-    if (x.channels > tile.mostChannels()) return false;
+    if (channelsOfBlock(x.channels, tile.unitChannels(), candidate.split) > tile.mostChannels()) return false;
   }
   constexpr bool isStreamed = !std::is_same_v<Tile, GemmTile> && !std::is_same_v<Tile, TensorTile>;
   if (!isStreamed) return candidate.sharedBytes <= traits.sharedBytesPerBlock;
@@ -461,6 +464,9 @@ struct TileName {
   std::string operator()(const RowsTile& tile) const {
     return "rows-" + sizesOf(tile.filters, tile.kPixels, tile.chunkSteps);
   }
+  std::string operator()(const Tf32RowsTile& tile) const {
+    return "rows-tf32-" + sizesOf(tile.filters, tile.kPixels, tile.chunkSteps);
+  }
 };
 
 }  // namespace
@@ -515,6 +521,7 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
     if (hasWarpgroupProducts(traits)) {
       addCandidates<WarpgroupTile>(matrix, kWarpgroupTiles, traits, models, candidates);
       addCandidates<RowsTile>(matrix, kRowsTiles, traits, models, candidates);
+      addCandidates<Tf32RowsTile>(matrix, kTf32RowsTiles, traits, models, candidates);
     }
   }
   choose(candidates);

@@ -87,9 +87,11 @@ class Pointwise final : public GpuConvolution {
       takeStreamed(*streamTensor, request.traits, streamTensorKernelOf);
     } else if (const auto* warpgroup = std::get_if<WarpgroupTile>(&candidate.tile)) {
       takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kHalves, request.traits, warpgroupKernelOf);
+    } else if (const auto* rows = std::get_if<RowsTile>(&candidate.tile)) {
+      takeHalved(*rows, RowsTile::kPixels, rows->halves(), request.traits, rowsKernelOf);
     } else {
-      const auto& rows = std::get<RowsTile>(candidate.tile);
-      takeHalved(rows, RowsTile::kPixels, rows.halves(), request.traits, rowsKernelOf);
+      const auto& tf32Rows = std::get<Tf32RowsTile>(candidate.tile);
+      takeHalved(tf32Rows, Tf32RowsTile::kPixels, tf32Rows.halves(), request.traits, tf32RowsKernelOf);
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
@@ -168,12 +170,13 @@ class Pointwise final : public GpuConvolution {
   /** Blocks copy whole chunks of filters, the last ones beyond the last filter: what lies there is finite. */
   Status halveFilters(const Shape& shape, const float* weight, Device& device) {
     const int64_t tiles = int64_t{shape.groups} * arguments_.filterTiles;
-    const int steps = ceilDivide(shape.groupInputs, HalvesLayout::kStepChannels);
-    const int64_t stepBytes = halved_->layout.stepBytes();
+    const HalvesLayout& layout = halved_->layout;
+    const int steps = ceilDivide(shape.groupInputs, layout.stepChannels);
+    const int64_t stepBytes = layout.stepBytes();
     const int64_t beyond =
-        arguments_.split * arguments_.splitChannels / HalvesLayout::kStepChannels * stepBytes + halved_->blockBytes;
+        arguments_.split * arguments_.splitChannels / layout.stepChannels * stepBytes + halved_->blockBytes;
     const int64_t bytes = tiles * steps * stepBytes + beyond;
-    Result<DeviceMemory> allocated = device.allocate(bytes + 4 * tiles * halved_->layout.filters);
+    Result<DeviceMemory> allocated = device.allocate(bytes + (layout.isTf32() ? 0 : 4 * tiles * layout.filters));
     if (!allocated.isOk()) return allocated.status();
     halves_ = std::move(allocated.value());
     auto* const halves = reinterpret_cast<uint32_t*>(halves_.floats());
@@ -183,7 +186,7 @@ class Pointwise final : public GpuConvolution {
     return runOnOwnStream("splitting filters", [&](cudaStream_t stream) {
       const cudaError_t error = cudaMemsetAsync(halves, 0, static_cast<size_t>(bytes), stream);
       if (error != cudaSuccess) return error;
-      launchFilterHalves(shape, halved_->layout, arguments_.filterTiles, steps, weight, halves, inverses, stream);
+      launchFilterHalves(shape, layout, arguments_.filterTiles, steps, weight, halves, inverses, stream);
       return cudaGetLastError();
     });
   }

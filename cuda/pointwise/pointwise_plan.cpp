@@ -43,6 +43,9 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
   if (const auto* tile = std::get_if<pointwise::RowsTile>(&candidate.tile)) {
     return {{"filters", tile->filters}, {"pixels", tile->kPixels}, {"split", candidate.split}};
   }
+  if (const auto* tile = std::get_if<pointwise::Tf32RowsTile>(&candidate.tile)) {
+    return {{"filters", tile->filters}, {"pixels", tile->kPixels}, {"split", candidate.split}};
+  }
   return {};
 }
 

@@ -3,21 +3,12 @@
 #include "cuda/adjacent.cuh"
 #include "cuda/fp16_split.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/row_outputs.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
 
 namespace warpconv::cuda::pointwise {
-
-/**
- * The block's pixel that is a thread's first or second: those of rows g and g + 8 of a warp, g = lane / 4. Where pixels
- * are read two at a time they follow each other.
- */
-template <bool aligned>
-__device__ inline int rowPixel(int i) {
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  return warp * 16 + (aligned ? 2 * g + i : 8 * i + g);
-}
 
 /** A chunk of pixels as products take them: of each step the pairs of beginMultiplyFp16, and the scales' inverses. */
 template <RowsTile kTile>

@@ -35,13 +35,7 @@ class RowSums {
     }
   }
 
-  /** Of a filter and this thread's two pixels. */
-  __device__ AdjacentSums<2> piece(int p) const {
-    const int first = p / 2 * 4 + p % 2;
-    return {{sums_[first], sums_[first + 2]}};
-  }
-  /** Of piece p, the tile's filter. */
-  static __device__ int filterOf(int p) { return p / 2 * 8 + threadIdx.x % 4 * 2 + p % 2; }
+  __device__ AdjacentSums<2> piece(int p) const { return rowPiece(sums_, p); }
 
  private:
   static constexpr int kCount = kTile.filters / 2;

@@ -269,14 +269,15 @@ inline constexpr StreamTensorTile kStreamTensorTiles[] = {
 struct HalvesLayout {
   /** Of a tile */
   int filters;
-  /** Whether the low halves of eight channels follow their high ones, so that one product takes both */
+  /** Whether the low halves of a plane follow its high ones, so that one product takes both */
   bool isPaired;
+  /** Of one product: 16 where halves are numbers of FP16, 8 where they are of TF32 */
+  int stepChannels;
 
-  /** Of one product */
-  static constexpr int kStepChannels = 16;
-  /** Two for each of the halves */
-  WARPCONV_HOST_DEVICE constexpr int stepBytes() const { return 2 * 2 * kStepChannels * filters; }
-  /** From a filter's high half of eight channels to those of the next eight, and to its low one */
+  WARPCONV_HOST_DEVICE constexpr bool isTf32() const { return stepChannels == 8; }
+  /** Of two planes of each of the halves, with 16 bytes for a filter: eight channels of FP16 or four of TF32 */
+  WARPCONV_HOST_DEVICE constexpr int stepBytes() const { return 2 * 2 * 16 * filters; }
+  /** From a filter's high half in a plane to that in the next one, and to its low half */
   WARPCONV_HOST_DEVICE constexpr int planeBytes() const { return (isPaired ? 32 : 16) * filters; }
   WARPCONV_HOST_DEVICE constexpr int lowBytes() const { return isPaired ? 16 * filters : stepBytes() / 2; }
 };
@@ -289,8 +290,9 @@ struct WarpgroupTile {
 
   static constexpr int kFilters = 64, kThreads = 128;
   constexpr int threads() const { return kThreads; }
-  static constexpr HalvesLayout kHalves{kFilters, false};
-  static constexpr int kStepChannels = HalvesLayout::kStepChannels, kStepBytes = kHalves.stepBytes();
+  static constexpr int kStepChannels = 16;
+  static constexpr HalvesLayout kHalves{kFilters, false, kStepChannels};
+  static constexpr int kStepBytes = kHalves.stepBytes();
   /** Pixels that a thread reads together, of eight channels; and the steps that all threads bring at a time */
   static constexpr int kThreadPixels = 4;
   WARPCONV_HOST_DEVICE constexpr int chunkSteps() const {
@@ -337,20 +339,23 @@ struct WarpgroupTile {
 inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 3}, {64, 3}};
 
 /**
- * The same the other way round (rows_kernel.cuh): up to 64 pixels are the rows of a warpgroup's products, which it has
- * in registers, and so many filters their columns.
+ * The same the other way round: up to 64 pixels are the rows of a warpgroup's products, which it has in registers, and
+ * so many filters their columns. Of steps of kChannels channels; up to kMostPaired filters are paired, see
+ * HalvesLayout.
  */
-struct RowsTile {
+template <int kChannels, int kMostPaired>
+struct RowsShape {
   int filters;
-  /** Of 16 channels, whose pixels a thread splits at a time */
+  /** Of a chunk, whose products are a chain */
   int chunkSteps;
   /** Blocks of a multiprocessor that registers are to leave room for */
   int residentBlocks;
 
-  static constexpr int kPixels = 64, kThreads = 128;
+  static constexpr int kPixels = 64, kThreads = 128, kStepChannels = kChannels;
   constexpr int threads() const { return kThreads; }
-  WARPCONV_HOST_DEVICE constexpr HalvesLayout halves() const { return {filters, filters <= 32}; }
-  static constexpr int kStepChannels = HalvesLayout::kStepChannels;
+  WARPCONV_HOST_DEVICE constexpr HalvesLayout halves() const {
+    return {filters, filters <= kMostPaired, kStepChannels};
+  }
   WARPCONV_HOST_DEVICE constexpr int chunks(int64_t channels) const {
     return static_cast<int>((channels + chunkSteps * kStepChannels - 1) / (chunkSteps * kStepChannels));
   }
@@ -370,15 +375,34 @@ struct RowsTile {
   WARPCONV_HOST_DEVICE constexpr bool mayBeSplit(int split) const { return pieces() % split == 0; }
   constexpr int stepChannels() const { return kStepChannels; }
   constexpr int unitChannels() const { return kStepChannels; }
-  constexpr bool operator==(const RowsTile&) const = default;
+  constexpr bool operator==(const RowsShape&) const = default;
 };
+
+/** By products of FP16, chunk by chunk (rows_kernel.cuh). */
+using RowsTile = RowsShape<16, 32>;
 
 /**
  * Of those of 16 to 96 filters, by 64 pixels and by 128, in chunks of one to eight steps, that were timed on the
- * bench's layers at batch 1 on an H100, those that were best or within 2 % of it somewhere. A step of zeros takes as
- * long as any other: 64 channels as two chunks of three steps took 1.95 us, as one of four 1.74.
+ * bench's layers on an H100, those that were best or within 2 % of it somewhere at batch 2 to 16. A step of zeros takes
+ * as long as any other: 64 channels as two chunks of three steps took 1.95 us, as one of four 1.74.
  */
-inline constexpr RowsTile kRowsTiles[] = {{16, 3, 2}, {24, 3, 2}, {32, 3, 2}, {32, 4, 2}, {48, 3, 2}, {64, 4, 2}};
+inline constexpr RowsTile kRowsTiles[] = {{24, 3, 2}, {32, 3, 2}, {32, 4, 2}, {48, 3, 2}, {64, 4, 2}};
+
+/** By products of TF32, where threads hold all channels of a block's pixels at once (tf32_rows_kernel.cuh). */
+struct Tf32RowsTile : RowsShape<8, 64> {
+  /** Of a block */
+  int mostChunks;
+
+  WARPCONV_HOST_DEVICE constexpr int mostChannels() const { return mostChunks * chunkSteps * kStepChannels; }
+  constexpr bool operator==(const Tf32RowsTile&) const = default;
+};
+
+/**
+ * Of 16 with 16 to 64 filters, in chunks of three to eight steps, that were timed on the bench's layers at batch 1 on
+ * an H100, those that were fastest on one. By 64 filters, products of TF32 take longer than splitting into FP16 would.
+ */
+inline constexpr Tf32RowsTile kTf32RowsTiles[] = {
+    {{16, 3, 4}, 2}, {{16, 4, 4}, 2}, {{24, 3, 2}, 3}, {{32, 3, 3}, 2}, {{48, 5, 2}, 2}};
 
 /** Of shared memory, of a block of any tile that has so many channels, of `split` that share them. */
 template <typename Tile>

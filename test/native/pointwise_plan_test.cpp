@@ -241,7 +241,8 @@ TEST_CASE("channels are shared out in whole units") {
 TEST_CASE("pixels are streamed where a device holds all blocks at once, and their filters") {
   const auto isStreamed = [](const Candidate& one) {
     return std::holds_alternative<StreamTile>(one.tile) || std::holds_alternative<StreamTensorTile>(one.tile) ||
-           std::holds_alternative<WarpgroupTile>(one.tile) || std::holds_alternative<RowsTile>(one.tile);
+           std::holds_alternative<WarpgroupTile>(one.tile) || std::holds_alternative<RowsTile>(one.tile) ||
+           std::holds_alternative<Tf32RowsTile>(one.tile);
   };
   for (const GpuTraits& traits : {kHopper, kTuring}) {
     for (const ConvProblem& problem : {problemOf(1, 24, 56, 144), problemOf(1, 2048, 7, 512), problemOf(1, 1, 1, 1),
@@ -256,12 +257,14 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
         if (std::holds_alternative<StreamTensorTile>(one.tile)) CHECK(traits.computeCapability >= 80);
         if (std::holds_alternative<WarpgroupTile>(one.tile)) CHECK(traits.computeCapability == 90);
         if (std::holds_alternative<RowsTile>(one.tile)) CHECK(traits.computeCapability == 90);
+        if (std::holds_alternative<Tf32RowsTile>(one.tile)) CHECK(traits.computeCapability == 90);
       }
     }
   }
   const auto chosen = [](const ConvProblem& problem) { return *findCandidate(planPointwise(problem, kHopper), ""); };
   CHECK(std::holds_alternative<StreamTile>(chosen(problemOf(1, 32, 112, 16)).tile));
-  CHECK(std::holds_alternative<RowsTile>(chosen(problemOf(1, 144, 56, 24)).tile));
+  CHECK(std::holds_alternative<Tf32RowsTile>(chosen(problemOf(1, 144, 56, 24)).tile));
+  CHECK(std::holds_alternative<RowsTile>(chosen(problemOf(4, 144, 56, 24)).tile));
   CHECK(std::holds_alternative<WarpgroupTile>(chosen(problemOf(1, 960, 7, 160)).tile));
   CHECK_FALSE(isStreamed(chosen(problemOf(128, 64, 56, 256))));
 }
@@ -286,6 +289,23 @@ TEST_CASE("pixels are streamed where threads can hold all of their channels") {
     // Four bytes of a filter's channel, and of a slice's sums
     const int64_t sums = tile.slices > 1 ? tile.slices * tile.filters * tile.pixels() : 0;
     CHECK(tile.sharedBytes() == 4 * (tile.mostChannels() * tile.filters + sums));
+  }
+}
+
+TEST_CASE("products of TF32 by rows are offered where threads can hold all channels of a block") {
+  for (const int64_t channels : {63, 64, 72, 73, 144, 145, 384, 385, 1024}) {
+    for (const Tf32RowsTile& tile : kTf32RowsTiles) {
+      for (const int split : {1, 2, 4, 8}) {
+        const int64_t ofBlock = channelsOfBlock(channels, 8, split);
+        // Each block has a channel at least, and the threads' pieces can be shared out.
+        const bool isWanted = channels >= 64 && ofBlock <= tile.mostChunks * tile.chunkSteps * 8 &&
+                              channels > (split - 1) * 8 && tile.filters / 4 % split == 0;
+        std::string name = "rows-tf32-" + std::to_string(tile.filters) + "x64x" + std::to_string(tile.chunkSteps);
+        if (split > 1) name += "-s" + std::to_string(split);
+        INFO(channels, " channels, ", name);
+        CHECK(findCandidate(planPointwise(problemOf(1, channels, 7, 16), kHopper), name).has_value() == isWanted);
+      }
+    }
   }
 }
 
@@ -329,12 +349,19 @@ TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room
   CHECK(kNarrow.mayBeSplit(2));
   CHECK_FALSE(kNarrow.mayBeSplit(4));
   CHECK(kWide.mayBeSplit(8));
+  // Eight bytes of a filter's channel, in whole chunks of 24 channels
+  constexpr Tf32RowsTile kTf32{{24, 3, 2}, 3};
+  CHECK(kTf32.filterBytes(72) == 72 * 24 * 8);
+  CHECK(kTf32.filterBytes(49) == 72 * 24 * 8);
+  CHECK(kTf32.sharedBytes(72, 2) == 72 * 24 * 8 + 64 * 24 * 4);
+  CHECK(kTf32.mostChannels() == 72);
 }
 
-TEST_CASE("the halves of a tile's filters lie side by side, eight channels at a time, or one after the other") {
-  constexpr HalvesLayout kPaired{24, true}, kApart{64, false};
+TEST_CASE("the halves of a tile's filters lie side by side, plane by plane, or one after the other") {
+  constexpr HalvesLayout kPaired{24, true, 16}, kApart{64, false, 16}, kTf32{24, true, 8};
   CHECK(kPaired.stepBytes() == 16 * 24 * 4);
   CHECK(kPaired.planeBytes() == 2 * kPaired.lowBytes());
   CHECK(kApart.lowBytes() == kApart.stepBytes() / 2);
   CHECK(kApart.planeBytes() == kApart.lowBytes() / 2);
+  CHECK(kTf32.stepBytes() == 8 * 24 * 8);
 }

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "cuda/adjacent.cuh"
+#include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/row_outputs.cuh"
+#include "cuda/pointwise/split_tile.cuh"
+#include "cuda/pointwise/tile_output.cuh"
+#include "cuda/pointwise/tiles.h"
+
+namespace warpconv::cuda::pointwise {
+
+/**
+ * A thread's share of a block's pixels, straight from global memory to the registers that products take them from: of
+ * its two pixels, and of each step of eight channels, t and t + 4, t = lane % 4. All of them are loaded at once, from
+ * addresses that are found before.
+ */
+template <Tf32RowsTile kTile, bool aligned>
+class Tf32RowPixels {
+ public:
+  /** Pixels beyond the block's are its last, whose sums are nobody's; channels beyond the last are the last. */
+  __device__ Tf32RowPixels(const Arguments& x, const SplitTile& own, int endPixel)
+      : steps_(own.steps(Tf32RowsTile::kStepChannels)) {
+    const int firstChannel = own.firstChannel + threadIdx.x % 4, last = x.groupInputs - 1 - firstChannel;
+    const auto pixelAt = [&](int i) {
+      const int pixel = min(own.firstPixel + rowPixel<aligned>(i), endPixel - kAtOnce);
+      return x.input + (inputOffset(x, pixel, own.group) + firstChannel * x.inputArea);
+    };
+    const float* const first = pixelAt(0);
+    second_ = static_cast<int>(pixelAt(aligned ? 0 : 1) - first);
+    const char* const firstByte = asBytes(first);
+    uint64_t all = 0;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int64_t bytes = int64_t{4 * min(step * Tf32RowsTile::kStepChannels + i * 4, last)} * x.inputArea;
+        addresses_[step][i] = reinterpret_cast<const float*>(firstByte + bytes);
+        all ^= reinterpret_cast<uint64_t>(addresses_[step][i]) << step % 8;
+      }
+    }
+    keepEarly(all);
+  }
+
+  /** Zeros beyond the block's channels, whose filters here may be another's. */
+  __device__ void load() {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float(&two)[2] = pixels_[step / kTile.chunkSteps][step % kTile.chunkSteps][i];
+        two[0] = two[1] = 0.0f;
+        if (step >= steps_) continue;
+        loadAdjacent<kAtOnce>(two, addresses_[step][i]);
+        if constexpr (!aligned) two[1] = addresses_[step][i][second_];
+      }
+    }
+  }
+
+  /** Of a chunk's steps, of channels t and t + 4, both pixels. */
+  __device__ const float (&chunk(int i) const)[kTile.chunkSteps][2][2] { return pixels_[i]; }
+
+ private:
+  static constexpr int kAtOnce = aligned ? 2 : 1, kSteps = kTile.mostChunks * kTile.chunkSteps;
+
+  /** Of the block */
+  const int steps_;
+  const float* addresses_[kSteps][2];
+  /** From a channel's first pixel to its second, where they are read one by one */
+  int second_;
+  float pixels_[kTile.mostChunks][kTile.chunkSteps][2][2];
+};
+
+}  // namespace warpconv::cuda::pointwise
