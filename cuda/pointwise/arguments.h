@@ -42,6 +42,8 @@ struct Arguments {
   int iterations;
   /** Blocks of a cluster that share a tile, and the channels of each */
   int split, splitChannels;
+  /** Of copies of what the kernel reads of filters, a power of two: one less; and words from one to the next */
+  int copyMask, copyWords;
 
   FastDivisor byOutputArea, byOutputWidth, byFilterTiles, byGroups, bySplit;
 };

@@ -20,7 +20,7 @@ __device__ inline void bringFilters(const Arguments& x, const SplitTile& own, Ha
   const int tile = own.group * x.filterTiles + own.firstFilter / layout.filters;
   const int64_t firstStep = int64_t{tile} * steps + own.firstChannel / layout.stepChannels;
   arriveExpecting(barriers, bytes);
-  copyBulk(shared, x.halves + firstStep * (layout.stepBytes() / 4), bytes, barriers);
+  copyBulk(shared, x.halves + (own.copy + firstStep * (layout.stepBytes() / 4)), bytes, barriers);
 }
 
 }  // namespace warpconv::cuda::pointwise

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "cuda/cuda_status.h"
 #include "cuda/epilogue.cuh"
@@ -41,6 +42,14 @@ struct Instances {
   /** That any launch of the kernels has */
   int mostSharedBytes;
 };
+
+/**
+ * Blocks that begin together read the same filters: each line of them from one slice of the L2 cache, once for each
+ * tile of pixels. Few lines keep few slices busy, and some of these with several: on an H100 the same kernel took 2.97
+ * or 3.34 us on pw_112_16_96, by where its 6 KB of filters lay. So small filters lie there several times, up to so many
+ * bytes together, and tiles of pixels read the copies in turns.
+ */
+constexpr int64_t kMostCopiedBytes = 128 * 1024;
 
 class Pointwise final : public GpuConvolution {
  public:
@@ -105,7 +114,8 @@ class Pointwise final : public GpuConvolution {
         if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
       }
     }
-    return halved_ ? halveFilters(shape, weight, device) : Status{};
+    if (halved_) return halveFilters(shape, weight, device);
+    return isStreamed_ ? copyWeight(device) : Status{};
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
@@ -148,12 +158,16 @@ class Pointwise final : public GpuConvolution {
     blocksHeld_ = blocksHeld;
   }
 
-  /** The same for kernels whose shared memory depends on the problem: all plans let one have the same. */
+  /**
+   * The same for kernels that read all filters at once, whose shared memory depends on the problem: all plans let one
+   * have the same.
+   */
   template <typename Tile>
   void takeStreamed(const Tile& tile, const GpuTraits& traits, auto&& kernelOf) {
     const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
     takeSplit(tile, sharedBytesFor(tile, channels, arguments_.split), tile.residentBlocks, kernelOf);
     instances_.mostSharedBytes = static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
+    isStreamed_ = true;
   }
 
   /** The same for those by products of warpgroups, of up to so many pixels. */
@@ -167,6 +181,42 @@ class Pointwise final : public GpuConvolution {
     halved_ = {layout, tile.filterBytes(arguments_.splitChannels)};
   }
 
+  /** Has blocks read from as many copies as filters of so many bytes should have: see kMostCopiedBytes. */
+  int takeCopies(int64_t bytes) {
+    const int64_t pixelTiles = blocks_ / (int64_t{arguments_.filterTiles} * arguments_.groups * arguments_.split);
+    int copies = 1;
+    while (2 * copies * bytes <= kMostCopiedBytes && 2 * copies <= pixelTiles) copies *= 2;
+    arguments_.copyMask = copies - 1;
+    arguments_.copyWords = copies > 1 ? static_cast<int>(bytes / 4) : 0;
+    return copies;
+  }
+
+  /** The first of `copies`, of so many bytes each, to the others. */
+  static cudaError_t copyFirst(void* first, int copies, int64_t bytes, cudaStream_t stream) {
+    const auto pitch = static_cast<size_t>(bytes);
+    for (int i = 1; i < copies; ++i) {
+      const cudaError_t error =
+          cudaMemcpyAsync(static_cast<char*>(first) + i * pitch, first, pitch, cudaMemcpyDeviceToDevice, stream);
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  }
+
+  Status copyWeight(Device& device) {
+    const int64_t bytes = int64_t{4} * arguments_.groups * arguments_.groupInputs * arguments_.weightPitch;
+    const int copies = takeCopies(bytes);
+    if (copies == 1) return {};
+    Result<DeviceMemory> allocated = device.allocate(copies * bytes);
+    if (!allocated.isOk()) return allocated.status();
+    const DeviceMemory one = std::exchange(weight_, std::move(allocated.value()));
+    arguments_.weight = weight_.floats();
+    return runOnOwnStream("copying filters", [&](cudaStream_t stream) {
+      const cudaError_t error = cudaMemcpyAsync(weight_.floats(), one.floats(), static_cast<size_t>(bytes),
+                                                cudaMemcpyDeviceToDevice, stream);
+      return error == cudaSuccess ? copyFirst(weight_.floats(), copies, bytes, stream) : error;
+    });
+  }
+
   /** Blocks copy whole chunks of filters, the last ones beyond the last filter: what lies there is finite. */
   Status halveFilters(const Shape& shape, const float* weight, Device& device) {
     const int64_t tiles = int64_t{shape.groups} * arguments_.filterTiles;
@@ -175,7 +225,9 @@ class Pointwise final : public GpuConvolution {
     const int64_t stepBytes = layout.stepBytes();
     const int64_t beyond =
         arguments_.split * arguments_.splitChannels / layout.stepChannels * stepBytes + halved_->blockBytes;
-    const int64_t bytes = tiles * steps * stepBytes + beyond;
+    const int64_t ofCopy = tiles * steps * stepBytes;
+    const int copies = takeCopies(ofCopy);
+    const int64_t bytes = copies * ofCopy + beyond;
     Result<DeviceMemory> allocated = device.allocate(bytes + (layout.isTf32() ? 0 : 4 * tiles * layout.filters));
     if (!allocated.isOk()) return allocated.status();
     halves_ = std::move(allocated.value());
@@ -187,11 +239,12 @@ class Pointwise final : public GpuConvolution {
       const cudaError_t error = cudaMemsetAsync(halves, 0, static_cast<size_t>(bytes), stream);
       if (error != cudaSuccess) return error;
       launchFilterHalves(shape, layout, arguments_.filterTiles, steps, weight, halves, inverses, stream);
-      return cudaGetLastError();
+      const cudaError_t launched = cudaGetLastError();
+      return launched == cudaSuccess ? copyFirst(halves, copies, ofCopy, stream) : launched;
     });
   }
 
-  const DeviceMemory weight_;
+  DeviceMemory weight_;
   const DeviceMemory bias_;
   /** Where products are those of warpgroups: how their filters lie, and bytes of those that a block copies */
   struct Halved {
@@ -205,7 +258,7 @@ class Pointwise final : public GpuConvolution {
   /** By a multiprocessor; none for kernels that do not wait for those before */
   int64_t blocksHeld_ = 0;
   Instances instances_{};
-  bool overlaps_ = false;
+  bool overlaps_ = false, isStreamed_ = false;
 };
 
 /** Weights as the kernels read them; filters are padded to a multiple of four, which 16-byte copies need. */

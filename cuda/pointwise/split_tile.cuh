@@ -11,13 +11,17 @@ namespace warpconv::cuda::pointwise {
  */
 struct SplitTile {
   int rank, group, firstFilter, firstPixel, firstChannel, endChannel;
+  /** Where its copy of the filters begins, in words */
+  int copy;
 
   __device__ SplitTile(const Arguments& x, int filters, int pixels) {
     rank = static_cast<int>(blockIdx.x);
     int tile = x.bySplit.divide(rank);
     group = x.byFilterTiles.divide(tile);
     firstFilter = tile * filters;
-    firstPixel = x.byGroups.divide(group) * pixels;
+    const int pixelTile = x.byGroups.divide(group);
+    firstPixel = pixelTile * pixels;
+    copy = (pixelTile & x.copyMask) * x.copyWords;
     firstChannel = rank * x.splitChannels;
     endChannel = min(firstChannel + x.splitChannels, x.groupInputs);
   }

@@ -19,7 +19,7 @@ namespace warpconv::cuda::pointwise {
 template <StreamTile kTile>
 __device__ void copyFilterQuads(const Arguments& x, const SplitTile& own, int sliceChannels, float* shared) {
   constexpr int kQuads = kTile.filters / 4;
-  const float* const weight = x.weight + own.group * x.groupInputs * x.weightPitch + own.firstFilter;
+  const float* const weight = x.weight + (own.copy + own.group * x.groupInputs * x.weightPitch + own.firstFilter);
 #pragma unroll 1
   for (int i = threadIdx.x; i < kTile.mostChannels() * kQuads; i += kTile.threads()) {
     const int quad = i % kQuads, held = i / kQuads;

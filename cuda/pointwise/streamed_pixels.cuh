@@ -15,7 +15,7 @@ namespace warpconv::cuda::pointwise {
 template <int filters, int pitch, int threads>
 __device__ void copyFilters(const Arguments& x, const SplitTile& own, int channels, float* shared) {
   constexpr int kPieces = filters / 4;
-  const float* const weight = x.weight + own.group * x.groupInputs * x.weightPitch + own.firstFilter;
+  const float* const weight = x.weight + (own.copy + own.group * x.groupInputs * x.weightPitch + own.firstFilter);
   for (int i = threadIdx.x; i < channels * kPieces; i += threads) {
     const int channel = i / kPieces;
     const int filter = i % kPieces * 4;
