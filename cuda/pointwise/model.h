@@ -114,11 +114,11 @@ struct Models {
  * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
  * 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
- * That of rows by TF32 was fitted to the times of the same layers at batch 1 and 2 on an H100 (bench/results,
- * -pointwise-kernels) that are near the fastest, and is off by 6 %, with `unaligned` 1 where the fit had 0.88 and what
- * it had next to nothing of 0. That of kernels whose threads hold all channels, too, and is off by 10 %; slots for a
- * channel's load and for a filter's number that is read did not help. At batch 1 all together then choose what is 0.3 %
- * slower than the fastest on average, 3.7 at most.
+ * That of rows by TF32 was fitted to the 50 times of the same layers at batch 1 and 2 on an H100 (bench/results,
+ * -tf32-rows-kernels) that are near the fastest, and is off by 6 %, with `unaligned` 1 where the fit had 0.88 and what
+ * it had next to nothing of 0. That of kernels whose threads hold all channels, to 13, and is off by 10 %; slots for a
+ * channel's load and for a filter's number that is read did not help. At batch 1 all together then choose what is 0.8 %
+ * slower than the fastest on average, 3.1 at most, once filters are copied.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before this last fit, what was 2.9 % slower than the fastest on average, and within a tenth
