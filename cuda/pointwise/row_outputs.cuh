@@ -128,6 +128,7 @@ class RowOutputs {
   }
 
   const Arguments& x_;
+  // A copy: where it referred to that of the block whose member this is, the whole block lay on the stack.
   const SplitTile own_;
   int tileFilters_, first_, step_;
   /** Of this thread's pixels, and of its filters' channels from there on: kBeyond where there is no output */

@@ -16,7 +16,7 @@ namespace warpconv::cuda::pointwise {
 template <auto kTile, int kSplit, bool aligned>
 class RowsBlock {
  public:
-  /** `memory`: Tile::sharedBytes; `barriers`: two, of shared memory. */
+  /** `memory`: the tile's sharedBytes; `barriers`: two of them, in shared memory. */
   __device__ RowsBlock(const Arguments& x, float4* memory, uint64_t* barriers)
       : own(x, kTile.filters, x.tilePixels),
         endPixel(min(own.firstPixel + x.tilePixels, x.pixels)),
