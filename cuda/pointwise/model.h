@@ -111,8 +111,8 @@ struct Models {
  * have taken the place on most layers, to 340 at batch 1 to 16, by 7 instead of 13 %, with `step` 0 as the fit had it
  * and `unaligned` 1 where it had 0.76. `block` of rows is then taken 7 % lower, and `unaligned` 1.2 for 1.14:
  * pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer, pw_7_2048_512 below warpgroups' that take
- * 6 less. At batch 1 the choice of all together is 1.0 % slower than the fastest on average, 8.7 at most, and 2.0, 5.8,
- * 2.7 and 3.0 % at 2, 4, 8 and 16.
+ * 6 less. At batch 1 the choice of all together was 1.0 % slower than the fastest on average, 8.7 at most, and 2.0,
+ * 5.8, 2.7 and 3.0 % at 2, 4, 8 and 16.
  *
  * That of rows by TF32 was fitted to the 50 times of the same layers at batch 1 and 2 on an H100 (bench/results,
  * -tf32-rows-kernels) that are near the fastest, and is off by 6 %, with `unaligned` 1 where the fit had 0.88 and what

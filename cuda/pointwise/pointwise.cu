@@ -43,15 +43,6 @@ struct Instances {
   int mostSharedBytes;
 };
 
-/**
- * Blocks that begin together read the same filters: each line of them from one slice of the L2 cache, once for each
- * tile of pixels. Few lines keep few slices busy, and some of these with several: on an H100 the same kernel took 2.97
- * or 3.34 us on pw_112_16_96, by where its 6 KB of filters lay. So small filters lie there several times, up to so many
- * bytes together, and tiles of pixels read the copies in turns: 2.94 there, 2.07 for 2.14 to 2.28 on pw_56_144_24, 1.86
- * for 2.01 on pw_112_32_16.
- */
-constexpr int64_t kMostCopiedBytes = 128 * 1024;
-
 class Pointwise final : public GpuConvolution {
  public:
   Pointwise(const GpuRequest& request, const Candidate& candidate, DeviceMemory weight, DeviceMemory bias, int pitch)
@@ -182,11 +173,10 @@ class Pointwise final : public GpuConvolution {
     halved_ = {layout, tile.filterBytes(arguments_.splitChannels)};
   }
 
-  /** Has blocks read from as many copies as filters of so many bytes should have: see kMostCopiedBytes. */
+  /** Has blocks read from as many copies as filters of so many bytes should have. */
   int takeCopies(int64_t bytes) {
     const int64_t pixelTiles = blocks_ / (int64_t{arguments_.filterTiles} * arguments_.groups * arguments_.split);
-    int copies = 1;
-    while (2 * copies * bytes <= kMostCopiedBytes && 2 * copies <= pixelTiles) copies *= 2;
+    const int copies = copiesOf(bytes, pixelTiles);
     arguments_.copyMask = copies - 1;
     arguments_.copyWords = copies > 1 ? static_cast<int>(bytes / 4) : 0;
     return copies;

@@ -7,10 +7,10 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * The same by products of TF32, for blocks of so few channels that threads hold the pixels of all of them: these are on
- * their way together, and products begin with the first that are there. Of TF32 although tensor cores multiply FP16
- * twice as fast: halves of that need a scale, which all lanes of a pixel agree on, and some 16 cycles a number of the
- * one warp that a scheduler has, while its tensor core waits. These need three instructions.
+ * As rowsKernel, but by products of TF32, for blocks of so few channels that threads hold the pixels of all of them:
+ * these are on their way together, and products begin with the first that are there. Of TF32 although tensor cores
+ * multiply FP16 twice as fast: halves of that need a scale, which all lanes of a pixel agree on, and some 16 cycles a
+ * number of the one warp that a scheduler has, while its tensor core waits. These need three instructions.
  */
 template <int kIndex, int kSplit, bool aligned, bool bounded>
 __global__ void __launch_bounds__(Tf32RowsTile::kThreads, kTf32RowsTiles[kIndex].residentBlocks)

@@ -325,6 +325,15 @@ TEST_CASE("pixels of a warpgroup's tiles are shared out evenly, in fours") {
   }
 }
 
+TEST_CASE("small filters lie in memory several times, as often as there are tiles of pixels at most") {
+  CHECK(copiesOf(6144, 49) == 16);
+  CHECK(copiesOf(6144, 7) == 4);
+  CHECK(copiesOf(6144, 1) == 1);
+  CHECK(copiesOf(kMostCopiedBytes / 2, 49) == 2);
+  CHECK(copiesOf(kMostCopiedBytes / 2 + 16, 49) == 1);
+  CHECK(copiesOf(int64_t{1} << 40, int64_t{1} << 40) == 1);
+}
+
 TEST_CASE("a warpgroup's block has the filters of whole chunks, and room for what comes of its cluster") {
   constexpr WarpgroupTile kNarrow = kWarpgroupTiles[0], kWide = kWarpgroupTiles[1];
   CHECK(kNarrow.chunkChannels() == 128);
