@@ -11,16 +11,21 @@ namespace warpconv::cuda::pointwise {
 
 /**
  * Which pixel of a tile is which column of its products. Where a thread can store four pixels together, they are two
- * pairs of columns eight apart: of just these a thread has the sums.
+ * pairs of columns eight apart: of just these a thread has the sums. Pairs of every other sixteen are the other way
+ * round: eight threads, with 32 pixels, then store their first, or second, and so on, to all banks of shared memory.
  */
 template <bool aligned>
 struct Columns {
   static __device__ int columnOf(int pixel) {
-    return aligned ? pixel / 16 * 16 + pixel / 2 % 2 * 8 + pixel / 4 % 4 * 2 + pixel % 2 : pixel;
+    if (!aligned) return pixel;
+    return pixel / 16 * 16 + pixel / 2 % 2 * 8 + pixel / 4 % 4 * 2 + (pixel % 2 ^ swapped(pixel));
   }
   static __device__ int pixelOf(int column) {
-    return aligned ? column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2 : column;
+    if (!aligned) return column;
+    return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + (column % 2 ^ swapped(column));
   }
+  /** Of a pair of columns, which is the first pixel's. */
+  static __device__ int swapped(int column) { return aligned ? column / 16 % 2 : 0; }
 };
 
 /**
@@ -30,7 +35,14 @@ struct Columns {
  */
 template <WarpgroupTile kTile, bool aligned>
 class ChunkPixels {
+  static constexpr int kPixels = WarpgroupTile::kThreadPixels, kPlaces = kTile.pixels / kPixels;
+
  public:
+  /** What a thread has of a chunk */
+  struct Chunk {
+    float x[8][kPixels];
+  };
+
   /** Pixels from `endPixel` on are zeros. */
   __device__ ChunkPixels(const Arguments& x, const SplitTile& own, int endPixel)
       : inputArea_(x.inputArea), place_(threadIdx.x % kPlaces), eight_(threadIdx.x / kPlaces) {
@@ -45,14 +57,14 @@ class ChunkPixels {
   }
 
   /** Begins to load the next chunk. Only after waitForKernelsBefore, which such loads do not overtake. */
-  __device__ void load() {
+  __device__ void load(Chunk& chunk) {
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
 #pragma unroll
-      for (int i = 0; i < kPixels; ++i) values_[c][i] = 0.0f;
+      for (int i = 0; i < kPixels; ++i) chunk.x[c][i] = 0.0f;
 #pragma unroll
       for (int i = 0; i < kPointers; ++i) {
-        if (c < left_ && exists_[i]) loadAdjacent<kPixels / kPointers>(&values_[c][i], pixels_[i] + c * inputArea_);
+        if (c < left_ && exists_[i]) loadAdjacent<kPixels / kPointers>(&chunk.x[c][i], pixels_[i] + c * inputArea_);
       }
     }
     left_ -= kTile.chunkChannels();
@@ -61,13 +73,13 @@ class ChunkPixels {
   }
 
   /** Splits and stores what was loaded. Gives back the inverse of the scale. `largest`: for four aligned numbers. */
-  __device__ float split(uint32_t shared, float* largest) const {
+  __device__ float split(const Chunk& chunk, uint32_t shared, float* largest) const {
     float most = 0.0f;
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
 #pragma unroll
       // NaN, which makes its products NaN at any scale, does not count.
-      for (int i = 0; i < kPixels; ++i) most = fmaxf(most, fabsf(values_[c][i]));
+      for (int i = 0; i < kPixels; ++i) most = fmaxf(most, fabsf(chunk.x[c][i]));
     }
     const float scale = scaleFor(largestOfAll(most, largest));
 #pragma unroll
@@ -75,7 +87,7 @@ class ChunkPixels {
       const uint32_t piece = shared + (eight_ * kTile.planeColumns() + Columns<aligned>::columnOf(pixelOf(i))) * 16;
       float ofPixel[8];
 #pragma unroll
-      for (int c = 0; c < 8; ++c) ofPixel[c] = values_[c][i];
+      for (int c = 0; c < 8; ++c) ofPixel[c] = chunk.x[c][i];
       Fp16Pairs pairs[4];
 #pragma unroll
       for (int c = 0; c < 4; ++c) pairs[c] = splitFp16(ofPixel[2 * c], ofPixel[2 * c + 1], scale);
@@ -87,7 +99,6 @@ class ChunkPixels {
   }
 
  private:
-  static constexpr int kPixels = WarpgroupTile::kThreadPixels, kPlaces = kTile.pixels / kPixels;
   static constexpr int kPointers = aligned ? 1 : kPixels;
 
   /** The `i`th of this thread's, of the tile: adjacent ones where they are read together, otherwise neighbours' are. */
@@ -108,7 +119,6 @@ class ChunkPixels {
   int left_;
   bool exists_[kPointers];
   const float* pixels_[kPointers];
-  float values_[8][kPixels];
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -32,7 +32,7 @@ Kernel streamKernelOf(const StreamTile& tile, const Given& given);
 Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given);
 
 /** Of a tile that is in one of the lists of these, and so many blocks of a cluster: 1, 2, 4 or 8. */
-Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, const Given& given);
+Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, bool isPair, const Given& given);
 Kernel rowsKernelOf(const RowsTile& tile, int split, const Given& given);
 Kernel tf32RowsKernelOf(const Tf32RowsTile& tile, int split, const Given& given);
 

@@ -251,12 +251,13 @@ double predictWarpgroup(const Matrix& x, const Candidate& candidate, const Warpg
   const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), candidate.split);
   const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
   const double atOnce = std::min(most, static_cast<double>(blocksHeld(tile, candidate.sharedBytes, traits)));
-  const double chunks = tile.chunks(channels) * model.chunk * (1 + model.shared * (atOnce - 1));
+  const double chunks = tile.isPair(channels) ? model.pair : tile.chunks(channels);
+  const double multiply = chunks * model.chunk * (1 + model.shared * (atOnce - 1));
   const double tileBytes = 4.0 * tile.kFilters * tile.pixels, blocks = static_cast<double>(candidate.blocks);
+  const double sent = tileBytes * (candidate.split - 1) / candidate.split;
   const double store = model.stored * tileBytes / candidate.split * atOnce * (x.aligned ? 1.0 : model.unaligned);
   const double read = model.read * 4 * blocks * static_cast<double>(channels * (tile.kFilters + tile.pixels));
-  const double exchange = candidate.split > 1 ? model.exchanged * blocks * tileBytes : 0.0;
-  return 1e3 * (most / atOnce * (model.block + chunks + store) + read + exchange);
+  return 1e3 * (most / atOnce * (model.block + multiply + store + model.exchanged * sent * atOnce) + read);
 }
 
 double predictRows(const Matrix& x, const Candidate& candidate, const auto& tile, const GpuTraits& traits,
@@ -357,7 +358,7 @@ Patch patchOf(const Tile& tile) {
     return {tile.filters, tile.pixels()};
   } else if constexpr (std::is_same_v<Tile, WarpgroupTile>) {
     return {tile.kFilters, tile.pixels};
-  } else if constexpr (std::is_same_v<Tile, RowsTile> || std::is_same_v<Tile, Tf32RowsTile>) {
+  } else if constexpr (requires { tile.kPixels; }) {
     return {tile.filters, tile.kPixels};
   } else {
     return {tile.filters, tile.pixels};

@@ -87,9 +87,14 @@ class Pointwise final : public GpuConvolution {
       takeTile(streamTensor->m, streamTensor->n);
       takeStreamed(*streamTensor, request.traits, streamTensorKernelOf);
     } else if (const auto* warpgroup = std::get_if<WarpgroupTile>(&candidate.tile)) {
-      takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kHalves, request.traits, warpgroupKernelOf);
+      takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kHalves, request.traits,
+                 [&](const WarpgroupTile& tile, int split, const Given& given) {
+                   return warpgroupKernelOf(tile, split, tile.isPair(arguments_.splitChannels), given);
+                 });
     } else if (const auto* rows = std::get_if<RowsTile>(&candidate.tile)) {
       takeHalved(*rows, RowsTile::kPixels, rows->halves(), request.traits, rowsKernelOf);
+    } else if (const auto* tf32Rows = std::get_if<Tf32RowsTile>(&candidate.tile)) {
+      takeHalved(*tf32Rows, Tf32RowsTile::kPixels, tf32Rows->halves(), request.traits, tf32RowsKernelOf);
     } else {
       const auto& tf32Rows = std::get<Tf32RowsTile>(candidate.tile);
       takeHalved(tf32Rows, Tf32RowsTile::kPixels, tf32Rows.halves(), request.traits, tf32RowsKernelOf);

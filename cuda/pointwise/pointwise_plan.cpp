@@ -40,13 +40,13 @@ Tiles tilesOf(const pointwise::Candidate& candidate) {
   if (const auto* tile = std::get_if<pointwise::WarpgroupTile>(&candidate.tile)) {
     return {{"filters", tile->kFilters}, {"pixels", tile->pixels}, {"split", candidate.split}};
   }
-  if (const auto* tile = std::get_if<pointwise::RowsTile>(&candidate.tile)) {
-    return {{"filters", tile->filters}, {"pixels", tile->kPixels}, {"split", candidate.split}};
-  }
-  if (const auto* tile = std::get_if<pointwise::Tf32RowsTile>(&candidate.tile)) {
-    return {{"filters", tile->filters}, {"pixels", tile->kPixels}, {"split", candidate.split}};
-  }
-  return {};
+  const auto ofRows = [&]<typename Tile>(const Tile& tile) -> Tiles {
+    if constexpr (requires { Tile::kPixels; }) {
+      return {{"filters", tile.filters}, {"pixels", Tile::kPixels}, {"split", candidate.split}};
+    }
+    return {};
+  };
+  return std::visit(ofRows, candidate.tile);
 }
 
 ConsideredKernel considered(const pointwise::Candidate& candidate, const std::string& chosen,

@@ -31,7 +31,7 @@ class PieceOutputs {
     const float* const inverses = x.filterInverses + own.group * x.filterTiles * WarpgroupTile::kFilters;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = WarpgroupSums<kTile>::rowOf(half), k = own.firstFilter + row;
+      const int row = WarpgroupSums<kTile, aligned>::rowOf(half), k = own.firstFilter + row;
       const bool hasBias = x.bias != nullptr && k < x.groupOutputs;
       inverses_[half] = __ldg(inverses + k);
       biases_[half] = hasBias ? __ldg(x.bias + own.group * x.groupOutputs + k) : 0.0f;
@@ -46,13 +46,13 @@ class PieceOutputs {
   template <bool bounded, int kCount>
   __device__ void store(int first, int step, AdjacentSums<kWidth> (&sums)[kCount]) const {
     const auto exists = [&](int piece) {
-      return own_.firstFilter + WarpgroupSums<kTile>::rowOf(piece) < x_.groupOutputs;
+      return own_.firstFilter + WarpgroupSums<kTile, aligned>::rowOf(piece) < x_.groupOutputs;
     };
     int offsets[kCount][kWidth], channels[kCount];
     float zero = 0.0f;
     forEach<kCount>(first, step, [&](int i, int piece) {
-      const int column = WarpgroupSums<kTile>::columnOf(piece);
-      channels[i] = WarpgroupSums<kTile>::rowOf(piece) * x_.outputArea;
+      const int column = WarpgroupSums<kTile, aligned>::columnOf(piece);
+      channels[i] = WarpgroupSums<kTile, aligned>::rowOf(piece) * x_.outputArea;
       float ofPiece = 0.0f;
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) {
@@ -65,8 +65,8 @@ class PieceOutputs {
     if (zero != 0.0f) {
       forEach<kCount>(first, step, [&](int i, int piece) {
         if (!exists(piece)) return;
-        const int filter = own_.firstFilter + WarpgroupSums<kTile>::rowOf(piece);
-        const int column = WarpgroupSums<kTile>::columnOf(piece);
+        const int filter = own_.firstFilter + WarpgroupSums<kTile, aligned>::rowOf(piece);
+        const int column = WarpgroupSums<kTile, aligned>::columnOf(piece);
         sums[i] = madeAgain(x_, own_.group, filter, own_.firstPixel, column, offsets_, sums[i]);
       });
     }
@@ -88,7 +88,9 @@ class PieceOutputs {
 
  private:
   /** The `i`th of a piece's, see Columns */
-  static __device__ int columnOf(int first, int i) { return first + i / 2 * 8 + i % 2; }
+  static __device__ int columnOf(int first, int i) {
+    return first + i / 2 * 8 + (i % 2 ^ Columns<aligned>::swapped(first));
+  }
 
   /** Calls visit(i, piece) for each. */
   template <int kCount>
@@ -142,10 +144,10 @@ using WarpgroupExchange = SumExchange<kSplit, WarpgroupTile::kPieces, kTile.piec
 /**
  * A block, of one warpgroup, has a tile of filters by pixels, and a share of the channels. Filters, split when the plan
  * was made, come to shared memory by one copy before the kernels before are done; pixels by way of registers, which
- * split them, chunk by chunk, the next one's on their way as the warpgroup multiplies. Blocks of a cluster then
- * exchange their sums.
+ * split them, chunk by chunk, the next one's on their way as the warpgroup multiplies. The two chunks of a pair are on
+ * their way together, and the second is split as the first is multiplied. Blocks of a cluster then exchange their sums.
  */
-template <int kIndex, int kSplit, bool aligned, bool bounded>
+template <int kIndex, int kSplit, bool isPair, bool aligned, bool bounded>
 __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kIndex].residentBlocks)
     warpgroupKernel(const __grid_constant__ Arguments x) {
   constexpr WarpgroupTile kTile = kWarpgroupTiles[kIndex];
@@ -157,35 +159,58 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   const SplitTile own(x, kTile.kFilters, x.tilePixels);
   const int endPixel = min(own.firstPixel + x.tilePixels, x.pixels);
   const int filterBytes = kTile.filterBytes(x.splitChannels);
-  const uint32_t filters = sharedAddress(memory), chunk = filters + filterBytes;
+  const uint32_t filters = sharedAddress(memory), shared = filters + filterBytes;
   const uint32_t filtersThere = sharedAddress(barriers), sumsThere = filtersThere + sizeof(barriers[0]);
-  const auto* const received = reinterpret_cast<const float*>(memory) + (filterBytes + kTile.chunkBytes()) / 4;
+  const int bytes = filterBytes + (isPair ? 2 : 1) * kTile.chunkBytes();
+  const auto* const received = reinterpret_cast<const float*>(memory) + bytes / 4;
   if (threadIdx.x == 0) {
     bringFilters(x, own, WarpgroupTile::kHalves, filters, filterBytes, filtersThere);
     if constexpr (kSplit > 1) WarpgroupExchange<kTile, kSplit>(received, sumsThere, own.rank).expect();
   }
   findColumnOffsets<kTile, aligned>(x, own, endPixel, offsets);
   const PieceOutputs<kTile, aligned> outputs(x, own, offsets);
-  ChunkPixels<kTile, aligned> pixels(x, own, endPixel);
-  WarpgroupSums<kTile> sums;
+  using Pixels = ChunkPixels<kTile, aligned>;
+  Pixels pixels(x, own, endPixel);
+  WarpgroupSums<kTile, aligned> sums;
   // For what is in shared memory, and for the sums that come there. Not in two halves, the first right after what one
   // thread does: blocks of clusters waited for ever then. In the machine code that thread's arrival lay before its warp
   // met again; probably the warp counted twice, and sums were sent to barriers that were not made yet.
   synchroniseCluster(kSplit);
   bringArguments(x);
   waitForKernelsBefore();
-  pixels.load();
-  letNextKernelBegin();
-  waitForPhase(filtersThere, 0);
-#pragma unroll 1
-  for (int left = kTile.chunks(x.splitChannels), chunkFilters = 0; left > 0; --left) {
-    const float inverse = pixels.split(chunk, largest);
+  typename Pixels::Chunk chunk;
+  pixels.load(chunk);
+  // Splits what was loaded, for products that begin next. Gives back the inverse of the scale.
+  const auto publish = [&](const typename Pixels::Chunk& loaded, uint32_t to) {
+    const float inverse = pixels.split(loaded, to, largest);
     publishToProducts();
     __syncthreads();
-    // Not before: what publishes waits for loads, too.
-    if (left > 1) pixels.load();
-    sums.add(filters + chunkFilters, chunk, inverse);
-    chunkFilters += kTile.chunkSteps() * kTile.kStepBytes;
+    return inverse;
+  };
+  constexpr int kFilterBytes = kTile.chunkSteps() * kTile.kStepBytes;
+  if constexpr (isPair) {
+    typename Pixels::Chunk second;
+    pixels.load(second);
+    letNextKernelBegin();
+    waitForPhase(filtersThere, 0);
+    const float inverse = publish(chunk, shared);
+    sums.begin(filters, shared);
+    const float secondInverse = publish(second, shared + kTile.chunkBytes());
+    sums.finish(inverse);
+    sums.begin(filters + kFilterBytes, shared + kTile.chunkBytes());
+    sums.finish(secondInverse);
+  } else {
+    letNextKernelBegin();
+    waitForPhase(filtersThere, 0);
+#pragma unroll 1
+    for (int left = kTile.chunks(x.splitChannels), chunkFilters = 0; left > 0; --left) {
+      const float inverse = publish(chunk, shared);
+      // Not before: what publishes waits for loads, too.
+      if (left > 1) pixels.load(chunk);
+      sums.begin(filters + chunkFilters, shared);
+      sums.finish(inverse);
+      chunkFilters += kFilterBytes;
+    }
   }
 
   if constexpr (kSplit == 1) {

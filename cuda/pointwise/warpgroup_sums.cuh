@@ -2,6 +2,7 @@
 
 #include "cuda/epilogue.cuh"
 #include "cuda/fp16_split.cuh"
+#include "cuda/pointwise/chunk_pixels.cuh"
 #include "cuda/pointwise/tiles.h"
 #include "cuda/warpgroup.cuh"
 
@@ -12,50 +13,53 @@ namespace warpconv::cuda::pointwise {
  * steps are a chain, and chains are added to the sums by ordinary additions; the others, each with a low half and
  * small, with them or chunk by chunk. Those additions take the pixels' scale out.
  */
-template <WarpgroupTile kTile>
+template <WarpgroupTile kTile, bool aligned>
 class WarpgroupSums {
  public:
-  /** Adds a chunk, of which `inverse` is the inverse of the scale; addresses are of shared memory. */
-  __device__ void add(uint32_t filters, uint32_t pixels, float inverse) {
+  /** Begins the products of a chunk, once those before are finished; addresses are of shared memory. */
+  __device__ void begin(uint32_t filters, uint32_t pixels) {
     const uint64_t a = columnsAt(filters, WarpgroupTile::kFilters * 16);
     const uint64_t b = columnsAt(pixels, kTile.planeColumns() * 16);
-    float high[kChains][kHighCount], cross[kCount];
 #pragma unroll
     for (int chain = 0; chain < kChains; ++chain) {
       beginProducts();
 #pragma unroll
       for (int step = firstStep(chain); step < firstStep(chain + 1); ++step) {
         if (step == firstStep(chain)) {
-          beginMultiplyFp16<false>(high[chain], a + step * kFilterStep, b + step * kPixelStep);
+          beginMultiplyFp16<false>(high_[chain], a + step * kFilterStep, b + step * kPixelStep);
         } else {
-          beginMultiplyFp16<true>(high[chain], a + step * kFilterStep, b + step * kPixelStep);
+          beginMultiplyFp16<true>(high_[chain], a + step * kFilterStep, b + step * kPixelStep);
         }
       }
       commitProducts();
     }
     beginProducts();
-    beginMultiplyFp16<false>(cross, a + kFilterStep / 2, b);
+    beginMultiplyFp16<false>(cross_, a + kFilterStep / 2, b);
 #pragma unroll
     for (int step = 0; step < kTile.chunkSteps(); ++step) {
       if (step > 0) {
-        beginMultiplyFp16<true>(cross, a + step * kFilterStep + kFilterStep / 2, b + step * kPixelStep);
+        beginMultiplyFp16<true>(cross_, a + step * kFilterStep + kFilterStep / 2, b + step * kPixelStep);
       }
       if constexpr (!kTile.isPaired()) {
-        beginMultiplyFp16<true>(cross, a + step * kFilterStep, b + kLowPixels + step * kPixelStep);
+        beginMultiplyFp16<true>(cross_, a + step * kFilterStep, b + kLowPixels + step * kPixelStep);
       }
     }
     commitProducts();
-    addChains<0>(high, inverse);
-    waitForProducts(cross);
-    addUp(cross, inverse / kLowScale);
+  }
+  /** Adds up what those give, `inverse` being the inverse of the chunk's scale. */
+  __device__ void finish(float inverse) {
+    addChains<0>(inverse);
+    waitForProducts(cross_);
+    addUp(cross_, inverse / kLowScale);
   }
 
   /** The sums of a row that are sent together: see Columns for which pixels' they are. */
   __device__ AdjacentSums<kTile.pieceWidth()> piece(int p) const {
     AdjacentSums<kTile.pieceWidth()> piece;
     const int first = p / 2 * (2 * kTile.pieceWidth()) + p % 2 * 2;
+    const int swapped = Columns<aligned>::swapped(p / 2 * (4 * kTile.pieceWidth()));
 #pragma unroll
-    for (int i = 0; i < kTile.pieceWidth(); ++i) piece.x[i] = sums_[first + i / 2 * 4 + i % 2];
+    for (int i = 0; i < kTile.pieceWidth(); ++i) piece.x[i] = sums_[first + i / 2 * 4 + (i % 2 ^ swapped)];
     return piece;
   }
   /** Of piece p, the tile's filter, and its first column: two more begin eight columns further on. */
@@ -76,18 +80,18 @@ class WarpgroupSums {
   static constexpr __device__ int firstStep(int chain) { return (chain * kTile.chunkSteps() + kChains - 1) / kChains; }
 
   template <int kChain>
-  __device__ void addChains(float (&high)[kChains][kHighCount], float inverse) {
-    waitForProducts<kChains - kChain>(high[kChain]);
-    addUp(high[kChain], inverse);
-    if constexpr (kTile.isPaired()) addUp(high[kChain] + kCount, inverse / kLowScale);
-    if constexpr (kChain + 1 < kChains) addChains<kChain + 1>(high, inverse);
+  __device__ void addChains(float inverse) {
+    waitForProducts<kChains - kChain>(high_[kChain]);
+    addUp(high_[kChain], inverse);
+    if constexpr (kTile.isPaired()) addUp(high_[kChain] + kCount, inverse / kLowScale);
+    if constexpr (kChain + 1 < kChains) addChains<kChain + 1>(inverse);
   }
   __device__ void addUp(const float* products, float inverse) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sums_[i] = fmaf(products[i], inverse, sums_[i]);
   }
 
-  float sums_[kCount] = {};
+  float sums_[kCount] = {}, high_[kChains][kHighCount], cross_[kCount];
 };
 
 }  // namespace warpconv::cuda::pointwise

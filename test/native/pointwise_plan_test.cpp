@@ -358,6 +358,10 @@ TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room
   CHECK(kNarrow.mayBeSplit(2));
   CHECK_FALSE(kNarrow.mayBeSplit(4));
   CHECK(kWide.mayBeSplit(8));
+  // Both chunks of a pair
+  CHECK(kWide.sharedBytes(65, 1) == 128 * 256 + 2 * 64 * 64 * 4);
+  CHECK(kWide.sharedBytes(129, 1) == 192 * 256 + 64 * 64 * 4);
+  CHECK(kNarrow.sharedBytes(129, 1) == 256 * 256 + 128 * 32 * 4);
   // Eight bytes of a filter's channel, in whole chunks of 24 channels
   constexpr Tf32RowsTile kTf32{{24, 3, 2}, 3};
   CHECK(kTf32.filterBytes(72) == 72 * 24 * 8);

@@ -34,4 +34,19 @@ Kernel kernelGiven(const Given& given, auto&& kernelFor) {
   return given.bounded ? kernelFor.template operator()<false, true>() : kernelFor.template operator()<false, false>();
 }
 
+/** `kernelFor<index, split, aligned, bounded>()` of all that, of tiles that may be split so. */
+template <const auto& tiles>
+Kernel findSplitKernel(const auto& wanted, int split, const Given& given, auto&& kernelFor) {
+  return findKernel<tiles>(wanted, [&]<size_t index>() {
+    return kernelOfSplit(split, [&]<int kSplit>() -> Kernel {
+      if constexpr (tiles[index].mayBeSplit(kSplit)) {
+        return kernelGiven(given, [&]<bool aligned, bool bounded>() {
+          return kernelFor.template operator()<static_cast<int>(index), kSplit, aligned, bounded>();
+        });
+      }
+      return nullptr;
+    });
+  });
+}
+
 }  // namespace warpconv::cuda::pointwise

@@ -4,16 +4,10 @@
 namespace warpconv::cuda::pointwise {
 
 Kernel rowsKernelOf(const RowsTile& tile, int split, const Given& given) {
-  return findKernel<kRowsTiles>(tile, [&]<size_t index>() {
-    return kernelOfSplit(split, [&]<int kSplit>() -> Kernel {
-      if constexpr (kRowsTiles[index].mayBeSplit(kSplit)) {
-        return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
-          return rowsKernel<static_cast<int>(index), kSplit, aligned, bounded>;
-        });
-      }
-      return nullptr;
-    });
-  });
+  const auto kernelFor = []<int kIndex, int kSplit, bool aligned, bool bounded>() -> Kernel {
+    return rowsKernel<kIndex, kSplit, aligned, bounded>;
+  };
+  return findSplitKernel<kRowsTiles>(tile, split, given, kernelFor);
 }
 
 }  // namespace warpconv::cuda::pointwise

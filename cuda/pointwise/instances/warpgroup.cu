@@ -3,14 +3,14 @@
 
 namespace warpconv::cuda::pointwise {
 
-Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, const Given& given) {
-  return findKernel<kWarpgroupTiles>(tile, [&]<size_t index>() {
-    return kernelOfSplit(split, [&]<int kSplit>() -> Kernel {
-      return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
-        return warpgroupKernel<static_cast<int>(index), kSplit, aligned, bounded>;
-      });
-    });
-  });
+Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, bool isPair, const Given& given) {
+  const auto kernelFor = [&]<int kIndex, int kSplit, bool aligned, bool bounded>() -> Kernel {
+    if constexpr (kWarpgroupTiles[kIndex].mayBePair()) {
+      if (isPair) return warpgroupKernel<kIndex, kSplit, true, aligned, bounded>;
+    }
+    return warpgroupKernel<kIndex, kSplit, false, aligned, bounded>;
+  };
+  return findSplitKernel<kWarpgroupTiles>(tile, split, given, kernelFor);
 }
 
 }  // namespace warpconv::cuda::pointwise
