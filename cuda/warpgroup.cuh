@@ -128,6 +128,7 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
                : __VA_ARGS__                                                                                        \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 #define WARPCONV_MULTIPLY_FP16_ROWS(...) WARPCONV_MULTIPLY_ROWS("k16.f32.f16.f16", ", 1, 1, 0;", __VA_ARGS__)
+#define WARPCONV_MULTIPLY_BF16_ROWS(...) WARPCONV_MULTIPLY_ROWS("k16.f32.bf16.bf16", ", 1, 1, 0;", __VA_ARGS__)
 #define WARPCONV_MULTIPLY_TF32_ROWS(...) WARPCONV_MULTIPLY_ROWS("k8.f32.tf32.tf32", ", 1, 1;", __VA_ARGS__)
 #define WARPCONV_MULTIPLY_FP16_WHERE(columns, names, a_name, b_name, add_name, ...)                                \
   asm volatile("{ .reg .pred add; setp.ne.b32 add, " add_name ", 0; wgmma.mma_async.sync.aligned.m64n" columns     \
@@ -173,7 +174,7 @@ __device__ inline void beginMultiplyFp16(float (&sums)[64], uint64_t a, uint64_t
 /**
  * The same with the rows of `a` in registers, of which a thread has pairs of steps, in the places where with TF32 it
  * has one: a(16 w + g, 2 t) and the next in a[0], those of row g + 8 in a[1], and in a[2] and a[3] those eight steps
- * later. And with TF32, of 8 steps.
+ * later. With BF16, and with TF32, of 8 steps.
  */
 using RegisterRows = const uint32_t (&)[4];
 #define WARPCONV_DEFINE_ROWS(name, multiply)                                                      \
@@ -184,11 +185,13 @@ using RegisterRows = const uint32_t (&)[4];
   WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 32, "64", "{%32, %33, %34, %35}", "%36") \
   WARPCONV_DEFINE_MULTIPLY(name, multiply, RegisterRows, 48, "96", "{%48, %49, %50, %51}", "%52")
 WARPCONV_DEFINE_ROWS(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16_ROWS)
+WARPCONV_DEFINE_ROWS(beginMultiplyBf16, WARPCONV_MULTIPLY_BF16_ROWS)
 WARPCONV_DEFINE_ROWS(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32_ROWS)
 
 #undef WARPCONV_DEFINE_ROWS
 #undef WARPCONV_DEFINE_MULTIPLY
 #undef WARPCONV_MULTIPLY_FP16_ROWS
+#undef WARPCONV_MULTIPLY_BF16_ROWS
 #undef WARPCONV_MULTIPLY_TF32_ROWS
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16

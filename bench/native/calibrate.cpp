@@ -213,6 +213,7 @@ constexpr NamedModel kModels[] = {
     {"pointwise-warpgroup", [] { return pointwiseModel(&pointwise::Models::warpgroup, pointwise::WarpgroupTile{}); }},
     {"pointwise-rows", [] { return pointwiseModel(&pointwise::Models::rows, pointwise::RowsTile{}); }},
     {"pointwise-tf32Rows", [] { return pointwiseModel(&pointwise::Models::tf32Rows, pointwise::Tf32RowsTile{}); }},
+    {"pointwise-bf16Rows", [] { return pointwiseModel(&pointwise::Models::bf16Rows, pointwise::Bf16RowsTile{}); }},
     {"im2win-fma", [] { return im2winModel(&im2win::Models::fma); }},
     {"im2win-tensor", [] { return im2winModel(&im2win::Models::tensor); }},
     {"im2win-warpgroup", [] { return im2winModel(&im2win::Models::warpgroup); }},

@@ -35,6 +35,7 @@ Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given);
 Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, bool isPair, const Given& given);
 Kernel rowsKernelOf(const RowsTile& tile, int split, const Given& given);
 Kernel tf32RowsKernelOf(const Tf32RowsTile& tile, int split, const Given& given);
+Kernel bf16RowsKernelOf(const Bf16RowsTile& tile, const Given& given);
 
 namespace detail {
 

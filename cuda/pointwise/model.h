@@ -91,8 +91,8 @@ struct Models {
   Model fma, tensor, streamTensor;
   StreamModel stream;
   WarpgroupModel warpgroup;
-  /** By FP16 and by TF32 */
-  RowsModel rows, tf32Rows;
+  /** By FP16, by TF32 and by BF16 */
+  RowsModel rows, tf32Rows, bf16Rows;
 };
 
 /**
@@ -102,25 +102,26 @@ struct Models {
  * store and divide faster since then, which left the choice as it was: with the streaming ones, the candidate of the
  * least predicted time was 1.5 % slower than the fastest on average, a tenth at most.
  *
- * That of warpgroups was fitted again by bench/calibrate.ts, once these stored in less time, to the 65 times of an H100
- * (bench/results) on the bench's 15 layers at batch 1, 16 and 128 that are near the fastest: off by 8 % on average. At
- * batch 1 all together then choose what is 0.7 % slower than the fastest on average, 3.3 % at most; with the constants
- * of before it was 2.3 %, and 12. `block` is 4 % less than that fit gave, 1.558e-6: pw_7_320_1280 was predicted 1 %
- * above im2win, which took a quarter longer, and the kernels have become faster by some 3 % since then.
+ * That of warpgroups was fitted to the 103 times of an H100 (bench/results, -bf16-rows-kernels) on the bench's 15
+ * layers at batch 1 and 2 that are near the fastest, and is off by 7 %. Bytes that a block receives of its cluster
+ * count, not all that are sent: by these pw_7_2048_512 was predicted faster in blocks of 64 pixels, which took a fifth
+ * longer. `exchanged` is a quarter more than the fit gave, `shared` a fifth less and `pair` 4 % more, for the same
+ * layer.
  *
  * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 (bench/results,
  * -pointwise-kernels) that are near the fastest, and was off by 5 %; that of streaming on tensor cores, of which rows
  * have taken the place on most layers, to 340 at batch 1 to 16, by 7 instead of 13 %, with `step` 0 as the fit had it
  * and `unaligned` 1 where it had 0.76. `block` of rows is then taken 7 % lower, and `unaligned` 1.2 for 1.14:
  * pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer, pw_7_2048_512 below warpgroups' that take
- * 6 less. At batch 1 the choice of all together was 1.0 % slower than the fastest on average, 8.7 at most, and 2.0,
- * 5.8, 2.7 and 3.0 % at 2, 4, 8 and 16.
+ * 6 less. `stored` is 20e-12 where the fit had 3.7e-12: of pw_56_64_256, which stores four times what it reads, it was
+ * predicted 14 % less than it takes. The 225 times of -bf16-rows-kernels are off by 8 % from that.
  *
  * That of rows by TF32 was fitted to the 50 times of the same layers at batch 1 and 2 on an H100 (bench/results,
  * -tf32-rows-kernels) that are near the fastest, and is off by 6 %, with `unaligned` 1 where the fit had 0.88 and what
- * it had next to nothing of 0. That of kernels whose threads hold all channels, to 13, and is off by 10 %; slots for a
- * channel's load and for a filter's number that is read did not help. At batch 1 all together then choose what is 0.8 %
- * slower than the fastest on average, 3.1 at most, once filters are copied.
+ * it had next to nothing of 0. That of rows by BF16 to eight (-bf16-rows-kernels), and off by 4 %; with no more than
+ * these, `shared` is 10 where it might be more. That of kernels whose threads hold all channels to 13 of the same, and
+ * off by 5 %; slots for a channel's load and for a filter's number that is read did not help. At batch 1 all together
+ * then choose what is 0.2 % slower than the fastest on average, 2.5 at most; 1.1 and 8.1 % at batch 2.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before these last fits, what was 2.9 % slower than the fastest on average, and within a tenth
@@ -136,6 +137,7 @@ inline constexpr Models kModels{
     .warpgroup = {1.4e-6, 0.6288e-6, 1.75, 0.7, 5.351e-12, 0.08818e-12, 30e-12, 14.16},
     .rows = {1.255e-6, 0.1006e-6, 0.07687e-6, 1.2e-9, 0.454, 20e-12, 0.072e-12, 0.2853e-12, 1.2},
     .tf32Rows = {1.302e-6, 4.5e-9, 0, 1.26e-9, 0.856, 0, 0.1095e-12, 0.3797e-12, 1},
+    .bf16Rows = {1.48e-6, 0, 0, 0.695e-9, 10, 0, 0.0842e-12, 0, 1},
 };
 
 }  // namespace warpconv::cuda::pointwise

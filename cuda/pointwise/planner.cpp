@@ -23,7 +23,7 @@ constexpr size_t kMostCandidates = std::size(kChannelCounts) * std::size(kReside
                                    std::size(kSplits) * (std::size(kGemmTiles) + std::size(kTensorTiles) +
                                                          std::size(kStreamTiles) + std::size(kStreamTensorTiles) +
                                                          std::size(kWarpgroupTiles) + std::size(kRowsTiles) +
-                                                         std::size(kTf32RowsTiles));
+                                                         std::size(kTf32RowsTiles) + std::size(kBf16RowsTiles));
 /** Shared memory that each block takes besides its own, from compute capability 8.0 on. */
 constexpr int64_t kReservedBytes = 1024;
 
@@ -389,6 +389,8 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
     return predictRows(x, candidate, tile, traits, models.rows);
   } else if constexpr (std::is_same_v<Tile, Tf32RowsTile>) {
     return predictRows(x, candidate, tile, traits, models.tf32Rows);
+  } else if constexpr (std::is_same_v<Tile, Bf16RowsTile>) {
+    return predictRows(x, candidate, tile, traits, models.bf16Rows);
   } else {
     return predictGemm(x, candidate, kernelOf(tile, candidate.sharedBytes, traits, models), traits);
   }
@@ -468,6 +470,9 @@ struct TileName {
   std::string operator()(const Tf32RowsTile& tile) const {
     return "rows-tf32-" + sizesOf(tile.filters, tile.kPixels, tile.chunkSteps);
   }
+  std::string operator()(const Bf16RowsTile& tile) const {
+    return "rows-bf16-" + sizesOf(tile.filters, tile.kPixels, tile.chunkSteps);
+  }
 };
 
 }  // namespace
@@ -524,6 +529,9 @@ std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits
       addCandidates<RowsTile>(matrix, kRowsTiles, traits, models, candidates);
       addCandidates<Tf32RowsTile>(matrix, kTf32RowsTiles, traits, models, candidates);
     }
+  }
+  if (hasWarpgroupProducts(traits)) {
+    addCandidates<Bf16RowsTile>(matrix, kBf16RowsTiles, traits, models, candidates);
   }
   choose(candidates);
   return candidates;

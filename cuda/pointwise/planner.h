@@ -40,7 +40,7 @@ struct Candidate {
   PaperChoice paper;
   /** Nothing where the blocking leads to no kernel */
   std::variant<std::monostate, DynamicTile, GemmTile, TensorTile, StreamTile, StreamTensorTile, WarpgroupTile,
-               RowsTile, Tf32RowsTile>
+               RowsTile, Tf32RowsTile, Bf16RowsTile>
       tile;
   /** Block tiles that one block computes one after the other (Iter) */
   int iterations = 1;
@@ -66,7 +66,7 @@ struct Candidate {
    * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
    * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores, stream-8x128x4 and
    * stream-tensor-32x32x8-s2 where pixels go straight to registers, and by warpgroups' products warpgroup-64x32-s8, or
-   * rows-32x64x3-s8 and rows-tf32-32x64x3-s8, of 3 steps a chunk, where pixels are their rows
+   * rows-32x64x3-s8, rows-tf32-32x64x3-s8 and rows-bf16-24x64x2, of 3 or 2 steps a chunk, where pixels are their rows
    */
   std::string name() const;
   /** Why it was not chosen; empty for the one that was */

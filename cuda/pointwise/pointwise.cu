@@ -96,8 +96,9 @@ class Pointwise final : public GpuConvolution {
     } else if (const auto* tf32Rows = std::get_if<Tf32RowsTile>(&candidate.tile)) {
       takeHalved(*tf32Rows, Tf32RowsTile::kPixels, tf32Rows->halves(), request.traits, tf32RowsKernelOf);
     } else {
-      const auto& tf32Rows = std::get<Tf32RowsTile>(candidate.tile);
-      takeHalved(tf32Rows, Tf32RowsTile::kPixels, tf32Rows.halves(), request.traits, tf32RowsKernelOf);
+      const auto& bf16Rows = std::get<Bf16RowsTile>(candidate.tile);
+      takeHalved(bf16Rows, Bf16RowsTile::kPixels, bf16Rows.halves(), request.traits,
+                 [](const Bf16RowsTile& tile, int, const Given& given) { return bf16RowsKernelOf(tile, given); });
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
@@ -224,7 +225,7 @@ class Pointwise final : public GpuConvolution {
     const int64_t ofCopy = tiles * steps * stepBytes;
     const int copies = takeCopies(ofCopy);
     const int64_t bytes = copies * ofCopy + beyond;
-    Result<DeviceMemory> allocated = device.allocate(bytes + (layout.isTf32() ? 0 : 4 * tiles * layout.filters));
+    Result<DeviceMemory> allocated = device.allocate(bytes + (layout.isScaled() ? 4 * tiles * layout.filters : 0));
     if (!allocated.isOk()) return allocated.status();
     halves_ = std::move(allocated.value());
     auto* const halves = reinterpret_cast<uint32_t*>(halves_.floats());

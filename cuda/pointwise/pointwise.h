@@ -167,7 +167,9 @@ inline constexpr std::string_view kPointwiseVariants[] = {"paper",
                                                           "rows-tf32-32x64x3-s8",
                                                           "rows-tf32-48x64x5",
                                                           "rows-tf32-48x64x5-s2",
-                                                          "rows-tf32-48x64x5-s4"};
+                                                          "rows-tf32-48x64x5-s4",
+                                                          "rows-bf16-24x64x2",
+                                                          "rows-bf16-48x64x2"};
 
 inline constexpr GpuAlgorithm kPointwise{"pointwise", kPointwiseVariants, refusePointwise, estimatePointwise,
                                          preparePointwise};

@@ -77,7 +77,7 @@ class RowsBlock {
   const Arguments& x_;
   const uint32_t barriers_;
   const float* const received_;
-  RowOutputs<aligned, !kTile.halves().isTf32(), kTile.pieces() / kSplit> outputs_;
+  RowOutputs<aligned, kTile.halves().isScaled(), kTile.pieces() / kSplit> outputs_;
 };
 
 }  // namespace warpconv::cuda::pointwise

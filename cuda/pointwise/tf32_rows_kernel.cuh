@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cuda/pointwise/held_row_pixels.cuh"
 #include "cuda/pointwise/rows_block.cuh"
-#include "cuda/pointwise/tf32_row_pixels.cuh"
 #include "cuda/pointwise/tf32_row_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(Tf32RowsTile::kThreads, kTf32RowsTiles[kIndex]
   __shared__ uint64_t barriers[2];
 
   RowsBlock<kTile, kSplit, aligned> block(x, memory, barriers);
-  Tf32RowPixels<kTile, aligned> pixels(x, block.own, block.endPixel);
+  HeldRowPixels<kTile, aligned> pixels(x, block.own, block.endPixel);
   Tf32RowSums<kTile> sums;
   block.awaitKernelsBefore();
   pixels.load();

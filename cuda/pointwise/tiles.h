@@ -271,14 +271,19 @@ struct HalvesLayout {
   int filters;
   /** Whether the low halves of a plane follow its high ones, so that one product takes both */
   bool isPaired;
-  /** Of one product: 16 where halves are numbers of FP16, 8 where they are of TF32 */
+  /** Of one product: 16 where halves are numbers of FP16 or BF16, 8 where they are of TF32 */
   int stepChannels;
+  /** Of a filter: halves, or BF16's thirds, which are paired */
+  int parts = 2;
 
   WARPCONV_HOST_DEVICE constexpr bool isTf32() const { return stepChannels == 8; }
-  /** Of two planes of each of the halves, with 16 bytes for a filter: eight channels of FP16 or four of TF32 */
-  WARPCONV_HOST_DEVICE constexpr int stepBytes() const { return 2 * 2 * 16 * filters; }
-  /** From a filter's high half in a plane to that in the next one, and to its low half */
-  WARPCONV_HOST_DEVICE constexpr int planeBytes() const { return (isPaired ? 32 : 16) * filters; }
+  WARPCONV_HOST_DEVICE constexpr bool isBf16() const { return parts == 3; }
+  /** Whether filters have a scale */
+  WARPCONV_HOST_DEVICE constexpr bool isScaled() const { return !isTf32() && !isBf16(); }
+  /** Of two planes of each of the parts, with 16 bytes for a filter: eight channels, or four of TF32 */
+  WARPCONV_HOST_DEVICE constexpr int stepBytes() const { return 2 * parts * 16 * filters; }
+  /** From a filter's high half in a plane to that in the next one, and to its low half; or from third to third */
+  WARPCONV_HOST_DEVICE constexpr int planeBytes() const { return (isPaired ? parts : 1) * 16 * filters; }
   WARPCONV_HOST_DEVICE constexpr int lowBytes() const { return isPaired ? 16 * filters : stepBytes() / 2; }
 };
 
@@ -314,11 +319,6 @@ struct WarpgroupTile {
   WARPCONV_HOST_DEVICE constexpr int chunks(int64_t channels) const {
     return static_cast<int>((channels + chunkChannels() - 1) / chunkChannels());
   }
-  /** Of whole chunks: zeros, or what belongs to another block, beyond its own */
-  WARPCONV_HOST_DEVICE constexpr int filterBytes(int64_t channels) const {
-    return chunks(channels) * chunkSteps() * kStepBytes;
-  }
-  constexpr int64_t offsetBytes() const { return int64_t{4} * pixels; }
   /**
    * Whether a block's channels are two chunks that are on their way together. On an H100 pw_28_512_128 took 3.37 us by
    * it instead of 3.49, pw_56_256_64 3.40 instead of 3.51; with 32 pixels, whose chunks have twice the channels,
@@ -326,6 +326,11 @@ struct WarpgroupTile {
    */
   constexpr bool mayBePair() const { return pixels == 64; }
   constexpr bool isPair(int64_t channels) const { return mayBePair() && chunks(channels) == 2; }
+  /** Of whole chunks: zeros, or what belongs to another block, beyond its own */
+  WARPCONV_HOST_DEVICE constexpr int filterBytes(int64_t channels) const {
+    return chunks(channels) * chunkSteps() * kStepBytes;
+  }
+  constexpr int64_t offsetBytes() const { return int64_t{4} * pixels; }
   /** Of filters, a chunk or a pair, and the sums that come of the `split` blocks of a cluster, where there are several */
   constexpr int64_t sharedBytes(int64_t channels, int split) const {
     const int exchanged = split > 1 ? exchangedBytes(kPieces, pieceWidth(), kThreads, split) : 0;
@@ -347,10 +352,10 @@ inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 3}, {64, 3}};
 
 /**
  * The same the other way round: up to 64 pixels are the rows of a warpgroup's products, which it has in registers, and
- * so many filters their columns. Of steps of kChannels channels; up to kMostPaired filters are paired, see
- * HalvesLayout.
+ * so many filters their columns. Of steps of kChannels channels, in kParts parts; up to kMostPaired filters are paired,
+ * see HalvesLayout.
  */
-template <int kChannels, int kMostPaired>
+template <int kChannels, int kMostPaired, int kParts = 2>
 struct RowsShape {
   int filters;
   /** Of a chunk, whose products are a chain */
@@ -361,7 +366,7 @@ struct RowsShape {
   static constexpr int kPixels = 64, kThreads = 128, kStepChannels = kChannels;
   constexpr int threads() const { return kThreads; }
   WARPCONV_HOST_DEVICE constexpr HalvesLayout halves() const {
-    return {filters, filters <= kMostPaired, kStepChannels};
+    return {filters, filters <= kMostPaired, kStepChannels, kParts};
   }
   WARPCONV_HOST_DEVICE constexpr int chunks(int64_t channels) const {
     return static_cast<int>((channels + chunkSteps * kStepChannels - 1) / (chunkSteps * kStepChannels));
@@ -409,6 +414,21 @@ struct Tf32RowsTile : RowsShape<8, 64> {
  * an H100, those that were fastest on one. By 64 filters they took from 1 % less to a fifth more than by FP16.
  */
 inline constexpr Tf32RowsTile kTf32RowsTiles[] = {{{16, 3, 4}, 2}, {{24, 3, 2}, 3}, {{32, 3, 3}, 2}, {{48, 5, 2}, 2}};
+
+/**
+ * By products of BF16's thirds, where threads hold all channels of a block's pixels at once, and these are few
+ * (bf16_rows_kernel.cuh).
+ */
+struct Bf16RowsTile : RowsShape<16, 64, 3> {
+  static constexpr int mostChunks = 1;
+
+  WARPCONV_HOST_DEVICE constexpr int mostChannels() const { return chunkSteps * kStepChannels; }
+  constexpr bool mayBeSplit(int /*split*/) const { return false; }
+  constexpr bool operator==(const Bf16RowsTile&) const = default;
+};
+
+/** Of five timed on the bench's layers at batch 1 to 4 on an H100, those that were fastest on one. */
+inline constexpr Bf16RowsTile kBf16RowsTiles[] = {{{24, 2, 5}}, {{48, 2, 3}}};
 
 /** Of shared memory, of a block of any tile that has so many channels, of `split` that share them. */
 template <typename Tile>

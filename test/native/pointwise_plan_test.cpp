@@ -242,7 +242,7 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
   const auto isStreamed = [](const Candidate& one) {
     return std::holds_alternative<StreamTile>(one.tile) || std::holds_alternative<StreamTensorTile>(one.tile) ||
            std::holds_alternative<WarpgroupTile>(one.tile) || std::holds_alternative<RowsTile>(one.tile) ||
-           std::holds_alternative<Tf32RowsTile>(one.tile);
+           std::holds_alternative<Tf32RowsTile>(one.tile) || std::holds_alternative<Bf16RowsTile>(one.tile);
   };
   for (const GpuTraits& traits : {kHopper, kTuring}) {
     for (const ConvProblem& problem : {problemOf(1, 24, 56, 144), problemOf(1, 2048, 7, 512), problemOf(1, 1, 1, 1),
@@ -258,11 +258,13 @@ TEST_CASE("pixels are streamed where a device holds all blocks at once, and thei
         if (std::holds_alternative<WarpgroupTile>(one.tile)) CHECK(traits.computeCapability == 90);
         if (std::holds_alternative<RowsTile>(one.tile)) CHECK(traits.computeCapability == 90);
         if (std::holds_alternative<Tf32RowsTile>(one.tile)) CHECK(traits.computeCapability == 90);
+        if (std::holds_alternative<Bf16RowsTile>(one.tile)) CHECK(traits.computeCapability == 90);
       }
     }
   }
   const auto chosen = [](const ConvProblem& problem) { return *findCandidate(planPointwise(problem, kHopper), ""); };
   CHECK(std::holds_alternative<StreamTile>(chosen(problemOf(1, 32, 112, 16)).tile));
+  CHECK(std::holds_alternative<Bf16RowsTile>(chosen(problemOf(1, 24, 56, 144)).tile));
   CHECK(std::holds_alternative<Tf32RowsTile>(chosen(problemOf(1, 144, 56, 24)).tile));
   CHECK(std::holds_alternative<RowsTile>(chosen(problemOf(4, 144, 56, 24)).tile));
   CHECK(std::holds_alternative<WarpgroupTile>(chosen(problemOf(1, 960, 7, 160)).tile));
@@ -309,6 +311,18 @@ TEST_CASE("products of TF32 by rows are offered where threads can hold all chann
   }
 }
 
+TEST_CASE("products of BF16 by rows are offered where threads can hold all channels") {
+  for (const int64_t channels : {1, 3, 16, 17, 32, 33, 64}) {
+    for (const Bf16RowsTile& tile : kBf16RowsTiles) {
+      const std::string name = "rows-bf16-" + std::to_string(tile.filters) + "x64x" + std::to_string(tile.chunkSteps);
+      INFO(channels, " channels, ", name);
+      const auto candidates = planPointwise(problemOf(1, channels, 28, 96), kHopper);
+      CHECK(findCandidate(candidates, name).has_value() == (channels <= 16 * tile.chunkSteps));
+      CHECK_FALSE(findCandidate(candidates, name + "-s2").has_value());
+    }
+  }
+}
+
 TEST_CASE("pixels of a warpgroup's tiles are shared out evenly, in fours") {
   CHECK(pixelsOfTile(49, 32) == 28);
   CHECK(pixelsOfTile(196, 64) == 52);
@@ -344,6 +358,10 @@ TEST_CASE("a warpgroup's block has the filters of whole chunks, and room for wha
   // Those, a chunk of as many bytes a pixel's channel, and 64 x 32 or 64 x 64 sums
   CHECK(kNarrow.sharedBytes(128, 4) == 128 * 256 + 128 * 32 * 4 + 64 * 32 * 4);
   CHECK(kWide.sharedBytes(64, 8) == 64 * 256 + 64 * 64 * 4 + 64 * 64 * 4);
+  // Both chunks of a pair
+  CHECK(kWide.sharedBytes(65, 1) == 128 * 256 + 2 * 64 * 64 * 4);
+  CHECK(kWide.sharedBytes(129, 1) == 192 * 256 + 64 * 64 * 4);
+  CHECK(kNarrow.sharedBytes(129, 1) == 256 * 256 + 128 * 32 * 4);
 }
 
 TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room for what comes of its cluster") {
@@ -358,10 +376,11 @@ TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room
   CHECK(kNarrow.mayBeSplit(2));
   CHECK_FALSE(kNarrow.mayBeSplit(4));
   CHECK(kWide.mayBeSplit(8));
-  // Both chunks of a pair
-  CHECK(kWide.sharedBytes(65, 1) == 128 * 256 + 2 * 64 * 64 * 4);
-  CHECK(kWide.sharedBytes(129, 1) == 192 * 256 + 64 * 64 * 4);
-  CHECK(kNarrow.sharedBytes(129, 1) == 256 * 256 + 128 * 32 * 4);
+  // Six bytes of a filter's channel: three of two
+  constexpr Bf16RowsTile kBf16{{24, 2, 5}};
+  CHECK(kBf16.filterBytes(17) == 32 * 24 * 6);
+  CHECK(kBf16.halves().planeBytes() == 24 * 8 * 6);
+  CHECK_FALSE(kBf16.halves().isScaled());
   // Eight bytes of a filter's channel, in whole chunks of 24 channels
   constexpr Tf32RowsTile kTf32{{24, 3, 2}, 3};
   CHECK(kTf32.filterBytes(72) == 72 * 24 * 8);

@@ -10,17 +10,20 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * A thread's share of a block's pixels, straight from global memory to the registers that products take them from: of
- * its two pixels, and of each step of eight channels, t and t + 4, t = lane % 4. All of them are loaded at once, from
- * addresses that are found before.
+ * A thread's share of a block's pixels, straight from global memory to the registers that products take them from: its
+ * two pixels of the channels that it has of each step. All of them are loaded at once, from addresses that are found
+ * before.
  */
-template <Tf32RowsTile kTile, bool aligned>
-class Tf32RowPixels {
+template <auto kTile, bool aligned>
+class HeldRowPixels {
+  /** Of a step, those of a thread: pairs of FP16's or BF16's, or one of TF32's, of each of the step's two planes */
+  static constexpr int kChannels = kTile.kStepChannels / 4, kOfPlane = kChannels / 2;
+
  public:
   /** Pixels beyond the block's are its last, whose sums are nobody's; channels beyond the last are the last. */
-  __device__ Tf32RowPixels(const Arguments& x, const SplitTile& own, int endPixel)
-      : steps_(own.steps(Tf32RowsTile::kStepChannels)) {
-    const int firstChannel = own.firstChannel + threadIdx.x % 4, last = x.groupInputs - 1 - firstChannel;
+  __device__ HeldRowPixels(const Arguments& x, const SplitTile& own, int endPixel)
+      : steps_(own.steps(kTile.kStepChannels)) {
+    const int firstChannel = own.firstChannel + threadIdx.x % 4 * kOfPlane, last = x.groupInputs - 1 - firstChannel;
     const auto pixelAt = [&](int i) {
       const int pixel = min(own.firstPixel + rowPixel<aligned>(i), endPixel - kAtOnce);
       return x.input + (inputOffset(x, pixel, own.group) + firstChannel * x.inputArea);
@@ -32,8 +35,9 @@ class Tf32RowPixels {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int64_t bytes = int64_t{4 * min(step * Tf32RowsTile::kStepChannels + i * 4, last)} * x.inputArea;
+      for (int i = 0; i < kChannels; ++i) {
+        const int channel = step * kTile.kStepChannels + i / kOfPlane * (kTile.kStepChannels / 2) + i % kOfPlane;
+        const int64_t bytes = int64_t{4 * min(channel, last)} * x.inputArea;
         addresses_[step][i] = reinterpret_cast<const float*>(firstByte + bytes);
         all ^= reinterpret_cast<uint64_t>(addresses_[step][i]) << step % 8;
       }
@@ -46,7 +50,7 @@ class Tf32RowPixels {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kChannels; ++i) {
         float(&two)[2] = pixels_[step / kTile.chunkSteps][step % kTile.chunkSteps][i];
         two[0] = two[1] = 0.0f;
         if (step >= steps_) continue;
@@ -56,18 +60,18 @@ class Tf32RowPixels {
     }
   }
 
-  /** Of a chunk's steps, of channels t and t + 4, both pixels. */
-  __device__ const float (&chunk(int i) const)[kTile.chunkSteps][2][2] { return pixels_[i]; }
+  /** Of a chunk's steps, of its channels, both pixels. */
+  __device__ const float (&chunk(int i) const)[kTile.chunkSteps][kChannels][2] { return pixels_[i]; }
 
  private:
   static constexpr int kAtOnce = aligned ? 2 : 1, kSteps = kTile.mostChunks * kTile.chunkSteps;
 
   /** Of the block */
   const int steps_;
-  const float* addresses_[kSteps][2];
+  const float* addresses_[kSteps][kChannels];
   /** From a channel's first pixel to its second, where they are read one by one */
   int second_;
-  float pixels_[kTile.mostChunks][kTile.chunkSteps][2][2];
+  float pixels_[kTile.mostChunks][kTile.chunkSteps][kChannels][2];
 };
 
 }  // namespace warpconv::cuda::pointwise
