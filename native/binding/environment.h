@@ -2,6 +2,7 @@
 
 #include <napi.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -41,13 +42,16 @@ class Environment {
    */
   uint32_t start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
                  std::function<void()> settled = {});
+  /** Gets what is to be called once, on any thread, when the work has ended; its failure is to begin it. */
+  using Begin = std::function<Status(std::function<void(Status)>)>;
   /**
-   * The same for work that somebody else does: `begin` gets what is to be called once, on any thread, when it has
-   * ended. Where `begin` fails itself, the call ends with that failure. Such a call cannot be cancelled.
+   * The same for work that somebody else does and that this thread begins: at once, or, once it has spent its time of a
+   * turn on that, when the event loop has turned, in the order of the calls. Such a call cannot be cancelled.
    */
-  uint32_t startElsewhere(Napi::Function done, std::initializer_list<Napi::Value> pinned,
-                          const std::function<Status(std::function<void(Status)>)>& begin,
+  uint32_t startElsewhere(Napi::Function done, std::initializer_list<Napi::Value> pinned, Begin begin,
                           std::function<void()> settled);
+  /** Begins what waits for its turn: before work that is to come after it, as calls that start() is given are. */
+  void beginAll();
   void cancel(uint32_t id);
 
   Executor& executor() { return *executor_; }
@@ -72,6 +76,10 @@ class Environment {
     /** Null for work elsewhere */
     std::shared_ptr<Executor::Call> call;
   };
+  struct Waiting {
+    uint32_t id;
+    Begin begin;
+  };
   struct Finished {
     uint32_t id;
     Status status;
@@ -93,6 +101,8 @@ class Environment {
   static void wake(napi_env env, napi_value, void* context, void*);
   static void cleanUp(void* self);
 
+  void begin(const Waiting& call);
+  void beginSome();
   void deliver(Napi::Env env);
   void settle(Napi::Env env, Finished finished);
   void drain();
@@ -102,7 +112,12 @@ class Environment {
   std::map<int, std::shared_ptr<Gpu>> gpus_;
   Napi::FunctionReference setImmediate_;
   Napi::FunctionReference deliver_;
+  Napi::FunctionReference beginSome_;
   std::map<uint32_t, Pending> pending_;
+  /** Work elsewhere that has not begun */
+  std::deque<Waiting> waiting_;
+  /** What beginning work has taken since the event loop last turned, or longer */
+  std::chrono::steady_clock::duration beginning_{};
   uint32_t nextId_ = 1;
   int64_t livePlans_ = 0;
 };

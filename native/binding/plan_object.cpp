@@ -187,7 +187,10 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
   const uint32_t id = prepared->canEnqueue(operands)
                           // The operands are let go on this thread, when the call has settled.
                           ? environment.startElsewhere(
-                                done, pinned, [&](auto ended) { return prepared->enqueue(operands, std::move(ended)); },
+                                done, pinned,
+                                [prepared, operands](auto ended) {
+                                  return prepared->enqueue(operands, std::move(ended));
+                                },
                                 [prepared, operands] {})
                           : environment.start(done, pinned, [prepared, operands](const Cancellation& cancellation) {
                               return prepared->run(operands, &cancellation);
@@ -198,6 +201,7 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
 void PlanObject::runSync(const Napi::CallbackInfo& info) {
   const Operands operands = operandsFrom(info, 0);
   const std::shared_ptr<const Prepared> prepared = preparedOrThrow(info.Env());
+  Environment::of(info.Env()).beginAll();
   throwUnlessOk(info.Env(), callToStatus([&] { return prepared->run(operands, nullptr); }));
 }
 
@@ -218,6 +222,7 @@ Napi::Value PlanObject::convolve(const Napi::CallbackInfo& info) {
 void PlanObject::convolveSync(const Napi::CallbackInfo& info) {
   const Weights weights = weightsFrom(info);
   const Operands operands = operandsFrom(info, 2);
+  Environment::of(info.Env()).beginAll();
   throwUnlessOk(info.Env(), callToStatus([&] {
                   const auto prepared = decision_->prepare(weights);
                   if (!prepared.isOk()) return prepared.status();

@@ -170,6 +170,7 @@ Napi::Value ProgramObject::run(const Napi::CallbackInfo& info) {
 
 void ProgramObject::runSync(const Napi::CallbackInfo& info) {
   const Run run = runFrom(info);
+  Environment::of(info.Env()).beginAll();
   throwUnlessOk(info.Env(), callToStatus([&] { return run(nullptr, nullptr); }));
 }
 

@@ -127,6 +127,28 @@ describeGpu('a GPU', () => {
     plan.dispose();
   });
 
+  it('begins runs in the order of their calls, and before what is asked for after them', async () => {
+    const other = new Tensor('float32', integers(input.size).reverse(), inputDims);
+    const right = [input, other].map((one) => conv2dSync(one, weight, { ...options, device: 'cpu' }).data);
+    expect(right[0]).not.toEqual(right[1]);
+    const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
+    const inputs = [await input.to('cuda'), await other.to('cuda')];
+    for (const count of [299, 300]) {
+      const last = (count - 1) % 2;
+      const output = await plan.run(inputs[1 - last]!);
+      const runs = Array.from({ length: count }, (_, i) => plan.run(inputs[i % 2]!, { output }));
+      expect(await output.getData()).toEqual(right[last]);
+      await Promise.all(runs);
+      const more = runs.map((_, i) => plan.run(inputs[i % 2]!, { output }));
+      plan.runSync(inputs[1 - last]!, { output });
+      expect(await output.getData()).toEqual(right[1 - last]);
+      await Promise.all(more);
+      output.dispose();
+    }
+    for (const tensor of inputs) tensor.dispose();
+    plan.dispose();
+  });
+
   it('refuses tensors of another device and buffers that are not its own', async () => {
     const resident = await input.to('cuda');
     await expect(conv2d(resident, weight, { device: 'cpu' })).rejects.toMatchObject({
