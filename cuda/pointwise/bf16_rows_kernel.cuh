@@ -7,8 +7,8 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * As tf32RowsKernel, but by six products of BF16's thirds, for blocks of all channels where these are too few for two
- * halves: what those leave out then is more than what a sum rounds off. It takes a scale of nothing, as TF32 does.
+ * As tf32RowsKernel, but by six products of BF16's thirds, for blocks of all channels where these are few: what two
+ * halves leave out of a product is more than what so short a sum rounds off. They need no scale either.
  */
 template <int kIndex, bool aligned, bool bounded>
 __global__ void __launch_bounds__(Bf16RowsTile::kThreads, kBf16RowsTiles[kIndex].residentBlocks)

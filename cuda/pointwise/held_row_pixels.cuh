@@ -16,7 +16,7 @@ namespace warpconv::cuda::pointwise {
  */
 template <auto kTile, bool aligned>
 class HeldRowPixels {
-  /** Of a step, those of a thread: pairs of FP16's or BF16's, or one of TF32's, of each of the step's two planes */
+  /** Of a step, those of a thread: two of BF16's, or one of TF32's, of each of the step's two planes */
   static constexpr int kChannels = kTile.kStepChannels / 4, kOfPlane = kChannels / 2;
 
  public:
