@@ -6,7 +6,8 @@
  *     npx ts-node bench/kernel_times.ts
  *     npx ts-node bench/calibrate.ts --kernels im2win-warpgroup --times bench/results/NAME-kernels.json [--times …]
  *
- * KERNELS: pointwise-fma, -tensor, -stream, -streamTensor, -warpgroup, -rows, -tf32Rows or -bf16Rows; im2win-fma, -tensor or -warpgroup; halo; stem.
+ * KERNELS: pointwise-fma, -tensor, -stream, -streamTensor, -warpgroup, -rows, -tf32Rows or -bf16Rows; im2win-fma, -tensor or
+ * -warpgroup; halo; stem.
  * Constants of other families stand in their plans, with where they are from: shuffle's models choose lengths of runs, which
  * no variant pins, and the rest has one kernel each.
  */

@@ -6,7 +6,7 @@ namespace warpconv::cuda {
 
 // A float32 as three numbers of BF16, of eight significant bits each and float32's own exponents: together they are
 // the number, unless it is below 2^-110 or so, where the last lacks bits. Of the nine products of two such numbers the
-// three smallest, below 2^-26 of the whole, are left out.
+// three smallest, some 2^-26 of the whole at most, are left out.
 
 /** Thirds of two numbers, the first number's in the lower bits; the largest thirds first. */
 struct Bf16Thirds {

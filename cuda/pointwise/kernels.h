@@ -31,10 +31,15 @@ Kernel tensorKernelOf(const TensorTile& tile, const Given& given);
 Kernel streamKernelOf(const StreamTile& tile, const Given& given);
 Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given);
 
-/** Of a tile that is in one of the lists of these, and so many blocks of a cluster: 1, 2, 4 or 8. */
+/**
+ * Of a tile that is in one of the lists of these, and so many blocks of a cluster: 1, 2, 4 or 8. `isPair`: as
+ * WarpgroupTile::isPair says of the block's channels.
+ */
 Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, bool isPair, const Given& given);
 Kernel rowsKernelOf(const RowsTile& tile, int split, const Given& given);
 Kernel tf32RowsKernelOf(const Tf32RowsTile& tile, int split, const Given& given);
+
+/** The same for a tile that is in kBf16RowsTiles, whose blocks share no channels. */
 Kernel bf16RowsKernelOf(const Bf16RowsTile& tile, const Given& given);
 
 namespace detail {

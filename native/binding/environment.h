@@ -42,7 +42,10 @@ class Environment {
    */
   uint32_t start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
                  std::function<void()> settled = {});
-  /** Gets what is to be called once, on any thread, when the work has ended; its failure is to begin it. */
+  /**
+   * Begins work, and is given what to call once, on any thread, when that has ended. Where it fails itself, nothing is
+   * to be called: the call ends with that failure.
+   */
   using Begin = std::function<Status(std::function<void(Status)>)>;
   /**
    * The same for work that somebody else does and that this thread begins: at once, or, once it has spent its time of a
