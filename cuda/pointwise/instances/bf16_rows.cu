@@ -4,11 +4,10 @@
 namespace warpconv::cuda::pointwise {
 
 Kernel bf16RowsKernelOf(const Bf16RowsTile& tile, const Given& given) {
-  return findKernel<kBf16RowsTiles>(tile, [&]<size_t index>() {
-    return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
-      return bf16RowsKernel<static_cast<int>(index), aligned, bounded>;
-    });
-  });
+  const auto kernelFor = []<int kIndex, bool aligned, bool bounded>() -> Kernel {
+    return bf16RowsKernel<kIndex, aligned, bounded>;
+  };
+  return findGivenKernel<kBf16RowsTiles>(tile, given, kernelFor);
 }
 
 }  // namespace warpconv::cuda::pointwise

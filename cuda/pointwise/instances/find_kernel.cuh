@@ -34,6 +34,16 @@ Kernel kernelGiven(const Given& given, auto&& kernelFor) {
   return given.bounded ? kernelFor.template operator()<false, true>() : kernelFor.template operator()<false, false>();
 }
 
+/** `kernelFor<index, aligned, bounded>()` of the tile and what is given. */
+template <const auto& tiles>
+Kernel findGivenKernel(const auto& wanted, const Given& given, auto&& kernelFor) {
+  return findKernel<tiles>(wanted, [&]<size_t index>() {
+    return kernelGiven(given, [&]<bool aligned, bool bounded>() {
+      return kernelFor.template operator()<static_cast<int>(index), aligned, bounded>();
+    });
+  });
+}
+
 /** `kernelFor<index, split, aligned, bounded>()` of all that, of tiles that may be split so. */
 template <const auto& tiles>
 Kernel findSplitKernel(const auto& wanted, int split, const Given& given, auto&& kernelFor) {

@@ -4,11 +4,10 @@
 namespace warpconv::cuda::pointwise {
 
 Kernel streamKernelOf(const StreamTile& tile, const Given& given) {
-  return findKernel<kStreamTiles>(tile, [&]<size_t index>() {
-    return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
-      return streamKernel<static_cast<int>(index), aligned, bounded>;
-    });
-  });
+  const auto kernelFor = []<int kIndex, bool aligned, bool bounded>() -> Kernel {
+    return streamKernel<kIndex, aligned, bounded>;
+  };
+  return findGivenKernel<kStreamTiles>(tile, given, kernelFor);
 }
 
 }  // namespace warpconv::cuda::pointwise

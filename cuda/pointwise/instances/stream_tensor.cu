@@ -4,11 +4,10 @@
 namespace warpconv::cuda::pointwise {
 
 Kernel streamTensorKernelOf(const StreamTensorTile& tile, const Given& given) {
-  return findKernel<kStreamTensorTiles>(tile, [&]<size_t index>() {
-    return kernelGiven(given, []<bool aligned, bool bounded>() -> Kernel {
-      return streamTensorKernel<static_cast<int>(index), aligned, bounded>;
-    });
-  });
+  const auto kernelFor = []<int kIndex, bool aligned, bool bounded>() -> Kernel {
+    return streamTensorKernel<kIndex, aligned, bounded>;
+  };
+  return findGivenKernel<kStreamTensorTiles>(tile, given, kernelFor);
 }
 
 }  // namespace warpconv::cuda::pointwise
