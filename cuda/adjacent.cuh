@@ -17,6 +17,23 @@ __device__ inline void loadAdjacent(float* to, const float* from) {
   }
 }
 
+/**
+ * The same of global memory where they exist, and zeros otherwise. Single ones by a predicate: the compiler branches
+ * around each two or so. They stay behind waitForKernelsBefore.
+ */
+template <int kFloats>
+__device__ inline void loadOrZero(float* to, const float* from, bool exist) {
+  if constexpr (kFloats == 1) {
+    asm volatile("{ .reg .pred there; setp.ne.b32 there, %2, 0; mov.b32 %0, 0; @there ld.global.f32 %0, [%1]; }"
+                 : "=&f"(*to)
+                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(exist)));
+  } else {
+#pragma unroll
+    for (int i = 0; i < kFloats; ++i) to[i] = 0.0f;
+    if (exist) loadAdjacent<kFloats>(to, from);
+  }
+}
+
 /** The same the other way. */
 template <int kFloats>
 __device__ inline void storeAdjacent(float* to, const float* from) {

@@ -2,6 +2,7 @@
 
 #include "cuda/adjacent.cuh"
 #include "cuda/fp16_split.cuh"
+#include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/tiles.h"
@@ -31,67 +32,100 @@ struct Columns {
 /**
  * Brings the pixels of a block's channels to shared memory, a chunk of channels at a time, by way of registers, where
  * they are split into FP16's halves: pieces of eight channels of a column, column by column and eight channels after
- * eight; low ones follow each eight channels' high ones, or all, see WarpgroupTile::isPaired.
+ * eight; low ones follow each eight channels' high ones, or all, see WarpgroupTile::isPaired. A thread has four pixels
+ * of eight channels where it can read four at once. Otherwise it has one of 32 channels, so that a warp reads 32
+ * neighbours together.
  */
 template <WarpgroupTile kTile, bool aligned>
 class ChunkPixels {
-  static constexpr int kPixels = WarpgroupTile::kThreadPixels, kPlaces = kTile.pixels / kPixels;
+  static constexpr int kAtOnce = aligned ? WarpgroupTile::kThreadEights : 1, kPlaces = kTile.pixels / kAtOnce;
+  /** Eight channels each, of a thread */
+  static constexpr int kEights = WarpgroupTile::kThreadEights / kAtOnce, kKept = aligned ? 8 : 1;
 
  public:
   /** What a thread has of a chunk */
   struct Chunk {
-    float x[8][kPixels];
+    float x[kEights][8][kAtOnce];
+  };
+  /**
+   * Of a chunk, the thread's first pixel in each channel, or in the first of each eight where that many are too many to
+   * keep; and whether the eight exist
+   */
+  struct Addresses {
+    const float* at[kEights][kKept];
+    bool exist[kEights];
   };
 
-  /** Pixels from `endPixel` on are zeros. */
   __device__ ChunkPixels(const Arguments& x, const SplitTile& own, int endPixel)
-      : inputArea_(x.inputArea), place_(threadIdx.x % kPlaces), eight_(threadIdx.x / kPlaces) {
-    const int first = own.firstChannel + eight_ * 8;
-    left_ = own.endChannel - first;
-#pragma unroll
-    for (int i = 0; i < kPointers; ++i) {
-      const int pixel = own.firstPixel + pixelOf(i);
-      exists_[i] = pixel < endPixel;
-      pixels_[i] = x.input + (inputOffset(x, min(pixel, x.pixels - 1), own.group) + first * inputArea_);
-    }
+      : inputArea_(x.inputArea), place_(threadIdx.x % kPlaces), eight_(threadIdx.x / kPlaces * kEights) {
+    const int pixel = own.firstPixel + place_ * kAtOnce, firstChannel = own.firstChannel + eight_ * 8;
+    left_ = pixel < endPixel ? own.endChannel - firstChannel : 0;
+    const int first = inputOffset(x, min(pixel, endPixel - kAtOnce), own.group);
+    first_ = asBytes(x.input + (first + firstChannel * inputArea_));
   }
 
-  /** Begins to load the next chunk. Only after waitForKernelsBefore, which such loads do not overtake. */
-  __device__ void load(Chunk& chunk) {
+  __device__ Addresses addressesOf(int chunk) const {
+    Addresses addresses;
 #pragma unroll
-    for (int c = 0; c < 8; ++c) {
+    for (int i = 0; i < kEights; ++i) {
+      const int channel = chunk * kTile.chunkChannels() + i * 8;
 #pragma unroll
-      for (int i = 0; i < kPixels; ++i) chunk.x[c][i] = 0.0f;
+      for (int c = 0; c < kKept; ++c) {
+        addresses.at[i][c] = reinterpret_cast<const float*>(first_ + int64_t{4 * (channel + c)} * inputArea_);
+      }
+      addresses.exist[i] = channel < left_;
+    }
+    return addresses;
+  }
+
+  /** While the kernel before runs. */
+  template <int kChunks>
+  static __device__ void keep(const Addresses (&of)[kChunks]) {
+    uint64_t all = 0;
 #pragma unroll
-      for (int i = 0; i < kPointers; ++i) {
-        if (c < left_ && exists_[i]) loadAdjacent<kPixels / kPointers>(&chunk.x[c][i], pixels_[i] + c * inputArea_);
+    for (int i = 0; i < kChunks * kEights; ++i) {
+#pragma unroll
+      for (const float* at : of[i / kEights].at[i % kEights]) all ^= reinterpret_cast<uint64_t>(at) << i;
+    }
+    keepEarly(all);
+  }
+
+  /** Zeros beyond the block's pixels, and beyond its channels, whose filters here may be another's. */
+  __device__ void load(Chunk& chunk, const Addresses& from) const {
+#pragma unroll
+    for (int i = 0; i < kEights; ++i) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        loadOrZero<kAtOnce>(chunk.x[i][c], from.at[i][c % kKept] + c / kKept * inputArea_, from.exist[i]);
       }
     }
-    left_ -= kTile.chunkChannels();
-#pragma unroll
-    for (int i = 0; i < kPointers; ++i) pixels_[i] += kTile.chunkChannels() * inputArea_;
   }
 
   /** Splits and stores what was loaded. Gives back the inverse of the scale. `largest`: for four aligned numbers. */
   __device__ float split(const Chunk& chunk, uint32_t shared, float* largest) const {
     float most = 0.0f;
 #pragma unroll
-    for (int c = 0; c < 8; ++c) {
+    for (const auto& eight : chunk.x) {
 #pragma unroll
-      // NaN, which makes its products NaN at any scale, does not count.
-      for (int i = 0; i < kPixels; ++i) most = fmaxf(most, fabsf(chunk.x[c][i]));
+      for (const auto& pixels : eight) {
+#pragma unroll
+        // NaN, which makes its products NaN at any scale, does not count.
+        for (const float pixel : pixels) most = fmaxf(most, fabsf(pixel));
+      }
     }
     const float scale = scaleFor(largestOfAll(most, largest));
 #pragma unroll
-    for (int i = 0; i < kPixels; ++i) {
-      const uint32_t piece = shared + (eight_ * kTile.planeColumns() + Columns<aligned>::columnOf(pixelOf(i))) * 16;
-      float ofPixel[8];
+    for (int i = 0; i < kEights * kAtOnce; ++i) {
+      const int eight = i / kAtOnce, pixel = i % kAtOnce;
+      const int column = Columns<aligned>::columnOf(place_ * kAtOnce + pixel);
+      const uint32_t piece = shared + ((eight_ + eight) * kTile.planeColumns() + column) * 16;
+      float ofPiece[8];
 #pragma unroll
-      for (int c = 0; c < 8; ++c) ofPixel[c] = chunk.x[c][i];
+      for (int c = 0; c < 8; ++c) ofPiece[c] = chunk.x[eight][c][pixel];
       Fp16Pairs pairs[4];
 #pragma unroll
-      for (int c = 0; c < 4; ++c) pairs[c] = splitFp16(ofPixel[2 * c], ofPixel[2 * c + 1], scale);
-      if (lacksBits(ofPixel, scale)) pairs[0].high = kTwoNaNs;
+      for (int c = 0; c < 4; ++c) pairs[c] = splitFp16(ofPiece[2 * c], ofPiece[2 * c + 1], scale);
+      if (lacksBits(ofPiece, scale)) pairs[0].high = kTwoNaNs;
       storeFour(piece, pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
       storeFour(piece + kTile.lowBytes(), pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
     }
@@ -99,11 +133,6 @@ class ChunkPixels {
   }
 
  private:
-  static constexpr int kPointers = aligned ? 1 : kPixels;
-
-  /** The `i`th of this thread's, of the tile: adjacent ones where they are read together, otherwise neighbours' are. */
-  __device__ int pixelOf(int i) const { return aligned ? place_ * kPixels + i : i * kPlaces + place_; }
-
   __device__ static float largestOfAll(float own, float* largest) {
     const float ofWarp = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(own)));
     if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = ofWarp;
@@ -113,12 +142,11 @@ class ChunkPixels {
   }
 
   const int inputArea_;
-  /** This thread's pixels, and its eight channels of the chunk */
+  /** Which pixels of the tile are this thread's, and which first eight channels of a chunk */
   const int place_, eight_;
-  /** Channels from its own on */
+  /** Channels from the thread's first to the block's end */
   int left_;
-  bool exists_[kPointers];
-  const float* pixels_[kPointers];
+  const char* first_;
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -24,13 +24,12 @@ class HeldRowPixels {
   __device__ HeldRowPixels(const Arguments& x, const SplitTile& own, int endPixel)
       : steps_(own.steps(kTile.kStepChannels)) {
     const int firstChannel = own.firstChannel + threadIdx.x % 4 * kOfPlane, last = x.groupInputs - 1 - firstChannel;
-    const auto pixelAt = [&](int i) {
-      const int pixel = min(own.firstPixel + rowPixel<aligned>(i), endPixel - kAtOnce);
-      return x.input + (inputOffset(x, pixel, own.group) + firstChannel * x.inputArea);
+    const auto offsetOf = [&](int i) {
+      return inputOffset(x, min(own.firstPixel + rowPixel<aligned>(i), endPixel - kAtOnce), own.group);
     };
-    const float* const first = pixelAt(0);
-    second_ = static_cast<int>(pixelAt(aligned ? 0 : 1) - first);
-    const char* const firstByte = asBytes(first);
+    const int first = offsetOf(0);
+    second_ = offsetOf(aligned ? 0 : 1) - first;
+    const char* const firstByte = asBytes(x.input + (first + firstChannel * x.inputArea));
     uint64_t all = 0;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
@@ -42,7 +41,7 @@ class HeldRowPixels {
         all ^= reinterpret_cast<uint64_t>(addresses_[step][i]) << step % 8;
       }
     }
-    keepEarly(all);
+    keepEarly(all + steps_);
   }
 
   /** Zeros beyond the block's channels, whose filters here may be another's. */
@@ -52,10 +51,8 @@ class HeldRowPixels {
 #pragma unroll
       for (int i = 0; i < kChannels; ++i) {
         float(&two)[2] = pixels_[step / kTile.chunkSteps][step % kTile.chunkSteps][i];
-        two[0] = two[1] = 0.0f;
-        if (step >= steps_) continue;
-        loadAdjacent<kAtOnce>(two, addresses_[step][i]);
-        if constexpr (!aligned) two[1] = addresses_[step][i][second_];
+        loadOrZero<kAtOnce>(two, addresses_[step][i], step < steps_);
+        if constexpr (!aligned) loadOrZero<1>(two + 1, addresses_[step][i] + second_, step < steps_);
       }
     }
   }

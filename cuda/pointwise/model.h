@@ -105,8 +105,8 @@ struct Models {
  * That of warpgroups was fitted to the 103 times of an H100 (bench/results, -bf16-rows-kernels) on the bench's 15
  * layers at batch 1 and 2 that are near the fastest, and is off by 7 %. Bytes that a block receives of its cluster
  * count, not all that are sent: by these pw_7_2048_512 was predicted faster in blocks of 64 pixels, which took a fifth
- * longer. `exchanged` is a quarter more than the fit gave, `shared` a fifth less and `pair` 4 % more, for the same
- * layer.
+ * longer. `exchanged` is a quarter more than the fit gave, `shared` a fifth less and `pair` 8 % more, for the same
+ * layer and for pw_14_1024_256 of two images.
  *
  * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 (bench/results,
  * -pointwise-kernels) that are near the fastest, and was off by 5 %; that of streaming on tensor cores, of which rows
@@ -114,14 +114,17 @@ struct Models {
  * and `unaligned` 1 where it had 0.76. `block` of rows is then taken 7 % lower, and `unaligned` 1.2 for 1.14:
  * pw_14_64_384 was predicted above a streaming kernel that takes 9 % longer, pw_7_2048_512 below warpgroups' that take
  * 6 less. `stored` is 20e-12 where the fit had 3.7e-12: of pw_56_64_256, which stores four times what it reads, it was
- * predicted 14 % less than it takes. The 225 times of -bf16-rows-kernels are off by 8 % from that.
+ * predicted 14 % less than it takes. The 225 times of -bf16-rows-kernels are off by 8 % from that. Since loads follow
+ * each other at once, `block` is 1.23e-6 for 1.255e-6, `unaligned` 1.12 for 1.2 and `stored` 22e-12.
  *
  * That of rows by TF32 was fitted to the 50 times of the same layers at batch 1 and 2 on an H100 (bench/results,
  * -tf32-rows-kernels) that are near the fastest, and is off by 6 %, with `unaligned` 1 where the fit had 0.88 and what
- * it had next to nothing of 0. That of rows by BF16 to eight (-bf16-rows-kernels), and off by 4 %; with no more than
- * these, `shared` is 10 where it might be more. That of kernels whose threads hold all channels to 13 of the same, and
- * off by 5 %; slots for a channel's load and for a filter's number that is read did not help. At batch 1 all together
- * then choose what is 0.2 % slower than the fastest on average, 2.5 at most; 1.1 and 8.1 % at batch 2.
+ * it had next to nothing of 0. That of rows by BF16 was solved for the six times of three tiles on three layers at
+ * batch 1 and 2; `block` and `stored` are 3 and 6 % less, for pw_112_16_96, where streams are 2 % slower. That of
+ * kernels whose threads hold all channels was fitted to 13 times of -bf16-rows-kernels, and off by 5 %; slots for a
+ * channel's load and for a filter's number that is read did not help. On the times that these last constants were taken
+ * from, what all together choose is 0.3 % slower than the fastest on average at batch 1, 3.8 at most, and 0.03 and
+ * 0.4 % at batch 2.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before these last fits, what was 2.9 % slower than the fastest on average, and within a tenth
@@ -134,8 +137,8 @@ inline constexpr Models kModels{
     .streamTensor = {0.8804, 13.5, 0, 0.03445e-6, 0.7417e-6, 7.235e-9, 5.239, 0.6815e-6, 0.3861e-6, 0.2097, 0.618,
                      0.03483e-12},
     .stream = {0.9686e-6, 326.5, 1.083e-12, 0.07935e-12, 0.06413e-12},
-    .warpgroup = {1.4e-6, 0.6288e-6, 1.75, 0.7, 5.351e-12, 0.08818e-12, 30e-12, 14.16},
-    .rows = {1.255e-6, 0.1006e-6, 0.07687e-6, 1.2e-9, 0.454, 20e-12, 0.072e-12, 0.2853e-12, 1.2},
+    .warpgroup = {1.4e-6, 0.6288e-6, 1.81, 0.7, 5.351e-12, 0.08818e-12, 30e-12, 14.16},
+    .rows = {1.23e-6, 0.1006e-6, 0.07687e-6, 1.2e-9, 0.454, 22e-12, 0.072e-12, 0.2853e-12, 1.12},
     .tf32Rows = {1.302e-6, 4.5e-9, 0, 1.26e-9, 0.856, 0, 0.1095e-12, 0.3797e-12, 1},
     .bf16Rows = {1.48e-6, 0, 0, 0.695e-9, 10, 0, 0.0842e-12, 0, 1},
 };

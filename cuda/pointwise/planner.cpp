@@ -161,8 +161,8 @@ struct GemmKernel {
 
 /** Of a block that has so many channels, of `split` that share them. */
 template <typename Tile>
-int64_t sharedBytesOf(const Tile& tile, int64_t channels, int split) {
-  return sharedBytesFor(tile, channels, split) + tile.offsetBytes();
+int64_t sharedBytesOf(const Tile& tile, int64_t channels, int split, bool aligned) {
+  return sharedBytesFor(tile, channels, split, aligned) + tile.offsetBytes();
 }
 
 int64_t residentBlocks(int64_t sharedBytes, int most, const GpuTraits& traits) {
@@ -251,7 +251,7 @@ double predictWarpgroup(const Matrix& x, const Candidate& candidate, const Warpg
   const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), candidate.split);
   const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
   const double atOnce = std::min(most, static_cast<double>(blocksHeld(tile, candidate.sharedBytes, traits)));
-  const double chunks = tile.isPair(channels) ? model.pair : tile.chunks(channels);
+  const double chunks = tile.isPair(channels, x.aligned) ? model.pair : tile.chunks(channels);
   const double multiply = chunks * model.chunk * (1 + model.shared * (atOnce - 1));
   const double tileBytes = 4.0 * tile.kFilters * tile.pixels, blocks = static_cast<double>(candidate.blocks);
   const double sent = tileBytes * (candidate.split - 1) / candidate.split;
@@ -399,10 +399,14 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
 /**
  * Streaming is for problems of which the device holds all blocks at once: a later block's filters are not brought while
  * the kernel before runs. With 128 images the fastest of them was 1 to 45 % slower than the fastest of the other
- * kernels here, on each of the bench's 15 layers. Where threads hold all channels there must be registers for them.
+ * kernels here, on each of the bench's 15 layers. Where threads hold all channels there must be registers for them;
+ * warpgroups take eight at a time.
  */
 template <typename Tile>
 bool isOffered(const Matrix& x, const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
+  if constexpr (requires { tile.takes(x.channels); }) {
+    if (!tile.takes(x.channels)) return false;
+  }
   if constexpr (requires { tile.mostChannels(); }) {
     if (channelsOfBlock(x.channels, tile.unitChannels(), candidate.split) > tile.mostChannels()) return false;
   }
@@ -425,7 +429,8 @@ void addCandidates(const Matrix& x, std::span<const Tile> tiles, const GpuTraits
       Candidate candidate = whole;
       candidate.split = split;
       candidate.blocks *= split;
-      candidate.sharedBytes = sharedBytesOf(tile, channelsOfBlock(x.channels, tile.unitChannels(), split), split);
+      const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), split);
+      candidate.sharedBytes = sharedBytesOf(tile, channels, split, x.aligned);
       if (!isOffered(x, tile, candidate, traits)) continue;
       candidate.milliseconds = predict(x, candidate, tile, traits, models);
       candidates.push_back(candidate);

@@ -63,6 +63,7 @@ class Pointwise final : public GpuConvolution {
                   .strideH = x.strideH,
                   .strideW = x.strideW,
                   .contiguous = x.strideH == 1 && x.strideW == 1,
+                  .aligned = x.strideH == 1 && x.strideW == 1 && x.p * x.q % 4 == 0,
                   .iterations = candidate.iterations,
                   .split = candidate.split,
                   .byOutputArea = FastDivisor(x.p * x.q),
@@ -89,7 +90,8 @@ class Pointwise final : public GpuConvolution {
     } else if (const auto* warpgroup = std::get_if<WarpgroupTile>(&candidate.tile)) {
       takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kHalves, request.traits,
                  [&](const WarpgroupTile& tile, int split, const Given& given) {
-                   return warpgroupKernelOf(tile, split, tile.isPair(arguments_.splitChannels), given);
+                   const bool isPair = tile.isPair(arguments_.splitChannels, given.aligned);
+                   return warpgroupKernelOf(tile, split, isPair, given);
                  });
     } else if (const auto* rows = std::get_if<RowsTile>(&candidate.tile)) {
       takeHalved(*rows, RowsTile::kPixels, rows->halves(), request.traits, rowsKernelOf);
@@ -121,8 +123,8 @@ class Pointwise final : public GpuConvolution {
     arguments.input = tensors.input;
     arguments.residual = tensors.residual;
     arguments.output = tensors.output;
-    arguments.aligned = arguments.contiguous && arguments.outputArea % 4 == 0 && isQuadAligned(tensors.input) &&
-                        isQuadAligned(tensors.residual) && isQuadAligned(tensors.output);
+    arguments.aligned = arguments.aligned && isQuadAligned(tensors.input) && isQuadAligned(tensors.residual) &&
+                        isQuadAligned(tensors.output);
     const bool bounded = isBounded({arguments.bias, arguments.residual, arguments.activation});
     const Launch launch{static_cast<unsigned>(blocks_), static_cast<unsigned>(instances_.threads),
                         instances_.sharedBytes, overlaps_, static_cast<unsigned>(arguments.split)};
@@ -163,7 +165,8 @@ class Pointwise final : public GpuConvolution {
   template <typename Tile>
   void takeStreamed(const Tile& tile, const GpuTraits& traits, auto&& kernelOf) {
     const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
-    takeSplit(tile, sharedBytesFor(tile, channels, arguments_.split), tile.residentBlocks, kernelOf);
+    const int64_t sharedBytes = sharedBytesFor(tile, channels, arguments_.split, arguments_.aligned);
+    takeSplit(tile, sharedBytes, tile.residentBlocks, kernelOf);
     instances_.mostSharedBytes = static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
     isStreamed_ = true;
   }

@@ -38,13 +38,12 @@ class RowPixels {
     const int firstChannel = own.firstChannel + threadIdx.x % 4 * 2;
     last_ = x.groupInputs - 1 - firstChannel;
     steps_ = own.steps(RowsTile::kStepChannels);
-    const auto pixelAt = [&](int i) {
-      const int pixel = min(own.firstPixel + rowPixel<aligned>(i), endPixel - kAtOnce);
-      return x.input + (inputOffset(x, pixel, own.group) + firstChannel * inputArea_);
+    const auto offsetOf = [&](int i) {
+      return inputOffset(x, min(own.firstPixel + rowPixel<aligned>(i), endPixel - kAtOnce), own.group);
     };
-    const float* const first = pixelAt(0);
-    second_ = static_cast<int>(pixelAt(aligned ? 0 : 1) - first);
-    first_ = asBytes(first);
+    const int first = offsetOf(0);
+    second_ = offsetOf(aligned ? 0 : 1) - first;
+    first_ = asBytes(x.input + (first + firstChannel * inputArea_));
   }
 
   /** Channels beyond the last are the last: filters are zeros there. */
@@ -82,10 +81,8 @@ class RowPixels {
 #pragma unroll
       for (int i = 0; i < kOfStep; ++i) {
         float(&two)[2] = chunk.x[step][i];
-        two[0] = two[1] = 0.0f;
-        if (step >= steps_) continue;
-        loadAdjacent<kAtOnce>(two, from.at[step][i]);
-        if constexpr (!aligned) two[1] = from.at[step][i][second_];
+        loadOrZero<kAtOnce>(two, from.at[step][i], step < steps_);
+        if constexpr (!aligned) loadOrZero<1>(two + 1, from.at[step][i] + second_, step < steps_);
       }
     }
     steps_ -= kSteps;

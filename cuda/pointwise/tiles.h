@@ -298,11 +298,12 @@ struct WarpgroupTile {
   static constexpr int kStepChannels = 16;
   static constexpr HalvesLayout kHalves{kFilters, false, kStepChannels};
   static constexpr int kStepBytes = kHalves.stepBytes();
-  /** Pixels that a thread reads together, of eight channels; and the steps that all threads bring at a time */
-  static constexpr int kThreadPixels = 4;
+  /** A thread reads four times eight channels, which exist or do not together; and the steps that all threads bring */
+  static constexpr int kThreadEights = 4, kEightChannels = 8;
   WARPCONV_HOST_DEVICE constexpr int chunkSteps() const {
-    return kThreads * 8 * kThreadPixels / (pixels * kStepChannels);
+    return kThreads * kThreadEights * kEightChannels / (pixels * kStepChannels);
   }
+  constexpr bool takes(int64_t channels) const { return channels % kEightChannels == 0; }
   WARPCONV_HOST_DEVICE constexpr int chunkChannels() const { return chunkSteps() * kStepChannels; }
   WARPCONV_HOST_DEVICE constexpr int chunkBytes() const { return 2 * 2 * chunkChannels() * pixels; }
   /**
@@ -320,21 +321,21 @@ struct WarpgroupTile {
     return static_cast<int>((channels + chunkChannels() - 1) / chunkChannels());
   }
   /**
-   * Whether a block's channels are two chunks that are on their way together. On an H100 pw_28_512_128 took 3.37 us by
-   * it instead of 3.49, pw_56_256_64 3.40 instead of 3.51; with 32 pixels, whose chunks have twice the channels,
-   * pw_14_1024_256 took 3.69 instead of 3.56.
+   * Whether there is a kernel by which two chunks, where these are a block's channels, are on their way together. On an
+   * H100 pw_28_512_128 took 3.37 us by it instead of 3.49, pw_56_256_64 3.40 instead of 3.51 and, of 32 pixels,
+   * pw_14_1024_256 3.29 instead of 3.52; pw_7_2048_512, whose pixels are read one by one, 4.50 instead of 4.41.
    */
-  constexpr bool mayBePair() const { return pixels == 64; }
-  constexpr bool isPair(int64_t channels) const { return mayBePair() && chunks(channels) == 2; }
+  constexpr bool mayBePair(bool aligned) const { return pixels == 64 || aligned; }
+  constexpr bool isPair(int64_t channels, bool aligned) const { return mayBePair(aligned) && chunks(channels) == 2; }
   /** Of whole chunks: zeros, or what belongs to another block, beyond its own */
   WARPCONV_HOST_DEVICE constexpr int filterBytes(int64_t channels) const {
     return chunks(channels) * chunkSteps() * kStepBytes;
   }
   constexpr int64_t offsetBytes() const { return int64_t{4} * pixels; }
   /** Of filters, a chunk or a pair, and the sums that come of a cluster's `split` blocks, where there are several */
-  constexpr int64_t sharedBytes(int64_t channels, int split) const {
+  constexpr int64_t sharedBytes(int64_t channels, int split, bool aligned) const {
     const int exchanged = split > 1 ? exchangedBytes(kPieces, pieceWidth(), kThreads, split) : 0;
-    return filterBytes(channels) + (isPair(channels) ? 2 : 1) * chunkBytes() + exchanged;
+    return filterBytes(channels) + (isPair(channels, aligned) ? 2 : 1) * chunkBytes() + exchanged;
   }
   constexpr int registers() const { return registersFor(residentBlocks, kThreads); }
   constexpr bool mayBeSplit(int /*split*/) const { return true; }
@@ -346,9 +347,9 @@ struct WarpgroupTile {
 /**
  * Of six timed on the bench's layers at batch 1 on an H100. Two warpgroups that shared a block's channels were best
  * nowhere; 128 filters by 32 pixels, by two warpgroups, were on one layer, until the next chunk's loads ran beside
- * products, and on none in the two comparisons since.
+ * products, and on none in the two comparisons since. Pairs of 32 pixels need more registers than three blocks leave.
  */
-inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 3}, {64, 3}};
+inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 2}, {64, 3}};
 
 /**
  * The same the other way round: up to 64 pixels are the rows of a warpgroup's products, which it has in registers, and
@@ -433,10 +434,15 @@ struct Bf16RowsTile : RowsShape<16, 64, 3> {
  */
 inline constexpr Bf16RowsTile kBf16RowsTiles[] = {{{24, 2, 5}}, {{48, 2, 3}}};
 
-/** Of shared memory, of a block of any tile that has so many channels, of `split` that share them. */
+/**
+ * Of shared memory, of a block of any tile that has so many channels, of `split` that share them. `aligned`: as
+ * Arguments says.
+ */
 template <typename Tile>
-constexpr int64_t sharedBytesFor(const Tile& tile, int64_t channels, int split) {
-  if constexpr (requires { tile.sharedBytes(channels, split); }) {
+constexpr int64_t sharedBytesFor(const Tile& tile, int64_t channels, int split, bool aligned) {
+  if constexpr (requires { tile.sharedBytes(channels, split, aligned); }) {
+    return tile.sharedBytes(channels, split, aligned);
+  } else if constexpr (requires { tile.sharedBytes(channels, split); }) {
     return tile.sharedBytes(channels, split);
   } else if constexpr (requires { tile.sharedBytes(channels); }) {
     return tile.sharedBytes(channels);

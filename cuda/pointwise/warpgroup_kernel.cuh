@@ -170,7 +170,11 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   findColumnOffsets<kTile, aligned>(x, own, endPixel, offsets);
   const PieceOutputs<kTile, aligned> outputs(x, own, offsets);
   using Pixels = ChunkPixels<kTile, aligned>;
-  Pixels pixels(x, own, endPixel);
+  const Pixels pixels(x, own, endPixel);
+  typename Pixels::Addresses addresses[isPair ? 2 : 1];
+#pragma unroll
+  for (int i = 0; i < (isPair ? 2 : 1); ++i) addresses[i] = pixels.addressesOf(i);
+  Pixels::keep(addresses);
   WarpgroupSums<kTile, aligned> sums;
   // For what is in shared memory, and for the sums that come there. Not in two halves, the first right after what one
   // thread does: blocks of clusters waited for ever then. In the machine code that thread's arrival lay before its warp
@@ -179,7 +183,7 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   bringArguments(x);
   waitForKernelsBefore();
   typename Pixels::Chunk chunk;
-  pixels.load(chunk);
+  pixels.load(chunk, addresses[0]);
   // Splits what was loaded, for products that begin next. Gives back the inverse of the scale.
   const auto publish = [&](const typename Pixels::Chunk& loaded, uint32_t to) {
     const float inverse = pixels.split(loaded, to, largest);
@@ -190,7 +194,7 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
   constexpr int kFilterBytes = kTile.chunkSteps() * kTile.kStepBytes;
   if constexpr (isPair) {
     typename Pixels::Chunk second;
-    pixels.load(second);
+    pixels.load(second, addresses[1]);
     letNextKernelBegin();
     waitForPhase(filtersThere, 0);
     const float inverse = publish(chunk, shared);
@@ -203,13 +207,12 @@ __global__ void __launch_bounds__(WarpgroupTile::kThreads, kWarpgroupTiles[kInde
     letNextKernelBegin();
     waitForPhase(filtersThere, 0);
 #pragma unroll 1
-    for (int left = kTile.chunks(x.splitChannels), chunkFilters = 0; left > 0; --left) {
+    for (int i = 0, chunks = kTile.chunks(x.splitChannels); i < chunks; ++i) {
       const float inverse = publish(chunk, shared);
       // Not before: what publishes waits for loads, too.
-      if (left > 1) pixels.load(chunk);
-      sums.begin(filters + chunkFilters, shared);
+      if (i + 1 < chunks) pixels.load(chunk, pixels.addressesOf(i + 1));
+      sums.begin(filters + i * kFilterBytes, shared);
       sums.finish(inverse);
-      chunkFilters += kFilterBytes;
     }
   }
 

@@ -294,6 +294,18 @@ TEST_CASE("pixels are streamed where threads can hold all of their channels") {
   }
 }
 
+TEST_CASE("warpgroups with pixels in shared memory are offered where channels come in eights") {
+  const auto offers = [](int64_t channels, int64_t groups) {
+    const std::vector<Candidate> all = planPointwise(problemOf(1, channels, 14, 64, groups), kHopper);
+    return std::any_of(all.begin(), all.end(),
+                       [](const Candidate& one) { return std::holds_alternative<WarpgroupTile>(one.tile); });
+  };
+  for (const int64_t channels : {64, 72, 200, 256}) CHECK(offers(channels, 1));
+  for (const int64_t channels : {65, 76, 100, 255}) CHECK_FALSE(offers(channels, 1));
+  CHECK(offers(2 * 72, 2));
+  CHECK_FALSE(offers(2 * 68, 2));
+}
+
 TEST_CASE("products of TF32 by rows are offered where threads can hold all channels of a block") {
   for (const int64_t channels : {63, 64, 72, 73, 144, 145, 384, 385, 1024}) {
     for (const Tf32RowsTile& tile : kTf32RowsTiles) {
@@ -356,12 +368,13 @@ TEST_CASE("a warpgroup's block has the filters of whole chunks, and room for wha
   CHECK(kNarrow.filterBytes(128) == 128 * 256);
   CHECK(kNarrow.filterBytes(129) == 256 * 256);
   // Those, a chunk of as many bytes a pixel's channel, and 64 x 32 or 64 x 64 sums
-  CHECK(kNarrow.sharedBytes(128, 4) == 128 * 256 + 128 * 32 * 4 + 64 * 32 * 4);
-  CHECK(kWide.sharedBytes(64, 8) == 64 * 256 + 64 * 64 * 4 + 64 * 64 * 4);
+  CHECK(kNarrow.sharedBytes(128, 4, true) == 128 * 256 + 128 * 32 * 4 + 64 * 32 * 4);
+  CHECK(kWide.sharedBytes(64, 8, true) == 64 * 256 + 64 * 64 * 4 + 64 * 64 * 4);
   // Both chunks of a pair
-  CHECK(kWide.sharedBytes(65, 1) == 128 * 256 + 2 * 64 * 64 * 4);
-  CHECK(kWide.sharedBytes(129, 1) == 192 * 256 + 64 * 64 * 4);
-  CHECK(kNarrow.sharedBytes(129, 1) == 256 * 256 + 128 * 32 * 4);
+  CHECK(kWide.sharedBytes(65, 1, false) == 128 * 256 + 2 * 64 * 64 * 4);
+  CHECK(kWide.sharedBytes(129, 1, true) == 192 * 256 + 64 * 64 * 4);
+  CHECK(kNarrow.sharedBytes(129, 1, true) == 256 * 256 + 2 * 128 * 32 * 4);
+  CHECK(kNarrow.sharedBytes(129, 1, false) == 256 * 256 + 128 * 32 * 4);
 }
 
 TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room for what comes of its cluster") {

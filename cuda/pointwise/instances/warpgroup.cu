@@ -5,7 +5,7 @@ namespace warpconv::cuda::pointwise {
 
 Kernel warpgroupKernelOf(const WarpgroupTile& tile, int split, bool isPair, const Given& given) {
   const auto kernelFor = [&]<int kIndex, int kSplit, bool aligned, bool bounded>() -> Kernel {
-    if constexpr (kWarpgroupTiles[kIndex].mayBePair()) {
+    if constexpr (kWarpgroupTiles[kIndex].mayBePair(aligned)) {
       if (isPair) return warpgroupKernel<kIndex, kSplit, true, aligned, bounded>;
     }
     return warpgroupKernel<kIndex, kSplit, false, aligned, bounded>;
