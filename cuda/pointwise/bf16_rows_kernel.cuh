@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "cuda/pointwise/bf16_row_sums.cuh"
 #include "cuda/pointwise/held_row_pixels.cuh"
 #include "cuda/pointwise/rows_block.cuh"
@@ -8,7 +10,8 @@ namespace warpconv::cuda::pointwise {
 
 /**
  * As tf32RowsKernel, but by six products of BF16's thirds, for blocks of all channels where these are few: what two
- * halves leave out of a product is more than what so short a sum rounds off. They need no scale either.
+ * halves leave out of a product is more than what so short a sum rounds off. They need no scale either. Stores take
+ * longer than products here, and begin with the first group of filters.
  */
 template <int kIndex, bool aligned, bool bounded>
 __global__ void __launch_bounds__(Bf16RowsTile::kThreads, kBf16RowsTiles[kIndex].residentBlocks)
@@ -20,12 +23,22 @@ __global__ void __launch_bounds__(Bf16RowsTile::kThreads, kBf16RowsTiles[kIndex]
   RowsBlock<kTile, 1, aligned> block(x, memory, barriers);
   HeldRowPixels<kTile, aligned> pixels(x, block.own, block.endPixel);
   Bf16RowSums<kTile> sums;
-  block.awaitKernelsBefore();
+  const unsigned arguments = block.awaitKernelsBefore();
+  letNextKernelBeginNow(arguments);
   pixels.load();
-  letNextKernelBegin();
   block.awaitFilters();
-  sums.make(block.filters, pixels.chunk(0));
-  block.template store<bounded>([&](int p) { return sums.piece(p); });
+  using Sums = decltype(sums);
+  sums.begin(block.filters, pixels.chunk(0));
+  [&]<int... group>(std::integer_sequence<int, group...>) {
+    const auto storeGroup = [&]<int kGroup>() {
+      sums.template await<kGroup>();
+      block.template storeSome<bounded, kGroup * Sums::kGroupPieces, Sums::kGroupPieces>(
+          [&](int p) { return sums.piece(p); });
+      // Otherwise the compiler waits for the next group first.
+      branchRarely(arguments);
+    };
+    (storeGroup.template operator()<group>(), ...);
+  }(std::make_integer_sequence<int, Sums::kGroups>());
 }
 
 }  // namespace warpconv::cuda::pointwise

@@ -169,7 +169,8 @@ inline constexpr std::string_view kPointwiseVariants[] = {"paper",
                                                           "rows-tf32-48x64x5-s2",
                                                           "rows-tf32-48x64x5-s4",
                                                           "rows-bf16-24x64x2",
-                                                          "rows-bf16-48x64x2"};
+                                                          "rows-bf16-72x64x2",
+                                                          "rows-bf16-96x64x1"};
 
 inline constexpr GpuAlgorithm kPointwise{"pointwise", kPointwiseVariants, refusePointwise, estimatePointwise,
                                          preparePointwise};

@@ -61,41 +61,44 @@ class RowOutputs {
     }
   }
 
-  /** With `bounded`, where isBounded. */
-  template <bool bounded>
-  __device__ void store(Piece (&sums)[kCount]) const {
+  /** Of the pieces from kBegin on. With `bounded`, where isBounded. */
+  template <bool bounded, int kBegin = 0, int kSome>
+  __device__ void store(Piece (&sums)[kSome]) const {
     float zero = 0.0f;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < kSome; ++i) {
 #pragma unroll
       for (float& sum : sums[i].x) {
-        if constexpr (scaled) sum *= inverses_[i];
+        if constexpr (scaled) sum *= inverses_[kBegin + i];
         zero = fmaf(sum, 0.0f, zero);
       }
     }
-    if (zero != 0.0f) makeAgain(sums);
+    if (zero != 0.0f) makeAgain<kBegin>(sums);
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < kSome; ++i) {
+      const int channel = channels_[kBegin + i];
 #pragma unroll
-      for (float& sum : sums[i].x) sum += biases_[i];
+      for (float& sum : sums[i].x) sum += biases_[kBegin + i];
       if constexpr (bounded) {
 #pragma unroll
         for (float& sum : sums[i].x) sum = clamp(sum, x_.activation);
       } else {
-        addResidual(sums[i], channels_[i]);
+        addResidual(sums[i], channel);
         activate(sums[i], x_.activation);
       }
-      if (channels_[i] != kBeyond) write(sums[i], channels_[i]);
+      if (channel != kBeyond) write(sums[i], channel);
     }
   }
 
  private:
   __device__ int filterOf(int i) const { return own_.firstFilter + rowFilter(first_ + i * step_); }
 
-  __device__ void makeAgain(Piece (&sums)[kCount]) const {
+  template <int kBegin, int kSome>
+  __device__ void makeAgain(Piece (&sums)[kSome]) const {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (channels_[i] != kBeyond) sums[i] = madeAgain(x_, own_.group, filterOf(i), own_.firstPixel, sums[i]);
+    for (int i = 0; i < kSome; ++i) {
+      if (channels_[kBegin + i] == kBeyond) continue;
+      sums[i] = madeAgain(x_, own_.group, filterOf(kBegin + i), own_.firstPixel, sums[i]);
     }
   }
   /**

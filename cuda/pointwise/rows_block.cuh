@@ -36,11 +36,12 @@ class RowsBlock {
   }
 
   /** Before pixels are loaded. */
-  __device__ void awaitKernelsBefore() const {
+  __device__ unsigned awaitKernelsBefore() const {
     // For the barriers. See warpgroupKernel for why not in two halves.
     synchroniseCluster(kSplit);
-    bringArguments(x_);
+    const unsigned arguments = bringArguments(x_);
     waitForKernelsBefore();
+    return arguments;
   }
 
   /** Once pixels are on their way. */
@@ -53,15 +54,21 @@ class RowsBlock {
   template <bool bounded>
   __device__ void store(auto&& pieceOf) const {
     if constexpr (kSplit == 1) {
-      AdjacentSums<2> pieces[kTile.pieces()];
-#pragma unroll
-      for (int p = 0; p < kTile.pieces(); ++p) pieces[p] = pieceOf(p);
-      outputs_.template store<bounded>(pieces);
+      storeSome<bounded, 0, kTile.pieces()>(pieceOf);
     } else {
       auto sums = exchange();
       sums.send(pieceOf);
       sums.receive([&](int, int, auto& pieces) { outputs_.template store<bounded>(pieces); });
     }
+  }
+
+  /** The same of kCount pieces from kFirst on, of a block by itself. */
+  template <bool bounded, int kFirst, int kCount>
+  __device__ void storeSome(auto&& pieceOf) const {
+    AdjacentSums<2> pieces[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) pieces[i] = pieceOf(kFirst + i);
+    outputs_.template store<bounded, kFirst>(pieces);
   }
 
   const SplitTile own;

@@ -420,8 +420,10 @@ inline constexpr Tf32RowsTile kTf32RowsTiles[] = {{{16, 3, 4}, 2}, {{24, 3, 2}, 
  * By products of BF16's thirds, where threads hold all channels of a block's pixels at once, and these are few
  * (bf16_rows_kernel.cuh).
  */
-struct Bf16RowsTile : RowsShape<16, 64, 3> {
+struct Bf16RowsTile : RowsShape<16, 96, 3> {
   static constexpr int mostChunks = 1;
+  /** Whose sums are stored while the next ones are made */
+  static constexpr int kGroupFilters = 24;
 
   WARPCONV_HOST_DEVICE constexpr int mostChannels() const { return chunkSteps * kStepChannels; }
   constexpr bool mayBeSplit(int /*split*/) const { return false; }
@@ -429,10 +431,12 @@ struct Bf16RowsTile : RowsShape<16, 64, 3> {
 };
 
 /**
- * Of five timed on the bench's layers at batch 1 to 4 on an H100: on each that is theirs, one was within 1 % of the
- * best. Those of a single step, for 16 channels, have none: pw_112_16_96 took 3.01 us by one, 2.98 by streams.
+ * Of nine timed on the bench's layers at batch 1 and 2 on an H100, one of which was best on each layer that is theirs:
+ * pw_56_24_144 took 2.10 us by 72 filters and 2.14 by 48. With 96, registers leave room for two blocks of a
+ * multiprocessor: of 392 blocks, three on each, the next kernel's found none, and pw_112_16_96 took 5.08 us of two
+ * images instead of 4.60.
  */
-inline constexpr Bf16RowsTile kBf16RowsTiles[] = {{{24, 2, 5}}, {{48, 2, 3}}};
+inline constexpr Bf16RowsTile kBf16RowsTiles[] = {{{24, 2, 4}}, {{72, 2, 3}}, {{96, 1, 2}}};
 
 /**
  * Of shared memory, of a block of any tile that has so many channels, of `split` that share them. `aligned`: as
