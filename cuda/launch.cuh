@@ -33,8 +33,8 @@ __device__ inline void branchRarely(unsigned value) {
 
 /**
  * letNextKernelBegin right here. By itself it becomes one of the last instructions before the next branch, and may come
- * behind the first that wait for what was loaded, half a microsecond later. `arguments`: what bringArguments gave,
- * whose condition this shares. On an H100, pw_56_24_144 took 2.20 us by it instead of 2.42.
+ * behind the first that wait for what was loaded. `arguments`: what bringArguments gave, whose condition this shares.
+ * On an H100, pw_56_24_144 took 2.20 us by it instead of 2.42, by BF16's rows with 48 filters.
  */
 __device__ inline void letNextKernelBeginNow(unsigned arguments) {
   letNextKernelBegin();

@@ -122,7 +122,7 @@ struct Models {
  * it had next to nothing of 0. That of rows by BF16 was solved for the six times of three tiles on three layers at
  * batch 1 and 2; `block` and `stored` are 3 and 6 % less, for pw_112_16_96, where streams are 2 % slower. That of
  * kernels whose threads hold all channels was fitted to 13 times of -bf16-rows-kernels, and off by 5 %; slots for a
- * channel's load and for a filter's number that is read did not help. Of other times of the same kernels (bench/results,
+ * channel's load and for a filter's number that is read did not help. Of other times of these kernels (bench/results,
  * 2026-11-26-kernels), what all together choose is 0.1 % slower than the fastest on average at batch 1 and 2.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch

@@ -66,7 +66,7 @@ struct Candidate {
    * The variant that asks for it: layout, C_num and blocks per multiprocessor, as in L1-c8-b2; or the extension's tile
    * with its slices and its split, as in 32x64x2-s4, or tensor-32x64x2-s4 on tensor cores, stream-8x128x4 and
    * stream-tensor-32x32x8-s2 where pixels go straight to registers, and by warpgroups' products warpgroup-64x32-s8, or
-   * rows-32x64x3-s8, rows-tf32-32x64x3-s8 and rows-bf16-24x64x2, of 3 or 2 steps a chunk, where pixels are their rows
+   * rows-32x64x3-s8, rows-tf32-32x64x3-s8 and rows-bf16-24x64x2, of so many steps a chunk, where pixels are their rows
    */
   std::string name() const;
   /** Why it was not chosen; empty for the one that was */
