@@ -64,6 +64,26 @@ struct alignas(4 * kWidth) AdjacentSums {
   }
 };
 
+/** Whether all sums are finite: in four chains, since each addition waits for the one before. */
+template <int kWidth, int kCount>
+__device__ inline bool areFinite(const AdjacentSums<kWidth> (&sums)[kCount]) {
+  float zeros[4]{};
+#pragma unroll
+  for (int i = 0; i < kCount * kWidth; ++i) zeros[i % 4] = fmaf(sums[i / kWidth].x[i % kWidth], 0.0f, zeros[i % 4]);
+  return zeros[0] + zeros[1] + (zeros[2] + zeros[3]) == 0.0f;
+}
+
+/** Where isClamp. Many have one branch around, since most outputs have no bounds. */
+template <int kWidth, int kCount>
+__device__ inline void clampAll(AdjacentSums<kWidth> (&sums)[kCount], const BoundedActivation& activation) {
+  if (kCount * kWidth >= 12 && activation.kind == ActivationKind::none) return;
+#pragma unroll
+  for (AdjacentSums<kWidth>& of : sums) {
+#pragma unroll
+    for (float& sum : of.x) sum = clamp(sum, activation);
+  }
+}
+
 /** One branch finds the activation for all of them where it is no more than bounds. */
 template <int kWidth>
 __device__ inline void activate(AdjacentSums<kWidth>& sums, const BoundedActivation& activation) {

@@ -47,8 +47,8 @@ class SumExchange {
   }
 
   /**
-   * Calls take(first, step, sums) for the pieces that this thread finishes, once all their parts are there: pieces
-   * `first`, `first` + `step` and so on, as many as `sums` is long.
+   * Calls take(sums) for the pieces that this thread finishes, once all their parts are there: the block's rank is the
+   * first one's number, and from each to the next there are kBlocks.
    */
   __device__ void receive(auto&& take) const {
     waitForPhase(barrier_, 0);
@@ -67,7 +67,7 @@ class SumExchange {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) sums[i].add(parts[i][block].x);
     }
-    take(rank_, kBlocks, sums);
+    take(sums);
   }
 
  private:

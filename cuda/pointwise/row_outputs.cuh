@@ -1,7 +1,10 @@
 #pragma once
 
 #include "cuda/epilogue.cuh"
+#include "cuda/kept.cuh"
+#include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/split_tile.cuh"
+#include "cuda/pointwise/store_pieces.cuh"
 #include "cuda/pointwise/sum_again.cuh"
 #include "cuda/pointwise/tile_output.cuh"
 
@@ -31,17 +34,19 @@ __device__ inline AdjacentSums<2> rowPiece(const float (&sums)[kCount], int p) {
 }
 
 /**
- * Finishes and stores the outputs of a thread's pieces, kCount of them: `first`, `first` + `step`, and so on. Filters
- * have scales where they are `scaled`.
+ * Finishes and stores the outputs of a thread's pieces, kCount of them: `first`, `first` + kStep, and so on. Filters
+ * have scales where they are `scaled`. Half of the instructions that followed a block's products found where each piece
+ * lies and whether there is one, which is now known before; those that look for what is not finite follow the stores.
+ * On an H100 that took 5 % from pw_112_16_96, 4 % from pw_56_24_144, and 1 to 2 % from most others.
  */
-template <bool aligned, bool scaled, int kCount>
+template <bool aligned, bool scaled, int kStep, int kCount>
 class RowOutputs {
   using Piece = AdjacentSums<2>;
 
  public:
   /** Of tiles of so many filters */
-  __device__ RowOutputs(const Arguments& x, const SplitTile& own, int tileFilters, int first, int step)
-      : x_(x), own_(own), tileFilters_(tileFilters), first_(first), step_(step) {}
+  __device__ RowOutputs(const Arguments& x, const SplitTile& own, int tileFilters, int first)
+      : x_(x), own_(own), tileFilters_(tileFilters), firstPiece_(first) {}
 
   /** Where they lie, and what the plan knows of their filters. Reads of its own alone, and waits for nothing. */
   __device__ void find(int endPixel) {
@@ -49,62 +54,56 @@ class RowOutputs {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int k = filterOf(i);
-      const bool exists = k < x_.groupOutputs;
+      const bool hasBias = x_.bias != nullptr && k < x_.groupOutputs;
       if constexpr (scaled) inverses_[i] = __ldg(inverses + k);
-      biases_[i] = x_.bias != nullptr && exists ? __ldg(x_.bias + own_.group * x_.groupOutputs + k) : 0.0f;
-      channels_[i] = exists ? k * x_.outputArea : kBeyond;
+      biases_[i] = hasBias ? __ldg(x_.bias + own_.group * x_.groupOutputs + k) : 0.0f;
     }
+    int offsets[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int pixel = own_.firstPixel + rowPixel<aligned>(i);
-      offsets_[i] = pixel < endPixel ? outputOffset(x_, pixel, own_.group) : kBeyond;
+      filters_[i] = kept(pixel < endPixel ? x_.groupOutputs - filterOf(0) : 0);
+      offsets[i] = outputOffset(x_, min(pixel, endPixel - 1), own_.group);
     }
+    first_ = offsets[0] + filterOf(0) * x_.outputArea;
+    at_ = __cvta_generic_to_global(x_.output + first_);
+    asm volatile("" : "+l"(at_));
+    second_ = kept(offsets[1] - offsets[0]);
+    outputArea_ = kept(x_.outputArea);
+    if constexpr (kStep == 1) keepEarly(at_ + filters_[0]);
   }
 
   /** Of the pieces from kBegin on. With `bounded`, where isBounded. */
   template <bool bounded, int kBegin = 0, int kSome>
   __device__ void store(Piece (&sums)[kSome]) const {
-    float zero = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kSome; ++i) {
-#pragma unroll
-      for (float& sum : sums[i].x) {
-        if constexpr (scaled) sum *= inverses_[kBegin + i];
-        zero = fmaf(sum, 0.0f, zero);
-      }
-    }
-    if (zero != 0.0f) makeAgain<kBegin>(sums);
-#pragma unroll
-    for (int i = 0; i < kSome; ++i) {
-      const int channel = channels_[kBegin + i];
-#pragma unroll
-      for (float& sum : sums[i].x) sum += biases_[kBegin + i];
-      if constexpr (bounded) {
-#pragma unroll
-        for (float& sum : sums[i].x) sum = clamp(sum, x_.activation);
-      } else {
-        addResidual(sums[i], channel);
-        activate(sums[i], x_.activation);
-      }
-      if (channel != kBeyond) write(sums[i], channel);
-    }
+    storePieces<bounded, scaled>(sums, x_.activation, From<kBegin>{*this});
   }
 
  private:
-  __device__ int filterOf(int i) const { return own_.firstFilter + rowFilter(first_ + i * step_); }
+  /** From a thread's first piece to the `i`th of its own: filters */
+  static constexpr __device__ int filtersTo(int i) { return kStep == 1 ? i / 2 * 8 + i % 2 : i * kStep / 2 * 8; }
+  static_assert(kStep == 1 || kStep % 2 == 0);
 
-  template <int kBegin, int kSome>
-  __device__ void makeAgain(Piece (&sums)[kSome]) const {
-#pragma unroll
-    for (int i = 0; i < kSome; ++i) {
-      if (channels_[kBegin + i] == kBeyond) continue;
-      sums[i] = madeAgain(x_, own_.group, filterOf(kBegin + i), own_.firstPixel, sums[i]);
+  __device__ int filterOf(int i) const { return own_.firstFilter + rowFilter(firstPiece_) + filtersTo(i); }
+
+  __device__ bool exists(int i, int pixel) const { return filtersTo(i) < filters_[pixel]; }
+
+  /** What storePieces asks for */
+  template <int kBegin>
+  struct From {
+    const RowOutputs& all;
+
+    __device__ float inverse(int i) const { return all.inverses_[scaled ? kBegin + i : 0]; }
+    __device__ float bias(int i) const { return all.biases_[kBegin + i]; }
+    __device__ void makeAgain(int i, Piece& sums) const {
+      if (!all.exists(kBegin + i, 0)) return;
+      sums = madeAgain(all.x_, all.own_.group, all.filterOf(kBegin + i), all.own_.firstPixel, sums);
     }
-  }
-  /**
-   * With those that are not finite made again: see TensorSums for why they may be wrong, and lacksBits. By value, since
-   * what a call is given by reference lies in memory for the whole kernel.
-   */
+    __device__ void addResidual(int i, Piece& sums) const { all.addResidual(sums, kBegin + i); }
+    __device__ void write(int i, const Piece& sums) const { all.write(sums, kBegin + i); }
+  };
+
+  /** By value, since what a call is given by reference lies in memory for the whole kernel. */
   static __device__ __noinline__ Piece madeAgain(const Arguments& x, int group, int filter, int firstPixel,
                                                  Piece sums) {
 #pragma unroll
@@ -115,27 +114,36 @@ class RowOutputs {
     return sums;
   }
 
-  __device__ void addResidual(Piece& sums, int channel) const {
-    if (x_.residual == nullptr || channel == kBeyond) return;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (offsets_[i] != kBeyond) sums.x[i] += x_.residual[offsets_[i] + channel];
-    }
+  __device__ void addResidual(Piece& sums, int i) const {
+    if (x_.residual == nullptr) return;
+    const float* const at = x_.residual + (first_ + filtersTo(i) * outputArea_);
+    if (exists(i, 0)) sums.x[0] += at[0];
+    if (exists(i, 1)) sums.x[1] += at[second_];
   }
-  __device__ void write(const Piece& sums, int channel) const {
+  __device__ void write(const Piece& sums, int i) const {
+    // One instruction
+    uint64_t there;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(there) : "r"(outputArea_), "r"(4 * filtersTo(i)), "l"(at_));
+    auto* const at = static_cast<float*>(__cvta_global_to_generic(there));
     if constexpr (aligned) {
-      if (offsets_[0] != kBeyond) *reinterpret_cast<Piece*>(x_.output + (offsets_[0] + channel)) = sums;
+      if (exists(i, 0)) *reinterpret_cast<Piece*>(at) = sums;
     } else {
-      storeEach(sums, offsets_, channel, x_.output);
+      if (exists(i, 0)) at[0] = sums.x[0];
+      if (exists(i, 1)) at[second_] = sums.x[1];
     }
   }
 
   const Arguments& x_;
   // A copy: where it referred to that of the block whose member this is, the whole block lay on the stack.
   const SplitTile own_;
-  int tileFilters_, first_, step_;
-  /** Of this thread's pixels, and of its filters' channels from there on: kBeyond where there is no output */
-  int offsets_[2], channels_[kCount];
+  int tileFilters_, firstPiece_;
+  /** Filters from the thread's first one on of each of its pixels, none where there is no such pixel */
+  int filters_[2];
+  /** Of the first output of all, its offset and its address in global memory */
+  int first_;
+  uint64_t at_;
+  /** From a filter's first pixel to its second, and from filter to filter */
+  int second_, outputArea_;
   float inverses_[scaled ? kCount : 1], biases_[kCount];
 };
 

@@ -24,7 +24,7 @@ class RowsBlock {
         x_(x),
         barriers_(sharedAddress(barriers)),
         received_(reinterpret_cast<const float*>(memory) + kTile.filterBytes(x.splitChannels) / 4),
-        outputs_(x, own, kTile.filters, kSplit > 1 ? own.rank : 0, kSplit) {
+        outputs_(x, own, kTile.filters, kSplit > 1 ? own.rank : 0) {
     if (threadIdx.x == 0) {
       bringFilters(x, own, kTile.halves(), filters, kTile.filterBytes(x.splitChannels), barriers_);
       if constexpr (kSplit > 1) exchange().expect();
@@ -58,7 +58,7 @@ class RowsBlock {
     } else {
       auto sums = exchange();
       sums.send(pieceOf);
-      sums.receive([&](int, int, auto& pieces) { outputs_.template store<bounded>(pieces); });
+      sums.receive([&](auto& pieces) { outputs_.template store<bounded>(pieces); });
     }
   }
 
@@ -84,7 +84,7 @@ class RowsBlock {
   const Arguments& x_;
   const uint32_t barriers_;
   const float* const received_;
-  RowOutputs<aligned, kTile.halves().isScaled(), kTile.pieces() / kSplit> outputs_;
+  RowOutputs<aligned, kTile.halves().isScaled(), kSplit, kTile.pieces() / kSplit> outputs_;
 };
 
 }  // namespace warpconv::cuda::pointwise

@@ -82,27 +82,51 @@ template <int kPixels, bool aligned, bool bounded>
 class HeldOutputs {
  public:
   __device__ HeldOutputs(const Arguments& x, int group, int firstPixel)
-      : epilogue_{x.bias, x.residual, x.activation}, output_(x.output), outputArea_(x.outputArea) {
-    group_ = group * x.groupOutputs;
+      : epilogue_{x.bias, x.residual, x.activation},
+        output_(x.output),
+        outputArea_(x.outputArea),
+        filters_(x.groupOutputs),
+        group_(group * x.groupOutputs) {
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
       offsets_[i] = firstPixel + i < x.pixels ? outputOffset(x, firstPixel + i, group) : kBeyond;
     }
   }
 
-  __device__ float biasOf(int filter) const { return cuda::biasOf(epilogue_, group_ + filter); }
-
-  __device__ void store(AdjacentSums<kPixels>& sums, int filter, float bias) const {
-    const int channel = filter * outputArea_;
-    if constexpr (!aligned) {
-      finishEach(epilogue_, sums, group_ + filter, offsets_, channel, output_);
-    } else if (offsets_[0] != kBeyond) {
-      if constexpr (bounded) {
-        finishBounded(epilogue_, sums, bias);
-      } else {
-        finish(epilogue_, sums, group_ + filter, offsets_[0] + channel);
+  /** Of those of kCount filters from `filter` on that exist. */
+  template <int kCount>
+  __device__ void findBiases(int filter, float (&biases)[kCount]) const {
+    if constexpr (bounded) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        if (filter + k < filters_) biases[k] = biasOf(epilogue_, group_ + filter + k);
       }
-      *reinterpret_cast<AdjacentSums<kPixels>*>(output_ + (offsets_[0] + channel)) = sums;
+    }
+  }
+
+  /** Of the same filters. Together, so that they take few branches. */
+  template <int kCount>
+  __device__ void store(AdjacentSums<kPixels> (&sums)[kCount], int filter, const float (&biases)[kCount]) const {
+    const bool together = aligned && bounded;
+    if constexpr (together) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+#pragma unroll
+        for (float& sum : sums[k].x) sum += biases[k];
+      }
+      clampAll(sums, epilogue_.activation);
+    }
+    const int count = aligned && offsets_[0] == kBeyond ? 0 : filters_ - filter;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (k >= count) continue;
+      const int channel = (filter + k) * outputArea_;
+      if constexpr (!aligned) {
+        finishEach(epilogue_, sums[k], group_ + filter + k, offsets_, channel, output_);
+      } else {
+        if constexpr (!together) finish(epilogue_, sums[k], group_ + filter + k, offsets_[0] + channel);
+        *reinterpret_cast<AdjacentSums<kPixels>*>(output_ + (offsets_[0] + channel)) = sums[k];
+      }
     }
   }
 
@@ -110,7 +134,8 @@ class HeldOutputs {
   const Epilogue epilogue_;
   float* const output_;
   const int outputArea_;
-  int group_;
+  /** Of a group, and those of the groups before */
+  const int filters_, group_;
   int offsets_[kPixels];
 };
 
@@ -151,13 +176,7 @@ __global__ void __launch_bounds__(kStreamTiles[kIndex].threads(), kStreamTiles[k
   for (int first = 0; first < kTile.filters; first += 4, quads += kTile.mostChannels()) {
     AdjacentSums<kPixels> sums[4]{};
     float biases[4]{};
-    if constexpr (kSlices == 1 && bounded) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const int filter = own.firstFilter + first + k;
-        if (filter < x.groupOutputs) biases[k] = outputs.biasOf(filter);
-      }
-    }
+    if constexpr (kSlices == 1) outputs.findBiases(own.firstFilter + first, biases);
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
       if (c % 4 == 0 && c >= channels) break;
@@ -170,14 +189,13 @@ __global__ void __launch_bounds__(kStreamTiles[kIndex].threads(), kStreamTiles[k
         sums[3].x[i] = fmaf(ofFilters.w, pixels[c][i], sums[3].x[i]);
       }
     }
+    if constexpr (kSlices > 1) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const int filter = own.firstFilter + first + k;
-      if constexpr (kSlices > 1) {
+      for (int k = 0; k < 4; ++k) {
         storeAdjacent<kPixels>(staged + (slice * kTile.filters + first + k) * kTilePixels + column, sums[k].x);
-      } else if (filter < x.groupOutputs) {
-        outputs.store(sums[k], filter, biases[k]);
       }
+    } else {
+      outputs.store(sums, own.firstFilter + first, biases);
     }
   }
   if constexpr (kSlices > 1) {
