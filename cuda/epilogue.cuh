@@ -73,7 +73,7 @@ __device__ inline bool areFinite(const AdjacentSums<kWidth> (&sums)[kCount]) {
   return zeros[0] + zeros[1] + (zeros[2] + zeros[3]) == 0.0f;
 }
 
-/** Where isClamp. Many have one branch around, since most outputs have no bounds. */
+/** Where isClamp. Many have one branch around, since most outputs have no bounds, which of few are hardly more. */
 template <int kWidth, int kCount>
 __device__ inline void clampAll(AdjacentSums<kWidth> (&sums)[kCount], const BoundedActivation& activation) {
   if (kCount * kWidth >= 12 && activation.kind == ActivationKind::none) return;
