@@ -105,7 +105,7 @@ struct Models {
  * That of warpgroups was fitted to the 103 times of an H100 (bench/results, -bf16-rows-kernels) on the bench's 15
  * layers at batch 1 and 2 that are near the fastest, and is off by 7 %. Bytes that a block receives of its cluster
  * count, not all that are sent: by these pw_7_2048_512 was predicted faster in blocks of 64 pixels, which took a fifth
- * longer. `exchanged` is a quarter more than the fit gave, `shared` a fifth less and `pair` 8 % more, for the same
+ * longer. `exchanged` is a quarter more than the fit gave, `shared` a fifth less and `pair` 7 % more, for the same
  * layer and for pw_14_1024_256 of two images.
  *
  * That of rows was fitted to the 271 times of the bench's 15 layers at batch 1 and 2 on an H100 (bench/results,
@@ -127,7 +127,7 @@ struct Models {
  * Since outputs take fewer instructions and filters lie in memory more often, `block` of warpgroups is 1.31e-6 where it
  * was 1.4e-6, of rows 1.16e-6 for 1.23e-6, by TF32 1.226e-6 for 1.302e-6 and by BF16 1.13e-6 for 1.16e-6, and
  * `unaligned` by TF32 1.4 for pw_7_320_1280. Of the times of all these kernels (bench/results, 2026-11-26-kernels) what
- * all together choose is 0.1 % slower than the fastest on average at batch 1 and 2.
+ * all together choose is 0.2 % slower than the fastest on average at batch 1 and 2, and 2.7 % at most.
  *
  * On 81 problems, those of 12 other layers of networks among them, at batch 1, 4 and 16, and on the bench's at batch
  * 128 all together chose, before these last fits, what was 2.9 % slower than the fastest on average, and within a tenth

@@ -66,8 +66,7 @@ class RowOutputs {
       offsets[i] = outputOffset(x_, min(pixel, endPixel - 1), own_.group);
     }
     first_ = offsets[0] + filterOf(0) * x_.outputArea;
-    at_ = __cvta_generic_to_global(x_.output + first_);
-    asm volatile("" : "+l"(at_));
+    at_ = kept(static_cast<uint64_t>(__cvta_generic_to_global(x_.output + first_)));
     second_ = kept(offsets[1] - offsets[0]);
     outputArea_ = kept(x_.outputArea);
     if constexpr (kStep == 1) keepEarly(at_ + filters_[0]);
@@ -121,7 +120,7 @@ class RowOutputs {
     if (exists(i, 1)) sums.x[1] += at[second_];
   }
   __device__ void write(const Piece& sums, int i) const {
-    // One instruction
+    // By 32 bits: of a kept number the compiler does not know that it is not negative, and multiplies by 64.
     uint64_t there;
     asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(there) : "r"(outputArea_), "r"(4 * filtersTo(i)), "l"(at_));
     auto* const at = static_cast<float*>(__cvta_global_to_generic(there));

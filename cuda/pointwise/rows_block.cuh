@@ -35,7 +35,7 @@ class RowsBlock {
     if constexpr (kSplit == 1) outputs_.find(endPixel);
   }
 
-  /** Before pixels are loaded. */
+  /** Before pixels are loaded. Gives back what bringArguments does. */
   __device__ unsigned awaitKernelsBefore() const {
     // For the barriers. See warpgroupKernel for why not in two halves.
     synchroniseCluster(kSplit);

@@ -38,8 +38,8 @@ __device__ inline void finishPieces(const AdjacentSums<kWidth> (&sums)[kCount], 
  * Stores the outputs of pieces, step by step for all of them: with one or two warps a scheduler, instructions are
  * latency, and piece by piece a block of 64 x 32 outputs took 0.8 us. Sums have scales where they are `scaled`.
  * `pieces.makeAgain(i, sums)` makes those of a piece again that are not finite: see TensorSums for why they may be
- * wrong, and lacksBits. With `bounded`, where isBounded, they are made again, and stored again, once all are stored;
- * with a residual, which may lie where outputs go, before.
+ * wrong, and lacksBits. With `bounded`, where isBounded, they are looked for, made again and stored again once all are
+ * stored; others, for which that was not timed, before.
  */
 template <bool bounded, bool scaled, int kWidth, int kCount>
 __device__ inline void storePieces(AdjacentSums<kWidth> (&sums)[kCount], const BoundedActivation& activation,

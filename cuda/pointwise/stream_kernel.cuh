@@ -107,7 +107,7 @@ class HeldOutputs {
   /** Of the same filters. Together, so that they take few branches. */
   template <int kCount>
   __device__ void store(AdjacentSums<kPixels> (&sums)[kCount], int filter, const float (&biases)[kCount]) const {
-    const bool together = aligned && bounded;
+    constexpr bool together = aligned && bounded;
     if constexpr (together) {
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {

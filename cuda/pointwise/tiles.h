@@ -348,10 +348,10 @@ struct WarpgroupTile {
  * Of six timed on the bench's layers at batch 1 on an H100. Two warpgroups that shared a block's channels were best
  * nowhere; 128 filters by 32 pixels, by two warpgroups, were on one layer, until the next chunk's loads ran beside
  * products, and on none in the two comparisons since. Nor did blocks help that are one for each multiprocessor:
- * pw_56_256_64 took within 2 % of its 98 blocks' time in 132 of 48 pixels, and pw_56_64_256, which has 196 blocks, 14 %
- * longer in 132 of 128 filters by 48 pixels. Those are done sooner, but what all of them store at once and the next
- * kernel's filters then wait for each other in the L2 cache. Pairs of 32 pixels need more registers than three blocks
- * leave.
+ * pw_56_256_64 took 3 % less in 132 of 48 pixels than in its 98 in one program, and 1 % more in another; pw_56_64_256,
+ * which has 196 blocks, took 12 % longer in 132 of 128 filters by 48 pixels. Those are done sooner, but what all store
+ * at once and the next kernel's filters then wait for each other in the L2 cache. Pairs of 32 pixels need more
+ * registers than three blocks leave.
  */
 inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 2}, {64, 3}};
 
