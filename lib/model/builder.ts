@@ -1,7 +1,8 @@
 /** Collects the steps of a network while its nodes are lowered. */
 import { invalidNode, unsupportedNode } from './refusals';
 import type { ConstantTensor, GraphNode } from './graph';
-import type { DataType, DataTypeMap } from '../tensor';
+import { BFLOAT16, FLOAT16, fromBits } from '../float16';
+import type { DataType } from '../tensor';
 import { type BinaryOperation, type Instruction, type Step, type UnaryOperation } from './steps';
 import {
   broadcastDims,
@@ -23,6 +24,8 @@ export interface PlannedStep {
   readonly step: Step<Operand>;
   readonly nodes: readonly string[];
 }
+
+const isExtent = (extent: number) => Number.isInteger(extent) && extent >= 0;
 
 /** One instruction on its own: `b` for a second operand, p and q for parameters. */
 export function instruction(
@@ -66,8 +69,8 @@ export class Builder {
 
   /** A tensor that a step is going to write. */
   scratch<T extends DataType>(type: T, dims: readonly number[]): Value<T> {
-    if (!(sizeOf(dims) <= MOST_ELEMENTS)) {
-      throw invalidNode(this.#node!, `would make a tensor of dims [${dims.join(', ')}], more than can be`);
+    if (!dims.every(isExtent) || sizeOf(dims) > MOST_ELEMENTS) {
+      throw invalidNode(this.#node!, `would make a tensor of dims [${dims.join(', ')}], which cannot be`);
     }
     const storage: Storage = { space: 'arena', bytes: sizeOf(dims) * bytesOf(type) };
     return { type, dims, operand: { storage, offset: 0 } };
@@ -75,8 +78,13 @@ export class Builder {
 
   /** The same elements under other dims, or a dense part of them from an element on. */
   view(value: Value, dims: readonly number[], first = 0): Value {
-    const { storage, offset } = value.operand;
-    const operand = { storage, offset: offset + first * bytesOf(value.type) };
+    const { storage } = value.operand;
+    const offset = value.operand.offset + first * bytesOf(value.type);
+    const isInside = offset >= 0 && offset + sizeOf(dims) * bytesOf(value.type) <= storage.bytes;
+    if (!dims.every(isExtent) || !(isInside || sizeOf(dims) === 0)) {
+      throw invalidNode(this.#node!, `would take dims [${dims.join(', ')}] from ${shapeOf(value)}`);
+    }
+    const operand = { storage, offset };
     const whole = first === 0 && sizeOf(dims) === sizeOf(value.dims);
     const constant =
       value.constant &&
@@ -171,6 +179,8 @@ export function shapeOf({ type, dims }: { type: DataType; dims: readonly number[
 }
 
 /** Elements of a constant as numbers. */
-export function numbersOf(data: DataTypeMap[DataType]): number[] {
-  return Array.from(data as ArrayLike<number | bigint>, Number);
+export function numbersOf({ type, data }: ConstantTensor): number[] {
+  const numbers = Array.from(data as ArrayLike<number | bigint>, Number);
+  const format = type === 'float16' ? FLOAT16 : type === 'bfloat16' ? BFLOAT16 : undefined;
+  return format === undefined ? numbers : numbers.map((bits) => fromBits(bits, format));
 }

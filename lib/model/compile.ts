@@ -9,6 +9,7 @@ import { Lowering, ValueNeeded } from './lowering';
 import { planMemory } from './memory_plan';
 import { operatorOf } from './operators';
 import { unsupportedNode } from './refusals';
+import { checkInputs } from './schema';
 import { mapBuffers, type NativeBuffer, type NativeProgramSpec, type Step } from './steps';
 import { bytesOf, coalesce, sizeOf, type Operand, type Storage, type Value } from './values';
 
@@ -96,6 +97,7 @@ function lower(
   values: ReadonlyMap<string, Value>,
 ): readonly Value[] {
   const inputs = node.inputs.map((name) => (name === '' ? undefined : valueOf(values, name)));
+  checkInputs(node, graph.opset, inputs);
   const ahead = evaluateKnown(node, inputs);
   if (ahead !== undefined) return ahead.map((tensor) => build.constant(tensor));
   const operator = operatorOf(node);

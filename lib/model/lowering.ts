@@ -53,7 +53,7 @@ export class Lowering {
   }
 
   numbers(i: number): number[] {
-    return numbersOf(this.constant(i).data);
+    return numbersOf(this.constant(i));
   }
 
   optionalNumbers(i: number): number[] | undefined {
@@ -65,6 +65,13 @@ export class Lowering {
     const counted = axis < 0 ? axis + rank : axis;
     if (Number.isInteger(counted) && counted >= 0 && counted < rank) return counted;
     throw this.invalid(`has axis ${axis}; its input has ${rank} axes`);
+  }
+
+  /** Different axes, as counts from the front. */
+  axes(axes: readonly number[], rank: number): number[] {
+    const counted = axes.map((axis) => this.axis(axis, rank));
+    if (new Set(counted).size === counted.length) return counted;
+    throw this.invalid(`has an axis twice in [${axes.join(', ')}]`);
   }
 
   /** Whether anybody reads the output of that number. */

@@ -10,6 +10,7 @@
 #include "binding/plan_object.h"
 #include "binding/step_reader.h"
 #include "gpu/gpu.h"
+#include "program/verify.h"
 
 namespace warpconv::binding {
 namespace {
@@ -115,6 +116,7 @@ ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   spec_.arenaBytes = toInteger(spec.Get("arenaBytes"), "program.arenaBytes");
   inputBytes_ = spec_.inputBytes = toSizes(spec.Get("inputBytes"), "program.inputBytes");
   outputBytes_ = spec_.outputBytes = toSizes(spec.Get("outputBytes"), "program.outputBytes");
+  throwUnlessOk(env, program::verify(spec_));
 }
 
 ProgramObject::~ProgramObject() { release(Env()); }

@@ -236,7 +236,9 @@ function convert(element: Scalar, type: FoldableType): Scalar {
 
 function expand(operands: Operands): Value {
   const value = operands.value(0);
-  const dims = broadcastDims(operands, [value.dims, operands.list(1)]);
+  const wanted = operands.list(1);
+  if (wanted.some((extent) => extent < 0)) throw operands.invalid(`cannot make dims ${describe(wanted)}`);
+  const dims = broadcastDims(operands, [value.dims, wanted]);
   const elementAt = broadcast(value, dims.length);
   return build(value.type, dims, elementAt);
 }

@@ -23,6 +23,7 @@ const MOST_DIMS = 32;
 /** Thrown inside folding for what is right but not for it: too large, or of a type or operator that it does not know. */
 export class LeftAlone extends Error {}
 
+/** @param dims - integers, none below 0 */
 export function checkSmall(dims: readonly number[]): void {
   if (dims.length > MOST_DIMS || !(elementCount(dims) <= MOST_ELEMENTS)) throw new LeftAlone('too large');
 }

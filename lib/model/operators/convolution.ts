@@ -1,11 +1,12 @@
 /** Convolutions and their transposes. */
 import type { ConvolutionSpec } from '../../addon';
+import { MAX_INT32 } from '../../check';
 import { integer, integers, string } from '../attributes';
 import { requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { sizeOf, stridesOf, type Value } from '../values';
-import { attribute, readWindows, requireMaps } from './windows';
+import { attribute, counts, readWindows, requireMaps } from './windows';
 
 interface Geometry extends Pick<ConvolutionSpec, 'stride' | 'dilation'> {
   /** Top, left, bottom, right */
@@ -22,6 +23,17 @@ function convolve(
   geometry: Geometry,
   output: Value,
 ): void {
+  const { stride, dilation, padding } = geometry;
+  const beyond = [...input.dims, ...weight.dims, ...output.dims, ...stride, ...dilation, ...padding].find(
+    (count) => count > MAX_INT32,
+  );
+  if (beyond !== undefined) {
+    throw unsupportedNode(x.node, `has an extent, stride, dilation or padding of ${beyond}; the most is ${MAX_INT32}`);
+  }
+  const isEmpty = input.dims.includes(0) || weight.dims.includes(0);
+  if (isEmpty && sizeOf(output.dims) > 0) {
+    throw unsupportedNode(x.node, `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`);
+  }
   const convolution: ConvolutionSpec = {
     inputDims: input.dims,
     weightDims: weight.dims,
@@ -141,8 +153,11 @@ const convTranspose: Lower = (x) => {
   x.requireRank(weight, input.dims.length);
   const groups = integer(x.node, 'group', 1);
   const filters = weight.dims[1]! * groups;
-  if (weight.dims[0] !== input.dims[1] || weight.dims[0]! % groups !== 0) {
+  if (groups < 1 || weight.dims[0]! % groups !== 0) {
     throw x.invalid(`convolves ${shapeOf(input)} with ${shapeOf(weight)} in ${groups} groups`);
+  }
+  if (bias !== undefined && sizeOf(bias.dims) !== filters) {
+    throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
   }
   const axes = transposedAxes(x, input, weight);
   const extents = axes.map(({ output }) => output);
@@ -240,9 +255,12 @@ function transposedAxes(x: Lowering, input: Value, weight: Value): TransposedAxi
   const rank = filter.length;
   const strides = attribute(x, 'strides', rank, 1);
   const dilations = attribute(x, 'dilations', rank, 1);
-  const extra = integers(x.node, 'output_padding', new Array<number>(rank).fill(0));
+  const extra = counts(x, 'output_padding', rank);
   const wanted = integers(x.node, 'output_shape', null)?.slice(-rank);
-  const pads = integers(x.node, 'pads', new Array<number>(2 * rank).fill(0));
+  if (wanted !== undefined && wanted.length !== rank) {
+    throw x.invalid(`has output_shape [${wanted.join(', ')}] for ${rank} axes`);
+  }
+  const pads = counts(x, 'pads', 2 * rank);
   const mode = string(x.node, 'auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID'], 'NOTSET');
   return filter.map((extent, i) => {
     const [stride, dilation, size] = [strides[i]!, dilations[i]!, input.dims[i + 2]!];
@@ -253,7 +271,6 @@ function transposedAxes(x: Lowering, input: Value, weight: Value): TransposedAxi
     const [before, after] = total === undefined ? given : halves(total, mode);
     const output = target ?? full - before! - after!;
     if (output < 1) throw x.invalid(`has no output along axis ${i + 2}`);
-    if (before! < 0 || after! < 0) throw unsupportedNode(x.node, 'has negative pads');
     return { input: size, filter: extent, stride, dilation, before: before!, output };
   });
 }

@@ -1,9 +1,10 @@
 /** Functions of single elements. */
 import { float, string } from '../attributes';
-import { instruction, requireFloat } from '../builder';
+import { instruction, numbersOf, requireFloat } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import type { BinaryOperation, Instruction, UnaryOperation } from '../steps';
 import type { Value } from '../values';
+import { asFloat32 } from './layout';
 
 function unary(
   operation: UnaryOperation,
@@ -40,7 +41,7 @@ const clip: Lower = (x) => {
   const bound = (i: number, otherwise: number) => {
     const given = x.optional(i);
     if (given === undefined) return otherwise;
-    return given.constant === undefined ? given : Number(given.constant.data[0]);
+    return given.constant === undefined ? given : numbersOf(given.constant)[0]!;
   };
   const [low, high] = [bound(1, -Infinity), bound(2, Infinity)];
   if (typeof low === 'number' && typeof high === 'number') {
@@ -63,14 +64,13 @@ const gelu: Lower = (x) => {
 const power: Lower = (x) => {
   const [base, exponent] = [x.input(0), x.input(1)];
   requireFloat(x.node, base);
-  const isSquare = exponent.constant?.data.length === 1 && Number(exponent.constant.data[0]) === 2;
+  const { constant } = exponent;
+  const isSquare = constant?.data.length === 1 && numbersOf(constant)[0] === 2;
   // Exact, and a hundred times as fast as a power; a larger shape of the exponent would have to be broadcast to.
   if (isSquare && exponent.dims.length <= base.dims.length) {
     return x.build.elementwise(x.node, [base], [instruction('multiply', { a: 0, b: 0 })]);
   }
-  const floating =
-    exponent.type === 'float32' ? exponent : x.build.floats(Float32Array.from(x.numbers(1)), exponent.dims);
-  return x.build.elementwise(x.node, [base, floating], [instruction('power', { b: 1 })]);
+  return x.build.elementwise(x.node, [base, asFloat32(x, exponent)], [instruction('power', { b: 1 })]);
 };
 
 /** x * sigmoid(alpha * x) */

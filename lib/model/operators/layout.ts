@@ -1,7 +1,9 @@
 /** Elements in other places, or under other dims. */
-import { flag, integer, integers, string, tensor } from '../attributes';
-import { shapeOf } from '../builder';
+import { MAX_INT32 } from '../../check';
+import { flag, float, integer, integers, string, tensor } from '../attributes';
+import { numbersOf, shapeOf } from '../builder';
 import { elementType } from '../element_types';
+import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import type { CastType } from '../steps';
@@ -14,9 +16,17 @@ const dropout: Lower = (x) => {
   const input = x.input(0);
   if (x.optional(2) !== undefined && x.numbers(2)[0] !== 0) throw unsupportedNode(x.node, 'trains');
   if (!x.hasOutput(1)) return input;
-  const data = new Uint8Array(sizeOf(input.dims)).fill(1);
-  return [input, x.build.constant({ type: 'bool', dims: input.dims, data })];
+  return [input, filled(x, { type: 'bool', dims: [], data: Uint8Array.of(1) }, input.dims)];
 };
+
+/** A tensor whose elements are all the same. */
+function filled(x: Lowering, filling: ConstantTensor, dims: readonly number[]): Value {
+  return x.build.gatherStrided(
+    x.build.constant(filling),
+    dims,
+    dims.map(() => 0),
+  );
+}
 
 const reshape: Lower = (x) => {
   const input = x.input(0);
@@ -25,7 +35,8 @@ const reshape: Lower = (x) => {
   const known = wanted.filter((extent) => extent !== -1).reduce((product, extent) => product * extent, 1);
   const dims = wanted.map((extent) => (extent === -1 ? sizeOf(input.dims) / known : extent));
   const isLegal = dims.every((extent) => Number.isInteger(extent) && extent >= 0);
-  if (!isLegal || sizeOf(dims) !== sizeOf(input.dims)) {
+  const isOpen = wanted.filter((extent) => extent === -1).length > 1;
+  if (!isLegal || isOpen || sizeOf(dims) !== sizeOf(input.dims)) {
     throw x.invalid(`cannot bring ${shapeOf(input)} to [${x.numbers(1).join(', ')}]`);
   }
   return x.build.view(input, dims);
@@ -60,7 +71,7 @@ const unsqueeze: Lower = (x) => {
   const { dims } = x.input(0);
   const given = axesOf(x) ?? [];
   const rank = dims.length + given.length;
-  const axes = new Set(given.map((axis) => x.axis(axis, rank)));
+  const axes = new Set(x.axes(given, rank));
   const rest = dims[Symbol.iterator]();
   const widened = Array.from({ length: rank }, (_, axis) => (axes.has(axis) ? 1 : rest.next().value!));
   return x.build.view(x.input(0), widened);
@@ -132,7 +143,8 @@ const split: Lower = (x) => {
   const given = x.opset < 13 ? integers(x.node, 'split', null) : x.optionalNumbers(1);
   const counts = given ?? evenly(input.dims[axis]!, x.node.outputs.length);
   const total = counts.reduce((sum, count) => sum + count, 0);
-  if (counts.length !== x.node.outputs.length || total !== input.dims[axis]) {
+  const isLegal = counts.length === x.node.outputs.length && counts.every((count) => count >= 0);
+  if (!isLegal || total !== input.dims[axis]) {
     throw x.invalid(`splits axis ${axis} of ${shapeOf(input)} into [${counts.join(', ')}]`);
   }
   let start = 0;
@@ -159,10 +171,9 @@ const slice: Lower = (x) => {
   if (ends.length !== starts.length || axes.length !== starts.length || steps.length !== starts.length) {
     throw x.invalid('has starts, ends, axes and steps of different lengths');
   }
-  const parts = axes.map((given, i): Part => {
-    const axis = x.axis(given, input.dims.length);
-    return { axis, ...range(x, input.dims[axis]!, starts[i]!, ends[i]!, steps[i]!) };
-  });
+  const parts = x
+    .axes(axes, input.dims.length)
+    .map((axis, i): Part => ({ axis, ...range(x, input.dims[axis]!, starts[i]!, ends[i]!, steps[i]!) }));
   return along(x, input, parts);
 };
 
@@ -175,7 +186,8 @@ function range(x: Lowering, extent: number, start: number, end: number, step: nu
   // Only an end may lie before the first element.
   const first = Math.max(bring(start), 0);
   const count = extent === 0 ? 0 : Math.max(0, Math.ceil((bring(end) - first) / step));
-  return { start: first, step, count };
+  // The step of one position leads nowhere, and may be as large as integers are.
+  return { start: first, step: count > 1 ? step : 1, count };
 }
 
 const gather: Lower = (x) => {
@@ -233,7 +245,7 @@ const pad: Lower = (x) => {
   const rank = input.dims.length;
   const pads = x.opset < 11 ? integers(x.node, 'pads') : x.numbers(1);
   const axes = x.opset < 18 ? undefined : x.optionalNumbers(3);
-  const where = (axes ?? input.dims.map((_, axis) => axis)).map((axis) => x.axis(axis, rank));
+  const where = x.axes(axes ?? input.dims.map((_, axis) => axis), rank);
   if (pads.length !== 2 * where.length) {
     throw x.invalid(`has ${pads.length} pads for ${where.length} axes`);
   }
@@ -253,7 +265,7 @@ const pad: Lower = (x) => {
 function padConstant(x: Lowering, input: Value, before: readonly number[], after: readonly number[]): Value {
   if (input.type !== 'float32')
     throw unsupportedNode(x.node, `pads ${shapeOf(input)}; here it can pad float32`);
-  const value = x.opset < 11 ? ((x.node.attributes.get('value') as number | undefined) ?? 0) : padValue(x);
+  const value = x.opset < 11 ? float(x.node, 'value', 0) : padValue(x);
   const dims = input.dims.map((extent, axis) => extent + before[axis]! + after[axis]!);
   if (dims.some((extent) => extent < 0)) throw x.invalid(`takes more away than ${shapeOf(input)} has`);
   const output = x.build.scratch('float32', dims);
@@ -270,7 +282,7 @@ function padConstant(x: Lowering, input: Value, before: readonly number[], after
 }
 
 function padValue(x: Lowering): number {
-  return x.optional(2) === undefined ? 0 : Number(x.constant(2).data[0]);
+  return x.optional(2) === undefined ? 0 : x.numbers(2)[0]!;
 }
 
 function padByInput(
@@ -283,6 +295,9 @@ function padByInput(
   return input.dims.reduce((value, extent, axis) => {
     if (before[axis] === 0 && after[axis] === 0) return value;
     const count = extent + before[axis]! + after[axis]!;
+    if (count < 0 || (extent === 0 && count > 0)) {
+      throw x.invalid(`makes ${count} elements of the ${extent} along axis ${axis} of ${shapeOf(input)}`);
+    }
     const positions = eachPosition(x, count, (i) => sourceOf(i - before[axis]!, extent, mode));
     return takeAlong(x, value, axis, positions);
   }, input);
@@ -297,8 +312,9 @@ function sourceOf(position: number, extent: number, mode: 'reflect' | 'edge' | '
 
 const expand: Lower = (x) => {
   const input = x.input(0);
-  const dims = broadcastDims(input.dims, x.numbers(1));
-  if (dims === undefined) throw x.invalid(`cannot expand ${shapeOf(input)} to [${x.numbers(1).join(', ')}]`);
+  const wanted = x.numbers(1);
+  const dims = wanted.every((extent) => extent >= 0) ? broadcastDims(input.dims, wanted) : undefined;
+  if (dims === undefined) throw x.invalid(`cannot expand ${shapeOf(input)} to [${wanted.join(', ')}]`);
   if (sizeOf(dims) === sizeOf(input.dims)) return x.build.view(input, dims);
   return x.build.gatherStrided(input, dims, broadcastStrides(input.dims, dims));
 };
@@ -338,6 +354,13 @@ const cast: Lower = (x) => {
   return type === x.input(0).type ? x.input(0) : castTo(x, x.input(0), type);
 };
 
+/** As float32: parameters may be of another type of numbers than the data. */
+export function asFloat32(x: Lowering, value: Value): Value {
+  if (value.type === 'float32') return value;
+  if (value.constant === undefined) return castTo(x, value, 'float32');
+  return x.build.floats(Float32Array.from(numbersOf(value.constant)), value.dims);
+}
+
 function castTo(x: Lowering, input: Value, type: Value['type']): Value {
   for (const end of [input.type, type]) {
     if (!CAST_TYPES.includes(end)) throw unsupportedNode(x.node, `casts ${input.type} to ${type}`);
@@ -354,11 +377,17 @@ function castTo(x: Lowering, input: Value, type: Value['type']): Value {
   return output;
 }
 
+function blockSize(x: Lowering): number {
+  const block = integer(x.node, 'blocksize');
+  if (block >= 1 && block <= MAX_INT32) return block;
+  throw x.invalid(`has blocksize ${block}; it takes a positive integer`);
+}
+
 const depthToSpace: Lower = (x) => {
   const input = x.input(0);
   x.requireRank(input, 4);
   const [n, c, h, w] = input.dims as [number, number, number, number];
-  const block = integer(x.node, 'blocksize');
+  const block = blockSize(x);
   const mode = string(x.node, 'mode', ['DCR', 'CRD'], 'DCR');
   const channels = c / block ** 2;
   if (!Number.isInteger(channels)) throw x.invalid(`makes blocks of ${block} x ${block} of ${c} channels`);
@@ -372,7 +401,7 @@ const spaceToDepth: Lower = (x) => {
   const input = x.input(0);
   x.requireRank(input, 4);
   const [n, c, h, w] = input.dims as [number, number, number, number];
-  const block = integer(x.node, 'blocksize');
+  const block = blockSize(x);
   const [p, q] = [h / block, w / block];
   if (!Number.isInteger(p) || !Number.isInteger(q)) {
     throw x.invalid(`makes blocks of ${block} x ${block} of maps of ${h} x ${w}`);
@@ -388,12 +417,7 @@ const constantOfShape: Lower = (x) => {
   const filling = tensor(x.node, 'value', null) ?? { type: 'float32', dims: [1], data: new Float32Array(1) };
   const size = sizeOf(filling.dims);
   if (size !== 1) throw x.invalid(`takes one element as 'value', got ${size}`);
-  const dims = x.numbers(0);
-  return x.build.gatherStrided(
-    x.build.constant(filling),
-    dims,
-    dims.map(() => 0),
-  );
+  return filled(x, filling, x.numbers(0));
 };
 
 export const layout: Record<string, Lower> = {

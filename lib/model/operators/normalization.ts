@@ -1,36 +1,37 @@
 /** Scaling by statistics, of the model or of the input itself. */
 import { flag, float, integer } from '../attributes';
-import { instruction, requireFloat, shapeOf } from '../builder';
+import { MAX_INT32 } from '../../check';
+import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { extentOf, sizeOf, type Value } from '../values';
+import { asFloat32 } from './layout';
 
 /** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
 const batchNormalization: Lower = (x) => {
-  const [input, scale, shift, mean, variance] = [0, 1, 2, 3, 4].map((i) => x.input(i)) as [
-    Value,
-    Value,
-    Value,
-    Value,
-    Value,
-  ];
+  const input = x.input(0);
+  const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => x.input(i)) as Statistics;
+  const channels = input.dims[1] ?? 1;
+  if (scale.dims[0] !== channels) {
+    throw x.invalid(`scales ${shapeOf(input)} by ${shapeOf(scale)}; it takes one element a channel, ${channels}`);
+  }
   if (flag(x.node, 'training_mode', false) || !flag(x.node, 'spatial', true)) {
     throw unsupportedNode(x.node, 'trains, or normalises each position by itself');
   }
   const epsilon = float(x.node, 'epsilon', 1e-5);
-  const known = [scale, shift, mean, variance].map(
-    (value) => value.constant?.data as Float32Array | undefined,
-  );
-  const { factor, summand } = known.every((data) => data !== undefined)
-    ? foldStatistics(x, known as Float32Array[], epsilon)
-    : computeStatistics(x, { scale, shift, mean, variance }, epsilon);
-  const channels = [scale.dims[0]!, ...input.dims.slice(2).map(() => 1)];
+  const statistics: Statistics = [scale, shift, mean, variance];
+  const { factor, summand } = statistics.every(({ constant }) => constant !== undefined)
+    ? foldStatistics(x, statistics, epsilon)
+    : computeStatistics(x, statistics, epsilon);
+  const dims = [channels, ...input.dims.slice(2).map(() => 1)];
   return x.build.elementwise(
     x.node,
-    [input, x.build.view(factor, channels), x.build.view(summand, channels)],
+    [input, x.build.view(factor, dims), x.build.view(summand, dims)],
     [instruction('multiply', { a: 0, b: 1 }), instruction('add', { a: 3, b: 2 })],
   );
 };
+
+type Statistics = [scale: Value, shift: Value, mean: Value, variance: Value];
 
 interface Affine {
   readonly factor: Value;
@@ -38,23 +39,20 @@ interface Affine {
 }
 
 /** In double precision: these numbers go into the weights of the convolution before. */
-function foldStatistics(
-  x: Lowering,
-  [scale, shift, mean, variance]: Float32Array[],
-  epsilon: number,
-): Affine {
+function foldStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine {
+  const [scale, shift, mean, variance] = statistics.map(({ constant }) => numbersOf(constant!));
   const factor = scale!.map((value, c) => value / Math.sqrt(variance![c]! + epsilon));
   const summand = shift!.map(
     (value, c) => value - (mean![c]! * scale![c]!) / Math.sqrt(variance![c]! + epsilon),
   );
-  return { factor: x.build.floats(factor), summand: x.build.floats(summand) };
+  return {
+    factor: x.build.floats(Float32Array.from(factor)),
+    summand: x.build.floats(Float32Array.from(summand)),
+  };
 }
 
-function computeStatistics(
-  x: Lowering,
-  { scale, shift, mean, variance }: Record<'scale' | 'shift' | 'mean' | 'variance', Value>,
-  epsilon: number,
-): Affine {
+function computeStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine {
+  const [scale, shift, mean, variance] = statistics.map((value) => asFloat32(x, value)) as Statistics;
   const factor = x.build.elementwise(
     x.node,
     [scale, variance],
@@ -157,7 +155,11 @@ const groupNormalization: Lower = (x) => {
   if (groups < 1 || c % groups !== 0) throw x.invalid(`puts ${c} channels into ${groups} groups`);
   const inner = extentOf(input.dims, 2, input.dims.length);
   const [scale, shift] = [x.input(1), x.input(2)];
-  const byGroup = sizeOf(scale.dims) === groups && groups !== c;
+  const length = sizeOf(scale.dims);
+  if (length !== c && length !== groups) {
+    throw x.invalid(`scales ${c} channels in ${groups} groups by ${shapeOf(scale)}`);
+  }
+  const byGroup = length === groups && groups !== c;
   const count = (c / groups) * inner;
   const channels = byGroup ? { channels: 1, inner: count } : { channels: c / groups, inner };
   return normalize(x, input, { rows: n * groups, count, groups, ...channels }, scale, shift);
@@ -166,13 +168,15 @@ const groupNormalization: Lower = (x) => {
 const localResponse: Lower = (x) => {
   const input = x.input(0);
   requireFloat(x.node, input);
+  const size = integer(x.node, 'size');
+  if (size < 1 || size > MAX_INT32) throw x.invalid(`has size ${size}; it takes a positive integer`);
   const output = x.build.scratch('float32', input.dims);
   x.build.emit({
     kind: 'localResponse',
     n: input.dims[0]!,
     channels: input.dims[1]!,
     inner: extentOf(input.dims, 2, input.dims.length),
-    size: integer(x.node, 'size'),
+    size,
     alpha: float(x.node, 'alpha', 1e-4),
     beta: float(x.node, 'beta', 0.75),
     k: float(x.node, 'bias', 1),

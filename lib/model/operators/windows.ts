@@ -43,11 +43,8 @@ export function readWindows(
   const spatial = input.dims.slice(2);
   const strides = attribute(x, 'strides', rank, 1);
   const dilations = attribute(x, 'dilations', rank, 1);
-  const pads = integers(node, 'pads', new Array<number>(2 * rank).fill(0));
+  const pads = counts(x, 'pads', 2 * rank);
   const mode = string(node, 'auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID'], 'NOTSET');
-  if (pads.length !== 2 * rank || pads.some((count) => count < 0 || count > MAX_INT32)) {
-    throw x.invalid(`has pads [${pads.join(', ')}]; it takes ${2 * rank} non-negative integers`);
-  }
   const axes = spatial.map((extent, i): Window => {
     const [stride, dilation] = [strides[i]!, dilations[i]!];
     const reach = (filter[i]! - 1) * dilation + 1;
@@ -58,6 +55,9 @@ export function readWindows(
     // A last window that begins beyond the input and the padding before it has nothing to see.
     if (ceil && (output - 1) * stride >= extent + before) output--;
     if (output < 1) throw x.invalid(`has windows of ${reach} that do not fit into ${extent} elements`);
+    if (Math.max(extent, output, filter[i]!) > MAX_INT32) {
+      throw unsupportedNode(node, `steps from ${extent} to ${output} elements; the most is ${MAX_INT32}`);
+    }
     return { input: extent, filter: filter[i]!, stride, dilation, before, after, output };
   });
   const [h, w] = axes.length === 1 ? [FLAT, axes[0]!] : [axes[0]!, axes[1]!];
@@ -76,6 +76,15 @@ function samePadding(extent: number, reach: number, stride: number, mode: string
     : { before: less, after: total - less };
 }
 
+/** Integers that default to 0, and are not negative. */
+export function counts(x: Lowering, name: string, length: number): readonly number[] {
+  const given = integers(x.node, name, new Array<number>(length).fill(0));
+  const isLegal = given.every((count) => count >= 0 && count <= MAX_INT32);
+  if (given.length === length && isLegal) return given;
+  throw x.invalid(`has ${name} [${given.join(', ')}]; it takes ${length} non-negative integers`);
+}
+
+/** Positive integers. */
 export function attribute(x: Lowering, name: string, rank: number, fallback: number): readonly number[] {
   const given = integers(x.node, name, null) ?? new Array<number>(rank).fill(fallback);
   const isLegal = given.every((value) => value >= 1 && value <= MAX_INT32);

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstring>
 
 #include "cpu/operators/operators.h"
@@ -5,19 +6,54 @@
 #include "program/indices.h"
 
 namespace warpconv::operators {
+namespace {
+
+/** The first of the indices that are out of range, as threads find them. */
+class FirstWrong {
+ public:
+  void note(int64_t place) {
+    int64_t first = place_.load(std::memory_order_relaxed);
+    while (place < first && !place_.compare_exchange_weak(first, place, std::memory_order_relaxed)) {
+    }
+  }
+  bool isFound() const { return place() != kNone; }
+  int64_t place() const { return place_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr int64_t kNone = INT64_MAX;
+  std::atomic<int64_t> place_{kNone};
+};
+
+/**
+ * The position that an index means, or -1 where it is out of range. Each is read once: the caller may write to a feed
+ * while the run reads it, and what was checked must be what is used.
+ */
+int64_t positionOf(const int64_t* index, int64_t axis) {
+  const int64_t given = *static_cast<const volatile int64_t*>(index);
+  if (given < -axis || given >= axis) return -1;
+  return given < 0 ? given + axis : given;
+}
+
+}  // namespace
+
 Status gather(const GatherStep& step, const int64_t* indices, const void* input, void* output,
               const RunContext& context) {
-  Status status = checkIndices(step, indices);
-  if (!status.isOk()) return status;
   const int64_t bytes = step.inner * step.bytes;
+  FirstWrong wrong;
   forEachRange(context, step.outer * step.count, step.inner, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t index = indices[i % step.count];
-      const int64_t from = i / step.count * step.axis + (index < 0 ? index + step.axis : index);
+      const int64_t place = i % step.count;
+      const int64_t position = positionOf(indices + place, step.axis);
+      if (position < 0) {
+        wrong.note(place);
+        continue;
+      }
+      const int64_t from = i / step.count * step.axis + position;
       std::memcpy(static_cast<char*>(output) + i * bytes, static_cast<const char*>(input) + from * bytes,
                   static_cast<size_t>(bytes));
     }
   });
+  if (wrong.isFound()) return wrongIndex(step, wrong.place(), indices[wrong.place()]);
   return context.isCancelled() ? stoppedWhileRunning() : Status{};
 }
 

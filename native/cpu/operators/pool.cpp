@@ -42,13 +42,28 @@ class Pool {
     for (int64_t q = 0; q < step.q && !isMaximum_; ++q) divisors_.push_back(divisorOf(q));
   }
 
-  int64_t elementsOfRow() const { return x_.q * x_.s + columns_ * x_.r; }
+  /**
+   * Whether rows with their padding are so much wider than what is read of them that they are not worth their memory:
+   * dilation and padding alone can make them 2^33 elements wide.
+   */
+  bool isSparse() const { return width_ > kMostWidth && width_ / 4 > x_.w + x_.q * x_.s; }
+
+  int64_t elementsOfRow() const { return isSparse() ? x_.q * x_.r * x_.s : x_.q * x_.s + columns_ * x_.r; }
 
   AlignedBuffer makeScratch() const {
     // One more, since loops may read as much beyond the last window.
     AlignedBuffer scratch(kRowsAtOnce * width_ + 1);
     std::fill_n(scratch.data(), scratch.elements(), neutral());
     return scratch;
+  }
+
+  /** As computeRows, window by window and without scratch memory. */
+  void computeWindows(const float* input, int64_t begin, int64_t end, float* output) const {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* map = input + row / x_.p * x_.h * x_.w;
+      for (int64_t q = 0; q < x_.q; ++q) output[row * x_.q + q] = foldWindow(map, row % x_.p, q);
+      if (!isMaximum_) divide(row % x_.p, output + row * x_.q);
+    }
   }
 
   /** Rows from `begin` to `end` of all maps' output rows, one after the other. */
@@ -69,10 +84,30 @@ class Pool {
 
  private:
   static constexpr int64_t kRowsAtOnce = 8;
+  static constexpr int64_t kMostWidth = 1 << 16;
 
   float neutral() const { return isMaximum_ ? -std::numeric_limits<float>::infinity() : 0.0f; }
 
   Taps rowsOf(int64_t p) const { return tapsInside(p * x_.stride[0] - x_.padding[0], x_.dilation[0], x_.r, x_.h); }
+
+  float foldWindow(const float* map, int64_t p, int64_t q) const {
+    const int64_t top = p * x_.stride[0] - x_.padding[0];
+    const int64_t left = q * x_.stride[1] - x_.padding[1];
+    const Taps rows = rowsOf(p);
+    const Taps columns = tapsInside(left, x_.dilation[1], x_.s, x_.w);
+    float folded = neutral();
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* row = map + (top + r * x_.dilation[0]) * x_.w;
+      for (int64_t s = columns.begin; s < columns.end; ++s) folded = fold(folded, row[left + s * x_.dilation[1]]);
+    }
+    return folded;
+  }
+
+  /** NaN beats every number. */
+  float fold(float folded, float next) const {
+    if (!isMaximum_) return folded + next;
+    return next > folded || next != next ? next : folded;
+  }
 
   void combineRows(const float* map, int64_t p, float* to) const {
     const Taps taps = rowsOf(p);
@@ -113,6 +148,7 @@ class Pool {
 void pool(const PoolStep& step, const float* input, float* output, const RunContext& context) {
   const Pool pool(step, vectorLoops(context.isa));
   forEachRange(context, step.planes * step.p, pool.elementsOfRow(), [&](int64_t begin, int64_t end) {
+    if (pool.isSparse()) return pool.computeWindows(input, begin, end, output);
     AlignedBuffer scratch = pool.makeScratch();
     pool.computeRows(input, begin, end, output, scratch.data());
   });

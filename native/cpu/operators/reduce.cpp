@@ -47,9 +47,11 @@ int64_t findInRun(const ReduceStep& step, const VectorLoops& loops, const float*
   const bool isMaximum = step.mode == Mode::argMaximum;
   const float best = isMaximum ? loops.maximum(values, step.reduced) : loops.minimum(values, step.reduced);
   const auto is = [best](float value) { return value == best || (isNaN(best) && isNaN(value)); };
-  int64_t place = step.last ? step.reduced - 1 : 0;
-  while (!is(values[place])) place += step.last ? -1 : 1;
-  return place;
+  // The caller may write to a feed in the meantime: then the extreme may be gone, and any place is as good.
+  const int64_t end = step.reduced - 1;
+  int64_t passed = 0;
+  while (passed < end && !is(values[step.last ? end - passed : passed])) ++passed;
+  return step.last ? end - passed : passed;
 }
 
 /** Columns that are reduced side by side, row after row */

@@ -1,0 +1,294 @@
+/**
+ * What ONNX says of the inputs of every operator that is known here: how many, of which types and of which shapes. A node
+ * is held to it before anything is computed of it or for it, so that no operator reads a tensor for what it is not.
+ *
+ * A rule for each input, in order: its name in ONNX, `?` where it may be left out or `*` where any number may follow, its
+ * type, and its shape where there is one to hold it to. Types that begin with an upper-case letter stand for any of a
+ * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions.
+ * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
+ * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
+ */
+import { elementCount } from '../check';
+import type { DataType } from '../tensor';
+import type { GraphNode } from './graph';
+import { invalidNode } from './refusals';
+
+/** Rules from an opset on; the oldest hold before, too. */
+type Versions = string | Readonly<Record<number, string>>;
+
+const UNARY_FLOAT = 'X:F';
+const UNARY = 'X:N';
+const BINARY = 'A:N B:N';
+const COMPARISON = 'A:T B:T';
+const LOGIC = 'A:bool B:bool';
+const MAPS = 'X:N[N,C,...]';
+const REDUCTION = { 7: 'data:N', 18: 'data:N axes?:int64(_)' };
+
+const STANDARD: Readonly<Record<string, Versions>> = {
+  Abs: UNARY,
+  Add: BINARY,
+  And: LOGIC,
+  ArgMax: 'data:N',
+  ArgMin: 'data:N',
+  AveragePool: MAPS,
+  BatchNormalization: {
+    7: 'X:F scale:F[C] B:F[C] mean:F[C] var:F[C]',
+    14: 'X:F scale:F[C] B:F[C] input_mean:F1[C] input_var:F1[C]',
+    15: 'X:F scale:F1[C] B:F1[C] input_mean:F2[C] input_var:F2[C]',
+  },
+  Cast: 'input:T',
+  CastLike: 'input:T target_type:T1',
+  Ceil: UNARY_FLOAT,
+  Celu: UNARY_FLOAT,
+  Clip: { 7: 'input:N', 11: 'input:N min?:N[] max?:N[]' },
+  Concat: 'inputs*:T',
+  Constant: '',
+  ConstantOfShape: 'input:int64(_)',
+  Conv: 'X:F[N,C,...] W:F[K,...] B?:F[K]',
+  ConvTranspose: 'X:F[N,C,...] W:F[C,...] B?:F[_]',
+  Cos: UNARY_FLOAT,
+  DepthToSpace: 'input:T[N,C,H,W]',
+  Div: BINARY,
+  Dropout: { 7: 'data:F', 12: 'data:F ratio?:F1[] training_mode?:bool[]' },
+  Elu: UNARY_FLOAT,
+  Equal: COMPARISON,
+  Erf: UNARY,
+  Exp: UNARY_FLOAT,
+  Expand: 'input:T shape:int64(_)',
+  Flatten: 'input:T',
+  Floor: UNARY_FLOAT,
+  Gather: 'data:T indices:I',
+  Gelu: UNARY_FLOAT,
+  Gemm: 'A:N[_,_] B:N[_,_] C?:N',
+  GlobalAveragePool: MAPS,
+  GlobalMaxPool: MAPS,
+  Greater: BINARY,
+  GreaterOrEqual: BINARY,
+  GroupNormalization: 'X:F[N,C,...] scale:F[n] bias:F[n]',
+  HardSigmoid: UNARY_FLOAT,
+  HardSwish: UNARY_FLOAT,
+  Identity: 'input:T',
+  InstanceNormalization: 'input:F[N,C,...] scale:F[C] B:F[C]',
+  LayerNormalization: 'X:F Scale:F B?:F',
+  LeakyRelu: UNARY_FLOAT,
+  Less: BINARY,
+  LessOrEqual: BINARY,
+  Log: UNARY_FLOAT,
+  LogSoftmax: 'input:F',
+  LRN: 'X:F[N,C,...]',
+  MatMul: BINARY,
+  Max: 'data_0*:N',
+  MaxPool: MAPS,
+  Mean: 'data_0*:F',
+  Min: 'data_0*:N',
+  Mish: UNARY_FLOAT,
+  Mod: BINARY,
+  Mul: BINARY,
+  Neg: UNARY,
+  NonZero: 'X:T',
+  Not: 'X:bool',
+  Or: LOGIC,
+  Pad: {
+    7: 'data:T',
+    11: 'data:T pads:int64(_) constant_value?:T[]',
+    18: 'data:T pads:int64(_) constant_value?:T[] axes?:I(_)',
+  },
+  Pow: { 7: 'X:N Y:N', 12: 'X:N Y:N1' },
+  PRelu: 'X:N slope:N',
+  Range: 'start:N[] limit:N[] delta:N[]',
+  Reciprocal: UNARY_FLOAT,
+  ReduceL1: REDUCTION,
+  ReduceL2: REDUCTION,
+  ReduceLogSum: REDUCTION,
+  ReduceMax: REDUCTION,
+  ReduceMean: REDUCTION,
+  ReduceMin: REDUCTION,
+  ReduceProd: REDUCTION,
+  ReduceSum: { 7: 'data:N', 13: 'data:N axes?:int64(_)' },
+  ReduceSumSquare: REDUCTION,
+  Relu: UNARY,
+  Reshape: 'data:T shape:int64(_)',
+  Resize: { 10: 'X:N scales:float32(_)', 11: 'X:N roi?:F(_) scales?:float32(_) sizes?:int64(_)' },
+  Round: UNARY_FLOAT,
+  Selu: UNARY_FLOAT,
+  Shape: 'data:T',
+  Sigmoid: UNARY_FLOAT,
+  Sign: UNARY,
+  Silu: UNARY_FLOAT,
+  Sin: UNARY_FLOAT,
+  Size: 'data:T',
+  Slice: { 7: 'data:T', 10: 'data:T starts:I(n) ends:I(n) axes?:I(n) steps?:I(n)' },
+  Softmax: 'input:F',
+  Softplus: UNARY_FLOAT,
+  Softsign: UNARY_FLOAT,
+  SpaceToDepth: 'input:T[N,C,H,W]',
+  Split: { 7: 'input:T', 13: 'input:T split?:int64(_)' },
+  Sqrt: UNARY_FLOAT,
+  Squeeze: { 7: 'data:T', 13: 'data:T axes?:int64(_)' },
+  Sub: BINARY,
+  Sum: 'data_0*:F',
+  Swish: UNARY_FLOAT,
+  Tanh: UNARY_FLOAT,
+  Tile: 'input:T repeats:int64(_)',
+  Transpose: 'data:T',
+  Unsqueeze: { 7: 'data:T', 13: 'data:T axes:int64(_)' },
+  Upsample: { 7: 'X:N', 9: 'X:N scales:float32(_)' },
+  Where: 'condition:bool X:T Y:T',
+  Xor: LOGIC,
+};
+
+const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
+  '': STANDARD,
+  'com.microsoft': { Gelu: UNARY_FLOAT, QuickGelu: UNARY_FLOAT },
+};
+
+const FLOATS = ['float16', 'bfloat16', 'float32', 'float64'];
+const INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'];
+
+/** By the first letter of a type that stands for several. */
+const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; readonly said: string }>> = {
+  F: { types: FLOATS, said: 'a float type' },
+  I: { types: ['int32', 'int64'], said: 'int32 or int64' },
+  N: { types: [...FLOATS, ...INTEGERS], said: 'a type of numbers' },
+  T: { types: [...FLOATS, ...INTEGERS, 'bool'], said: 'any type' },
+};
+
+interface Rule {
+  readonly name: string;
+  readonly isOptional: boolean;
+  readonly isVariadic: boolean;
+  readonly type: string;
+  readonly shape: ShapeRule | undefined;
+}
+
+interface ShapeRule {
+  readonly extents: readonly string[];
+  /** Whether axes may follow */
+  readonly isOpen: boolean;
+  /** Whether a scalar stands for a list of one */
+  readonly isList: boolean;
+}
+
+const RULE = /^(\w+)([?*]?):(\w+)(?:\[(.*)\]|\((.*)\))?$/;
+
+function parseRule(text: string): Rule {
+  const [, name, count, type, shape, list] = RULE.exec(text)!;
+  const given = shape ?? list;
+  const extents = given === undefined || given === '' ? [] : given.split(',');
+  const isOpen = extents.at(-1) === '...';
+  return {
+    name: name!,
+    isOptional: count === '?',
+    isVariadic: count === '*',
+    type: type!,
+    shape: given === undefined ? undefined : { extents: isOpen ? extents.slice(0, -1) : extents, isOpen, isList: list !== undefined },
+  };
+}
+
+const parsed = new Map<string, readonly Rule[]>();
+
+function rulesOf(text: string): readonly Rule[] {
+  let rules = parsed.get(text);
+  if (rules === undefined) {
+    rules = text.split(' ').filter(Boolean).map(parseRule);
+    parsed.set(text, rules);
+  }
+  return rules;
+}
+
+function textFor(versions: Versions, opset: number): string {
+  if (typeof versions === 'string') return versions;
+  const since = Object.keys(versions).map(Number);
+  return versions[since.findLast((version) => version <= opset) ?? since[0]!]!;
+}
+
+/** A tensor's type and extents; `undefined` for an input that is left out. */
+type Input = { readonly type: DataType; readonly dims: readonly number[] } | undefined;
+
+/** Whether there are rules for an operator's inputs. */
+export function hasSchema({ domain, operator }: Pick<GraphNode, 'domain' | 'operator'>): boolean {
+  return Object.hasOwn(SCHEMAS, domain) && Object.hasOwn(SCHEMAS[domain]!, operator);
+}
+
+/**
+ * Checks the inputs of a node of a known operator, in the node's order.
+ *
+ * @throws `ERR_WARPCONV_INVALID_MODEL` naming node and input
+ */
+export function checkInputs(node: GraphNode, opset: number, inputs: readonly Input[]): void {
+  const rules = rulesOf(textFor(SCHEMAS[node.domain]![node.operator]!, opset));
+  const types = new Map<string, Bound<DataType>>();
+  const extents = new Map<string, Bound<number>>();
+  const count = Math.max(inputs.length, rules.filter((rule) => !rule.isOptional).length);
+  for (let i = 0; i < count; i++) {
+    const rule = rules[i] ?? rules.findLast(({ isVariadic }) => isVariadic);
+    const input = inputs[i];
+    if (rule === undefined) {
+      if (input === undefined) continue;
+      throw invalidNode(node, `takes ${rules.length} inputs at most in opset ${opset}, got ${inputs.length}`);
+    }
+    if (input === undefined) {
+      if (rule.isOptional) continue;
+      throw invalidNode(node, `lacks its input ${i}, '${rule.name}'`);
+    }
+    checkType(node, rule, input.type, types);
+    if (rule.shape !== undefined) checkShape(node, rule, rule.shape, input.dims, extents);
+  }
+}
+
+/** What a name stands for, and the input that it was bound by. */
+interface Bound<T> {
+  readonly value: T;
+  readonly by: string;
+}
+
+function checkType(node: GraphNode, { name, type }: Rule, given: DataType, bound: Map<string, Bound<DataType>>): void {
+  const group = CLASSES[type[0]!];
+  if (group === undefined) {
+    if (given === type) return;
+    throw invalidNode(node, `takes ${type} as its input '${name}', got ${given}`);
+  }
+  if (!group.types.includes(given)) {
+    throw invalidNode(node, `takes ${group.said} as its input '${name}', got ${given}`);
+  }
+  const other = bound.get(type);
+  if (other === undefined) bound.set(type, { value: given, by: name });
+  else if (other.value !== given) {
+    throw invalidNode(
+      node,
+      `takes its inputs '${other.by}' and '${name}' of one type, got ${other.value} and ${given}`,
+    );
+  }
+}
+
+function checkShape(
+  node: GraphNode,
+  { name }: Rule,
+  shape: ShapeRule,
+  dims: readonly number[],
+  bound: Map<string, Bound<number>>,
+): void {
+  const got = `got dims [${dims.join(', ')}]`;
+  if (shape.extents.length === 0 && !shape.isOpen) {
+    if (elementCount(dims) === 1) return;
+    throw invalidNode(node, `takes one element as its input '${name}', ${got}`);
+  }
+  const extents = shape.isList && dims.length === 0 ? [1] : dims;
+  const rank = shape.extents.length;
+  if (shape.isOpen ? extents.length < rank : extents.length !== rank) {
+    const axes = `${rank} ${rank === 1 ? 'axis' : 'axes'}${shape.isOpen ? ' or more' : ''}`;
+    throw invalidNode(node, `takes a tensor of ${axes} as its input '${name}', ${got}`);
+  }
+  shape.extents.forEach((symbol, axis) => {
+    if (symbol === '_') return;
+    const extent = extents[axis]!;
+    const other = bound.get(symbol);
+    if (other === undefined) bound.set(symbol, { value: extent, by: name });
+    else if (other.value !== extent) {
+      throw invalidNode(
+        node,
+        `needs ${other.value} along axis ${axis} of its input '${name}', as its input '${other.by}' has it, ${got}`,
+      );
+    }
+  });
+}

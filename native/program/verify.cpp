@@ -1,0 +1,314 @@
+#include "program/verify.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace warpconv::program {
+namespace {
+
+/** Elements of one tensor, and extents, strides and distances counted in them: products of two fit into 64 bits. */
+constexpr int64_t kMost = kMaxElements;
+
+/** The first thing that is wrong; thrown and caught in this file. */
+struct Complaint {
+  const char* sentence;
+};
+
+void require(bool holds, const char* sentence) {
+  if (!holds) throw Complaint{sentence};
+}
+
+/** An extent: 0 for a tensor without elements. */
+int64_t extent(int64_t value) {
+  require(value >= 0 && value <= kMost, "has an extent that is negative or beyond 2^40");
+  return value;
+}
+
+/** At least 1. */
+int64_t positive(int64_t value) {
+  require(value >= 1 && value <= kMost, "has a count that is below 1 or beyond 2^40");
+  return value;
+}
+
+/** Steps between windows, taps and padding: sums of their products with extents of maps fit into 64 bits. */
+void requireWindowCount(int64_t value, int64_t least) {
+  require(value >= least && value <= kMaxExtent, "has a stride, dilation, padding or window out of range");
+}
+
+int64_t product(std::initializer_list<int64_t> extents) {
+  int64_t elements = 1;
+  for (const int64_t one : extents) {
+    if (extent(one) == 0) return 0;
+    require(elements <= kMost / one, "has a tensor of more than 2^40 elements");
+    elements *= one;
+  }
+  return elements;
+}
+
+int64_t product(const std::vector<int64_t>& extents) {
+  int64_t elements = 1;
+  for (const int64_t one : extents) elements = product({elements, one});
+  return elements;
+}
+
+/** The first and the last element that a box of these extents and strides touches; nothing where it has no elements. */
+struct Reach {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+std::optional<Reach> reachOf(std::span<const int64_t> extents, std::span<const int64_t> strides) {
+  require(extents.size() == strides.size(), "has not as many strides as axes");
+  Reach reach;
+  bool isEmpty = false;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    const int64_t stride = strides[axis];
+    require(-kMost <= stride && stride <= kMost, "has a stride beyond 2^40");
+    const int64_t steps = extent(extents[axis]) - 1;
+    isEmpty = isEmpty || steps < 0;
+    if (steps <= 0 || stride == 0) continue;
+    require(steps <= kMost / std::abs(stride), "reaches further than 2^40 elements");
+    (stride < 0 ? reach.first : reach.last) += steps * stride;
+    require(reach.last - reach.first <= kMost, "reaches further than 2^40 elements");
+  }
+  if (isEmpty) return std::nullopt;
+  return reach;
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const ProgramSpec& program) : program_(program) {}
+
+  void check(const ConvolutionStep& x) const {
+    const ConvProblem& problem = x.problem;
+    read(x.input, problem.inputSize());
+    read(x.weight, problem.weightSize());
+    readIfGiven(x.bias, problem.k);
+    readIfGiven(x.residual, problem.outputSize());
+    write(x.output, problem.outputSize());
+  }
+
+  void check(const MatmulStep& x) const {
+    std::vector<int64_t> left = x.batch, right = x.batch, result = x.batch;
+    left.insert(left.end(), {x.m, x.k});
+    right.insert(right.end(), {x.k, x.n});
+    result.insert(result.end(), {x.m, x.n});
+    product(left), product(right);
+    readBox(x.left, left, x.leftStrides);
+    readBox(x.right, right, x.rightStrides);
+    if (x.bias.isGiven()) readBox(x.bias, result, x.biasStrides);
+    write(x.output, product(result));
+  }
+
+  void check(const ElementwiseStep& x) const {
+    const auto operands = static_cast<int64_t>(x.operands.size());
+    require(operands >= 1 && operands <= ElementwiseStep::kMostOperands, "has no operand, or too many");
+    require(!x.code.empty() && x.code.size() <= ElementwiseStep::kMostInstructions,
+            "has no instruction, or too many");
+    require(!x.extents.empty(), "has no axis");
+    require(x.strides.size() == x.operands.size(), "has not as many lists of strides as operands");
+    const int64_t elements = product(x.extents);
+    for (size_t i = 0; i < x.operands.size(); ++i) readBox(x.operands[i], x.extents, x.strides[i]);
+    int64_t values = operands;
+    for (const ElementwiseStep::Instruction& one : x.code) {
+      require(one.a >= 0 && one.a < values && one.b >= 0 && one.b < values, "uses a value before it is made");
+      ++values;
+    }
+    write(x.output, elements);
+  }
+
+  void check(const PoolStep& x) const {
+    for (const int64_t count : {x.stride[0], x.stride[1], x.dilation[0], x.dilation[1], x.r, x.s}) {
+      requireWindowCount(count, 1);
+    }
+    for (const int64_t count : {x.padding[0], x.padding[1], x.endPadding[0], x.endPadding[1], x.p, x.q, x.h, x.w}) {
+      requireWindowCount(count, 0);
+    }
+    requireReachable(x.p, x.stride[0], x.r, x.dilation[0]);
+    requireReachable(x.q, x.stride[1], x.s, x.dilation[1]);
+    read(x.input, product({x.planes, x.h, x.w}));
+    write(x.output, product({x.planes, x.p, x.q}));
+  }
+
+  void check(const ReduceStep& x) const {
+    const bool isIndex = x.mode == ReduceStep::Mode::argMaximum || x.mode == ReduceStep::Mode::argMinimum;
+    if (isIndex) positive(x.reduced);
+    read(x.input, product({x.outer, x.reduced, x.inner}));
+    write(x.output, product({x.outer, x.inner}), isIndex ? 8 : 4);
+  }
+
+  void check(const SoftmaxStep& x) const {
+    const int64_t elements = product({x.outer, x.reduced, x.inner});
+    read(x.input, elements);
+    write(x.output, elements);
+  }
+
+  void check(const NormalizeStep& x) const {
+    const int64_t parameters = product({positive(x.groups), positive(x.channels)});
+    require(product({x.channels, positive(x.inner)}) >= extent(x.count), "has fewer channels than a row");
+    readIfGiven(x.scale, parameters);
+    readIfGiven(x.shift, parameters);
+    read(x.input, product({x.rows, x.count}));
+    write(x.output, product({x.rows, x.count}));
+  }
+
+  void check(const LocalResponseStep& x) const {
+    require(x.size >= 1 && x.size <= kMaxExtent, "has a size out of range");
+    const int64_t elements = product({x.n, positive(x.channels), x.inner});
+    read(x.input, elements);
+    write(x.output, elements);
+  }
+
+  void check(const CopyStep& x) const {
+    require(x.bytes == 1 || x.bytes == 2 || x.bytes == 4 || x.bytes == 8, "has elements of another size");
+    require(!x.extents.empty(), "has no axis");
+    product(x.extents);
+    readBox(x.input, x.extents, x.inputStrides, x.bytes);
+    requireWritable(x.output);
+    requireBox(x.output, x.extents, x.outputStrides, x.bytes);
+  }
+
+  void check(const FillStep& x) const { write(x.output, extent(x.count)); }
+
+  void check(const GatherStep& x) const {
+    require(x.bytes == 1 || x.bytes == 2 || x.bytes == 4 || x.bytes == 8, "has elements of another size");
+    read(x.indices, extent(x.count), 8);
+    read(x.input, product({x.outer, x.axis, x.inner}), x.bytes);
+    write(x.output, product({x.outer, x.count, x.inner}), x.bytes);
+  }
+
+  void check(const InterpolateStep& x) const {
+    const auto taps = static_cast<size_t>(product({x.count, positive(x.taps)}));
+    require(x.positions.size() == taps && x.weights.size() == taps, "has not as many taps as it says");
+    const bool areInside = std::all_of(x.positions.begin(), x.positions.end(),
+                                       [&](int64_t position) { return position >= 0 && position < x.axis; });
+    require(areInside, "has a tap outside of its axis");
+    read(x.input, product({x.outer, x.axis, x.inner}));
+    write(x.output, product({x.outer, x.count, x.inner}));
+  }
+
+  void check(const CastStep& x) const {
+    read(x.input, extent(x.count), bytesOf(x.from));
+    write(x.output, x.count, bytesOf(x.to));
+  }
+
+  void checkSizes() const {
+    require(program_.constants.size() == program_.constantBytes.size(), "has not a size for each constant");
+    require(program_.arenaBytes >= 0 && program_.arenaBytes <= 8 * kMost, "has scratch memory beyond 2^43 bytes");
+    for (const auto* sizes : {&program_.constantBytes, &program_.inputBytes, &program_.outputBytes}) {
+      for (const int64_t bytes : *sizes) {
+        require(bytes >= 0 && bytes <= 8 * kMost, "has a tensor beyond 2^43 bytes");
+      }
+    }
+  }
+
+ private:
+  static int64_t bytesOf(CastStep::Type type) {
+    switch (type) {
+      case CastStep::Type::int8:
+      case CastStep::Type::uint8:
+      case CastStep::Type::boolean: return 1;
+      case CastStep::Type::int16:
+      case CastStep::Type::uint16: return 2;
+      case CastStep::Type::float32:
+      case CastStep::Type::int32:
+      case CastStep::Type::uint32: return 4;
+      case CastStep::Type::float64:
+      case CastStep::Type::int64: return 8;
+    }
+    return 8;
+  }
+
+  /** The last window of an axis ends within 2^62. */
+  static void requireReachable(int64_t windows, int64_t stride, int64_t taps, int64_t dilation) {
+    constexpr int64_t kFurthest = int64_t{1} << 61;
+    require(windows <= kFurthest / stride && taps <= kFurthest / dilation, "has windows beyond 2^61");
+  }
+
+  /** Bytes of what a buffer is part of. */
+  int64_t sizeOf(const Buffer& buffer) const {
+    const auto at = [&](const std::vector<int64_t>& sizes) {
+      require(buffer.index >= 0 && buffer.index < static_cast<int64_t>(sizes.size()), "has a buffer that is not there");
+      return sizes[static_cast<size_t>(buffer.index)];
+    };
+    switch (buffer.space) {
+      case Buffer::Space::input: return at(program_.inputBytes);
+      case Buffer::Space::output: return at(program_.outputBytes);
+      case Buffer::Space::constant: return at(program_.constantBytes);
+      case Buffer::Space::arena: return program_.arenaBytes;
+      case Buffer::Space::none: break;
+    }
+    throw Complaint{"lacks a buffer"};
+  }
+
+  /** Elements from `first` to `last`, counted from where the buffer begins. */
+  void requireElements(const Buffer& buffer, Reach reach, int64_t bytes) const {
+    const int64_t size = sizeOf(buffer);
+    require(buffer.offset >= 0 && buffer.offset <= size && buffer.offset % bytes == 0, "has a buffer out of place");
+    const bool isInside =
+        buffer.offset / bytes + reach.first >= 0 && reach.last < (size - buffer.offset) / bytes;
+    require(isInside, "reaches outside of a buffer");
+  }
+
+  void requireBox(const Buffer& buffer, std::span<const int64_t> extents, std::span<const int64_t> strides,
+                  int64_t bytes) const {
+    const std::optional<Reach> reach = reachOf(extents, strides);
+    if (reach) requireElements(buffer, *reach, bytes);
+  }
+
+  void readBox(const Buffer& buffer, std::span<const int64_t> extents, std::span<const int64_t> strides,
+               int64_t bytes = 4) const {
+    sizeOf(buffer);
+    requireBox(buffer, extents, strides, bytes);
+  }
+
+  void read(const Buffer& buffer, int64_t elements, int64_t bytes = 4) const {
+    sizeOf(buffer);
+    if (elements > 0) requireElements(buffer, {0, elements - 1}, bytes);
+  }
+
+  void readIfGiven(const Buffer& buffer, int64_t elements) const {
+    if (buffer.isGiven()) read(buffer, elements);
+  }
+
+  static void requireWritable(const Buffer& buffer) {
+    require(buffer.space == Buffer::Space::output || buffer.space == Buffer::Space::arena,
+            "writes to what only may be read");
+  }
+
+  void write(const Buffer& buffer, int64_t elements, int64_t bytes = 4) const {
+    requireWritable(buffer);
+    read(buffer, elements, bytes);
+  }
+
+  const ProgramSpec& program_;
+};
+
+Status failure(const std::string& what, const Complaint& complaint) {
+  return {StatusCode::internal, what + " " + complaint.sentence};
+}
+
+}  // namespace
+
+Status verify(const ProgramSpec& program) {
+  const Verifier verifier(program);
+  try {
+    verifier.checkSizes();
+  } catch (const Complaint& complaint) {
+    return failure("the program", complaint);
+  }
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    try {
+      std::visit([&](const auto& step) { verifier.check(step); }, program.steps[i]);
+    } catch (const Complaint& complaint) {
+      const char* kind = std::visit([](const auto& step) { return step.kKind; }, program.steps[i]);
+      return failure("step " + std::to_string(i) + " of the program (" + kind + ")", complaint);
+    }
+  }
+  return {};
+}
+
+}  // namespace warpconv::program
