@@ -181,7 +181,10 @@ function parseRule(text: string): Rule {
     isOptional: count === '?',
     isVariadic: count === '*',
     type: type!,
-    shape: given === undefined ? undefined : { extents: isOpen ? extents.slice(0, -1) : extents, isOpen, isList: list !== undefined },
+    shape:
+      given === undefined
+        ? undefined
+        : { extents: isOpen ? extents.slice(0, -1) : extents, isOpen, isList: list !== undefined },
   };
 }
 
@@ -242,7 +245,12 @@ interface Bound<T> {
   readonly by: string;
 }
 
-function checkType(node: GraphNode, { name, type }: Rule, given: DataType, bound: Map<string, Bound<DataType>>): void {
+function checkType(
+  node: GraphNode,
+  { name, type }: Rule,
+  given: DataType,
+  bound: Map<string, Bound<DataType>>,
+): void {
   const group = CLASSES[type[0]!];
   if (group === undefined) {
     if (given === type) return;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace warpconv::program {
 namespace {
@@ -54,6 +55,17 @@ int64_t product(const std::vector<int64_t>& extents) {
   return elements;
 }
 
+/** Bytes of one buffer that a step touches. */
+struct Bytes {
+  Buffer::Space space;
+  int64_t index;
+  int64_t begin, end;
+
+  bool overlaps(const Bytes& other) const {
+    return space == other.space && index == other.index && begin < other.end && other.begin < end;
+  }
+};
+
 /** The first and the last element that a box of these extents and strides touches; nothing where it has no elements. */
 struct Reach {
   int64_t first = 0;
@@ -78,11 +90,12 @@ std::optional<Reach> reachOf(std::span<const int64_t> extents, std::span<const i
   return reach;
 }
 
+/** Checks one step. What is read comes before what is written, which lies apart from it. */
 class Verifier {
  public:
   explicit Verifier(const ProgramSpec& program) : program_(program) {}
 
-  void check(const ConvolutionStep& x) const {
+  void check(const ConvolutionStep& x) {
     const ConvProblem& problem = x.problem;
     read(x.input, problem.inputSize());
     read(x.weight, problem.weightSize());
@@ -91,7 +104,7 @@ class Verifier {
     write(x.output, problem.outputSize());
   }
 
-  void check(const MatmulStep& x) const {
+  void check(const MatmulStep& x) {
     std::vector<int64_t> left = x.batch, right = x.batch, result = x.batch;
     left.insert(left.end(), {x.m, x.k});
     right.insert(right.end(), {x.k, x.n});
@@ -103,7 +116,7 @@ class Verifier {
     write(x.output, product(result));
   }
 
-  void check(const ElementwiseStep& x) const {
+  void check(const ElementwiseStep& x) {
     const auto operands = static_cast<int64_t>(x.operands.size());
     require(operands >= 1 && operands <= ElementwiseStep::kMostOperands, "has no operand, or too many");
     require(!x.code.empty() && x.code.size() <= ElementwiseStep::kMostInstructions,
@@ -117,10 +130,12 @@ class Verifier {
       require(one.a >= 0 && one.a < values && one.b >= 0 && one.b < values, "uses a value before it is made");
       ++values;
     }
+    // It may be written over an operand: each element is read before it is written, or by another thread, as a float.
+    reads_.clear();
     write(x.output, elements);
   }
 
-  void check(const PoolStep& x) const {
+  void check(const PoolStep& x) {
     for (const int64_t count : {x.stride[0], x.stride[1], x.dilation[0], x.dilation[1], x.r, x.s}) {
       requireWindowCount(count, 1);
     }
@@ -133,54 +148,54 @@ class Verifier {
     write(x.output, product({x.planes, x.p, x.q}));
   }
 
-  void check(const ReduceStep& x) const {
+  void check(const ReduceStep& x) {
     const bool isIndex = x.mode == ReduceStep::Mode::argMaximum || x.mode == ReduceStep::Mode::argMinimum;
     if (isIndex) positive(x.reduced);
     read(x.input, product({x.outer, x.reduced, x.inner}));
     write(x.output, product({x.outer, x.inner}), isIndex ? 8 : 4);
   }
 
-  void check(const SoftmaxStep& x) const {
+  void check(const SoftmaxStep& x) {
     const int64_t elements = product({x.outer, x.reduced, x.inner});
     read(x.input, elements);
     write(x.output, elements);
   }
 
-  void check(const NormalizeStep& x) const {
+  void check(const NormalizeStep& x) {
     const int64_t parameters = product({positive(x.groups), positive(x.channels)});
-    require(product({x.channels, positive(x.inner)}) >= extent(x.count), "has fewer channels than a row");
+    require(product({x.channels, positive(x.inner)}) == extent(x.count), "has rows that are not its channels");
     readIfGiven(x.scale, parameters);
     readIfGiven(x.shift, parameters);
     read(x.input, product({x.rows, x.count}));
     write(x.output, product({x.rows, x.count}));
   }
 
-  void check(const LocalResponseStep& x) const {
+  void check(const LocalResponseStep& x) {
     require(x.size >= 1 && x.size <= kMaxExtent, "has a size out of range");
     const int64_t elements = product({x.n, positive(x.channels), x.inner});
     read(x.input, elements);
     write(x.output, elements);
   }
 
-  void check(const CopyStep& x) const {
+  void check(const CopyStep& x) {
     require(x.bytes == 1 || x.bytes == 2 || x.bytes == 4 || x.bytes == 8, "has elements of another size");
     require(!x.extents.empty(), "has no axis");
-    product(x.extents);
+    require(product(x.extents) >= 1, "makes no element");
     readBox(x.input, x.extents, x.inputStrides, x.bytes);
     requireWritable(x.output);
-    requireBox(x.output, x.extents, x.outputStrides, x.bytes);
+    requireApart(boxOf(x.output, x.extents, x.outputStrides, x.bytes));
   }
 
-  void check(const FillStep& x) const { write(x.output, extent(x.count)); }
+  void check(const FillStep& x) { write(x.output, extent(x.count)); }
 
-  void check(const GatherStep& x) const {
+  void check(const GatherStep& x) {
     require(x.bytes == 1 || x.bytes == 2 || x.bytes == 4 || x.bytes == 8, "has elements of another size");
     read(x.indices, extent(x.count), 8);
     read(x.input, product({x.outer, x.axis, x.inner}), x.bytes);
     write(x.output, product({x.outer, x.count, x.inner}), x.bytes);
   }
 
-  void check(const InterpolateStep& x) const {
+  void check(const InterpolateStep& x) {
     const auto taps = static_cast<size_t>(product({x.count, positive(x.taps)}));
     require(x.positions.size() == taps && x.weights.size() == taps, "has not as many taps as it says");
     const bool areInside = std::all_of(x.positions.begin(), x.positions.end(),
@@ -190,9 +205,9 @@ class Verifier {
     write(x.output, product({x.outer, x.count, x.inner}));
   }
 
-  void check(const CastStep& x) const {
-    read(x.input, extent(x.count), bytesOf(x.from));
-    write(x.output, x.count, bytesOf(x.to));
+  void check(const CastStep& x) {
+    read(x.input, extent(x.count), widthOf(x.from));
+    write(x.output, x.count, widthOf(x.to));
   }
 
   void checkSizes() const {
@@ -206,7 +221,7 @@ class Verifier {
   }
 
  private:
-  static int64_t bytesOf(CastStep::Type type) {
+  static int64_t widthOf(CastStep::Type type) {
     switch (type) {
       case CastStep::Type::int8:
       case CastStep::Type::uint8:
@@ -244,33 +259,38 @@ class Verifier {
     throw Complaint{"lacks a buffer"};
   }
 
-  /** Elements from `first` to `last`, counted from where the buffer begins. */
-  void requireElements(const Buffer& buffer, Reach reach, int64_t bytes) const {
+  /** Where elements lie that are counted from where the buffer begins; nothing where there are none. */
+  std::optional<Bytes> bytesOf(const Buffer& buffer, std::optional<Reach> reach, int64_t bytes) const {
     const int64_t size = sizeOf(buffer);
     require(buffer.offset >= 0 && buffer.offset <= size && buffer.offset % bytes == 0, "has a buffer out of place");
-    const bool isInside =
-        buffer.offset / bytes + reach.first >= 0 && reach.last < (size - buffer.offset) / bytes;
-    require(isInside, "reaches outside of a buffer");
+    if (!reach) return std::nullopt;
+    const Bytes touched{buffer.space, buffer.index, buffer.offset + reach->first * bytes,
+                        buffer.offset + (reach->last + 1) * bytes};
+    require(touched.begin >= 0 && touched.end <= size, "reaches outside of a buffer");
+    return touched;
   }
 
-  void requireBox(const Buffer& buffer, std::span<const int64_t> extents, std::span<const int64_t> strides,
-                  int64_t bytes) const {
-    const std::optional<Reach> reach = reachOf(extents, strides);
-    if (reach) requireElements(buffer, *reach, bytes);
+  std::optional<Bytes> boxOf(const Buffer& buffer, std::span<const int64_t> extents,
+                             std::span<const int64_t> strides, int64_t bytes) const {
+    return bytesOf(buffer, reachOf(extents, strides), bytes);
+  }
+
+  std::optional<Bytes> runOf(const Buffer& buffer, int64_t elements, int64_t bytes) const {
+    return bytesOf(buffer, elements == 0 ? std::nullopt : std::optional(Reach{0, elements - 1}), bytes);
+  }
+
+  void noteRead(const std::optional<Bytes>& touched) {
+    if (touched) reads_.push_back(*touched);
   }
 
   void readBox(const Buffer& buffer, std::span<const int64_t> extents, std::span<const int64_t> strides,
-               int64_t bytes = 4) const {
-    sizeOf(buffer);
-    requireBox(buffer, extents, strides, bytes);
+               int64_t bytes = 4) {
+    noteRead(boxOf(buffer, extents, strides, bytes));
   }
 
-  void read(const Buffer& buffer, int64_t elements, int64_t bytes = 4) const {
-    sizeOf(buffer);
-    if (elements > 0) requireElements(buffer, {0, elements - 1}, bytes);
-  }
+  void read(const Buffer& buffer, int64_t elements, int64_t bytes = 4) { noteRead(runOf(buffer, elements, bytes)); }
 
-  void readIfGiven(const Buffer& buffer, int64_t elements) const {
+  void readIfGiven(const Buffer& buffer, int64_t elements) {
     if (buffer.isGiven()) read(buffer, elements);
   }
 
@@ -279,12 +299,21 @@ class Verifier {
             "writes to what only may be read");
   }
 
+  void requireApart(const std::optional<Bytes>& written) const {
+    const bool isApart = !written || std::none_of(reads_.begin(), reads_.end(),
+                                                  [&](const Bytes& read) { return read.overlaps(*written); });
+    require(isApart, "writes over what it reads");
+  }
+
+  /** Work of no elements is no step: the functions of steps divide by their extents. */
   void write(const Buffer& buffer, int64_t elements, int64_t bytes = 4) const {
+    require(elements >= 1, "makes no element");
     requireWritable(buffer);
-    read(buffer, elements, bytes);
+    requireApart(runOf(buffer, elements, bytes));
   }
 
   const ProgramSpec& program_;
+  std::vector<Bytes> reads_;
 };
 
 Status failure(const std::string& what, const Complaint& complaint) {
@@ -294,15 +323,14 @@ Status failure(const std::string& what, const Complaint& complaint) {
 }  // namespace
 
 Status verify(const ProgramSpec& program) {
-  const Verifier verifier(program);
   try {
-    verifier.checkSizes();
+    Verifier(program).checkSizes();
   } catch (const Complaint& complaint) {
     return failure("the program", complaint);
   }
   for (size_t i = 0; i < program.steps.size(); ++i) {
     try {
-      std::visit([&](const auto& step) { verifier.check(step); }, program.steps[i]);
+      std::visit([&](const auto& step) { Verifier(program).check(step); }, program.steps[i]);
     } catch (const Complaint& complaint) {
       const char* kind = std::visit([](const auto& step) { return step.kKind; }, program.steps[i]);
       return failure("step " + std::to_string(i) + " of the program (" + kind + ")", complaint);

@@ -28,11 +28,17 @@ function convolve(
     (count) => count > MAX_INT32,
   );
   if (beyond !== undefined) {
-    throw unsupportedNode(x.node, `has an extent, stride, dilation or padding of ${beyond}; the most is ${MAX_INT32}`);
+    throw unsupportedNode(
+      x.node,
+      `has an extent, stride, dilation or padding of ${beyond}; the most is ${MAX_INT32}`,
+    );
   }
   const isEmpty = input.dims.includes(0) || weight.dims.includes(0);
   if (isEmpty && sizeOf(output.dims) > 0) {
-    throw unsupportedNode(x.node, `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`);
+    throw unsupportedNode(
+      x.node,
+      `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`,
+    );
   }
   const convolution: ConvolutionSpec = {
     inputDims: input.dims,

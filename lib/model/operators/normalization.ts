@@ -13,7 +13,9 @@ const batchNormalization: Lower = (x) => {
   const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => x.input(i)) as Statistics;
   const channels = input.dims[1] ?? 1;
   if (scale.dims[0] !== channels) {
-    throw x.invalid(`scales ${shapeOf(input)} by ${shapeOf(scale)}; it takes one element a channel, ${channels}`);
+    throw x.invalid(
+      `scales ${shapeOf(input)} by ${shapeOf(scale)}; it takes one element a channel, ${channels}`,
+    );
   }
   if (flag(x.node, 'training_mode', false) || !flag(x.node, 'spatial', true)) {
     throw unsupportedNode(x.node, 'trains, or normalises each position by itself');

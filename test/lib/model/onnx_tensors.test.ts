@@ -1,11 +1,24 @@
 /** Tensors of every type, raw and as numbers, against values worked by hand. */
+import { WireType } from '@bufbuild/protobuf/wire';
+
 import { parseOnnx } from '../../../lib/model/onnx/load';
-import type { TensorProto } from '../../../lib/model/onnx/onnx_pb';
+import { TensorProtoSchema, type TensorProto } from '../../../lib/model/onnx/onnx_pb';
 import { onnxModel, tensor, typedTensor, value, type OnnxType } from '../../support/onnx_builder';
 
 function load(initializer: TensorProto) {
   const model = onnxModel({ initializers: [initializer], outputs: [value(initializer.name)] });
   return parseOnnx(model).constants.get(initializer.name);
+}
+
+const FIELDS = ['floatData', 'doubleData', 'int32Data', 'int64Data', 'uint64Data'] as const;
+
+/** A number as a field of its own, which the decoder does not know: a writer need not pack numbers. */
+function looseNumber(element: number | bigint, type: OnnxType) {
+  const packed = typedTensor('', [1], [element], type);
+  const field = FIELDS.find((name) => packed[name].length > 0)!;
+  const wireType =
+    { floatData: WireType.Bit32, doubleData: WireType.Bit64 }[field as string] ?? WireType.Varint;
+  return { no: TensorProtoSchema.field[field].number, wireType, data: packed[field][0]! };
 }
 
 interface Case {
@@ -88,12 +101,17 @@ describe.each(CASES)('$type', ({ type, elements, raw, data }) => {
     expect(load(typedTensor('w', [elements.length], elements, type))).toEqual(expected);
   });
 
+  test.each([0, 1])('as numbers, one by one behind %d that are packed', (count) => {
+    const whole = typedTensor('w', [elements.length], elements.slice(0, count), type);
+    const $unknown = elements.slice(count).map((element) => looseNumber(element, type));
+    expect(load({ ...whole, $unknown })).toEqual(expected);
+  });
+
   test('as numbers in several pieces', () => {
     const whole = typedTensor('w', [elements.length], elements, type);
     const first = typedTensor('w', [1], elements.slice(0, 1), type);
     const rest = typedTensor('w', [elements.length - 1], elements.slice(1), type);
-    const fields = ['floatData', 'doubleData', 'int32Data', 'int64Data', 'uint64Data'] as const;
-    const pieces = fields.map((field) => [field, [...first[field], ...rest[field]]]);
+    const pieces = FIELDS.map((field) => [field, [...first[field], ...rest[field]]]);
     expect(load({ ...whole, ...(Object.fromEntries(pieces) as Partial<TensorProto>) })).toEqual(expected);
   });
 

@@ -1,0 +1,219 @@
+#include "program/verify.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cpu/cpu_backend.h"
+#include "devices/cpu_info.h"
+#include "executor/executor.h"
+
+using namespace warpconv;
+using namespace warpconv::program;
+
+namespace {
+
+/** Small numbers, with now and then one that no step should take. */
+class Random {
+ public:
+  Random() : seed_(chooseSeed()), engine_(seed_) { MESSAGE("WARPCONV_FUZZ_SEED=" << seed_); }
+
+  int64_t from(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(engine_() % static_cast<uint64_t>(most - least + 1));
+  }
+  bool chance(int64_t of) { return from(1, of) == 1; }
+  int64_t count() { return chance(60) ? extreme() : from(0, 4); }
+  int64_t extreme() {
+    constexpr int64_t kExtremes[] = {-1,           int64_t{1} << 31, (int64_t{1} << 31) - 1, int64_t{1} << 32,
+                                     -(1 << 30),   int64_t{1} << 40, (int64_t{1} << 53) - 1, -(int64_t{1} << 53),
+                                     INT64_MIN,    INT64_MAX,        9,                      64};
+    return kExtremes[engine_() % std::size(kExtremes)];
+  }
+
+ private:
+  static uint64_t chooseSeed() {
+    const char* given = std::getenv("WARPCONV_FUZZ_SEED");
+    return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  }
+
+  const uint64_t seed_;
+  std::mt19937_64 engine_;
+};
+
+constexpr int64_t kTensors = 2;
+
+/** Fills the fields of any step. */
+class Filler {
+ public:
+  explicit Filler(Random& random) : random_(random), axes_(random.from(1, 3)) {}
+
+  void operator()(const char*, int64_t& field) { field = random_.count(); }
+  void operator()(const char*, double& field) { field = static_cast<double>(random_.from(-2, 3)); }
+  void operator()(const char*, bool& field) { field = random_.chance(2); }
+  void operator()(const char*, Activation& field) { field = {}; }
+  void operator()(const char* name, Buffer& field) {
+    if (random_.chance(40)) return;
+    constexpr Buffer::Space kSpaces[] = {Buffer::Space::output, Buffer::Space::arena, Buffer::Space::input,
+                                         Buffer::Space::constant};
+    const bool isWritten = std::string(name) == "output" && !random_.chance(20);
+    field.space = kSpaces[random_.from(0, isWritten ? 1 : 3)];
+    field.index = field.space == Buffer::Space::arena ? 0 : random_.from(0, kTensors - 1);
+    if (random_.chance(60)) field.index = random_.extreme();
+    field.offset = random_.chance(60) ? random_.extreme() : random_.chance(2) ? 0 : 8 * random_.from(0, 3);
+  }
+  void operator()(const char*, PoolStep::Mode& field) { field = static_cast<PoolStep::Mode>(random_.from(0, 1)); }
+  void operator()(const char*, ReduceStep::Mode& field) { field = static_cast<ReduceStep::Mode>(random_.from(0, 7)); }
+  void operator()(const char*, CastStep::Type& field) { field = static_cast<CastStep::Type>(random_.from(0, 9)); }
+  void operator()(const char*, ElementwiseStep::Operation& field) {
+    field = static_cast<ElementwiseStep::Operation>(
+        random_.from(0, static_cast<int64_t>(ElementwiseStep::Operation::cos)));
+  }
+  void operator()(const char*, ElementwiseStep::Instruction& field) {
+    field.fields(*this);
+    field.a = random_.chance(60) ? random_.extreme() : random_.from(0, 1);
+    field.b = random_.chance(60) ? random_.extreme() : random_.from(0, 1);
+  }
+  template <typename T, size_t N>
+  void operator()(const char* name, std::array<T, N>& field) {
+    for (T& one : field) (*this)(name, one);
+  }
+  /** Lists of one step are mostly of one length. */
+  template <typename T>
+  void operator()(const char* name, std::vector<T>& field) {
+    field.resize(static_cast<size_t>(random_.chance(40) ? random_.from(0, 5) : axes_));
+    for (T& one : field) (*this)(name, one);
+  }
+
+ private:
+  Random& random_;
+  const int64_t axes_;
+};
+
+template <typename Kind>
+Step randomStep(Random& random) {
+  Kind step;
+  Filler filler(random);
+  step.fields(filler);
+  return step;
+}
+
+template <>
+Step randomStep<MatmulStep>(Random& random) {
+  MatmulStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (random.chance(20)) return step;
+  for (auto* strides : {&step.leftStrides, &step.rightStrides, &step.biasStrides}) {
+    strides->resize(step.batch.size() + 2, 1);
+  }
+  return step;
+}
+
+template <>
+Step randomStep<InterpolateStep>(Random& random) {
+  InterpolateStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (random.chance(20) || step.count < 0 || step.count > 8 || step.taps < 0 || step.taps > 8) return step;
+  step.positions.resize(static_cast<size_t>(step.count * step.taps));
+  step.weights.resize(step.positions.size());
+  for (int64_t& position : step.positions) position = random.from(0, step.axis > 0 && step.axis < 9 ? step.axis : 1);
+  return step;
+}
+
+template <>
+Step randomStep<NormalizeStep>(Random& random) {
+  NormalizeStep step;
+  Filler filler(random);
+  step.fields(filler);
+  const auto isSmall = [](int64_t value) { return value >= 0 && value < 9; };
+  if (!random.chance(20) && isSmall(step.channels) && isSmall(step.inner)) step.count = step.channels * step.inner;
+  return step;
+}
+
+template <>
+Step randomStep<ConvolutionStep>(Random& random) {
+  ConvolutionStep step;
+  ConvRequest request;
+  for (int64_t& extent : request.inputDims) extent = random.from(1, 3);
+  for (int64_t& extent : request.weightDims) extent = random.from(1, 2);
+  request.weightDims[1] = request.inputDims[1];
+  request.padding = {random.from(0, 2), random.from(0, 2), random.from(0, 2), random.from(0, 2)};
+  const Result<ConvProblem> problem = makeConvProblem(request);
+  if (!problem.isOk()) return randomStep<ConvolutionStep>(random);
+  step.problem = problem.value();
+  Filler filler(random);
+  filler("input", step.input), filler("weight", step.weight), filler("output", step.output);
+  if (random.chance(2)) filler("bias", step.bias);
+  if (random.chance(4)) filler("residual", step.residual);
+  return step;
+}
+
+using Maker = Step (*)(Random&);
+constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>,   randomStep<ElementwiseStep>,
+                             randomStep<PoolStep>,        randomStep<ReduceStep>,   randomStep<SoftmaxStep>,
+                             randomStep<NormalizeStep>,   randomStep<LocalResponseStep>, randomStep<CopyStep>,
+                             randomStep<FillStep>,        randomStep<GatherStep>,   randomStep<InterpolateStep>,
+                             randomStep<CastStep>};
+
+/** Memory of exactly the sizes that a program is told, so that a sanitizer sees whatever lies outside. */
+struct Memories {
+  std::vector<std::vector<int64_t>> memory;
+  std::vector<int64_t> bytes;
+
+  explicit Memories(Random& random) {
+    for (int64_t i = 0; i < kTensors; ++i) {
+      memory.emplace_back(static_cast<size_t>(random.from(0, 40)), 1);
+      bytes.push_back(static_cast<int64_t>(8 * memory.back().size()));
+    }
+  }
+  std::vector<void*> addresses() {
+    std::vector<void*> all;
+    for (auto& one : memory) all.push_back(one.data());
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a program that is accepted stays inside of its memory, fuzzed") {
+  Random random;
+  auto executor = Executor::shared();
+  CpuBackend backend(*executor, cpuInfo());
+  const char* rounds = std::getenv("WARPCONV_VERIFY_FUZZ");
+  const int64_t programs = rounds != nullptr ? std::atoll(rounds) : 20'000;
+  std::map<std::string, int64_t> accepted, refused;
+  for (int64_t i = 0; i < programs; ++i) {
+    Memories inputs(random), outputs(random), constants(random);
+    ProgramSpec spec;
+    spec.steps.push_back(kMakers[static_cast<size_t>(i) % std::size(kMakers)](random));
+    spec.inputBytes = inputs.bytes, spec.outputBytes = outputs.bytes, spec.constantBytes = constants.bytes;
+    for (void* address : constants.addresses()) spec.constants.push_back(address);
+    spec.arenaBytes = 8 * random.from(0, 40);
+    const std::string kind = std::visit([](const auto& step) { return std::string(step.kKind); }, spec.steps[0]);
+    const Status status = verify(spec);
+    ++(status.isOk() ? accepted : refused)[kind];
+    if (!status.isOk()) {
+      CHECK(status.code() == StatusCode::internal);
+      continue;
+    }
+    const auto prepared = backend.prepareProgram(std::move(spec));
+    REQUIRE(prepared.isOk());
+    const std::vector<void*> in = inputs.addresses(), out = outputs.addresses();
+    const std::vector<const void*> read(in.begin(), in.end());
+    const Status ran = prepared.value()->run({read, out}, nullptr, nullptr);
+    const bool isExpected = ran.isOk() || ran.code() == StatusCode::invalidArgument;
+    CHECK_MESSAGE(isExpected, kind << ": " << ran.message());
+  }
+  for (const Maker& maker : kMakers) {
+    const Step step = maker(random);
+    const std::string kind = std::visit([](const auto& one) { return std::string(one.kKind); }, step);
+    MESSAGE(kind << ": " << accepted[kind] << " accepted, " << refused[kind] << " refused");
+    CHECK(accepted[kind] > 0);
+    CHECK(refused[kind] > 0);
+  }
+}
