@@ -6,8 +6,11 @@ export const TEST_DEVICE = (process.env.WARPCONV_TEST_DEVICE ?? 'cpu') as 'cpu' 
 /**
  * The one way in which tests skip for want of a GPU, saying why. Where the tests are meant for a GPU nothing is skipped,
  * so that a GPU that is not found fails them.
+ *
+ * @param obstacle - what else this machine lacks for these tests
  */
-export function describeGpu(name: string, body: () => void): void {
+export function describeGpu(name: string, body: () => void, obstacle?: string): void {
+  if (obstacle !== undefined) return describe.skip(`${name} (skipped: ${obstacle})`, body);
   const gpu = devices().find((device): device is GpuInfo => device.type === 'cuda')!;
   if (gpu.available || TEST_DEVICE === 'cuda') return describe(name, body);
   describe.skip(`${name} (skipped: ${gpu.reason})`, body);
