@@ -93,7 +93,17 @@ async function gpuTests(sanitize) {
   const options = ['-DWARPCONV_GPU_TESTS=ON', '-DCMAKE_BUILD_TYPE=Release'];
   if (!(await buildNative('GPU', build, options))) return [FAILED];
   const program = path.join(build, 'warpconv_gpu_tests');
-  const neutral = ['digits', 'fixtures', 'fuzz', 'networks', 'numerics', 'session', 'session_fuzz', 'tune'];
+  const neutral = [
+    'digits',
+    'fixtures',
+    'fuzz',
+    'model_inputs',
+    'networks',
+    'numerics',
+    'session',
+    'session_fuzz',
+    'tune',
+  ];
   const suites = ['test/gpu', ...neutral.map((name) => `test/addon/${name}.test.ts`)];
   const counts = [
     kernelCheck(),

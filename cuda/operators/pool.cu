@@ -13,14 +13,20 @@ struct Windows {
   FastDivisor byColumn, byRow;
   int h, w, r, s;
   int strideH, strideW, dilationH, dilationW, padTop, padLeft;
+  FastDivisor byDilationH, byDilationW;
   /** The first row and column that a padded element may not have any more */
   int endH, endW;
   bool countPadding;
 };
 
+/** How many of a window's taps along an axis lie before `end`: it begins at `first`, which may be negative. */
+__device__ int tapsBefore(int end, int first, int taps, int dilation, FastDivisor byDilation) {
+  return first >= end ? 0 : min(taps, byDilation.quotient(end - first + dilation - 1));
+}
+
 /**
  * Thread i of the grid owns output i = (plane * P + p) * Q + q; neighbouring threads have neighbouring q. Taps outside
- * of the map are skipped. Averages are summed in double, tap by tap, as on the CPU, with the same result to the bit.
+ * of the map are not looked at: dilation and padding may put 2^60 of them there. Averages are summed in double, tap by tap, as on the CPU, with the same result to the bit.
  */
 template <PoolStep::Mode kMode>
 __global__ void __launch_bounds__(kThreads) poolKernel(Windows x, const float* input, float* output) {
@@ -35,15 +41,14 @@ __global__ void __launch_bounds__(kThreads) poolKernel(Windows x, const float* i
   const float* map = input + int64_t{plane} * x.h * x.w;
   float most = -INFINITY;
   double sum = 0;
-  int inside = 0, padded = 0;
-  for (int r = 0; r < x.r; ++r) {
-    const int h = top + r * x.dilationH;
-    for (int s = 0; s < x.s; ++s) {
-      const int w = left + s * x.dilationW;
-      if (h < x.endH && w < x.endW) ++padded;
-      if (h < 0 || h >= x.h || w < 0 || w >= x.w) continue;
-      const float value = map[h * x.w + w];
-      ++inside;
+  const auto rowsBefore = [&](int end) { return tapsBefore(end, top, x.r, x.dilationH, x.byDilationH); };
+  const auto columnsBefore = [&](int end) { return tapsBefore(end, left, x.s, x.dilationW, x.byDilationW); };
+  const int beginR = rowsBefore(0), endR = rowsBefore(x.h);
+  const int beginS = columnsBefore(0), endS = columnsBefore(x.w);
+  for (int r = beginR; r < endR; ++r) {
+    const int row = (top + r * x.dilationH) * x.w + left;
+    for (int s = beginS; s < endS; ++s) {
+      const float value = map[row + s * x.dilationW];
       if (kMode == PoolStep::Mode::maximum) {
         most = value > most || value != value ? value : most;
       } else {
@@ -51,8 +56,10 @@ __global__ void __launch_bounds__(kThreads) poolKernel(Windows x, const float* i
       }
     }
   }
-  const int divisor = x.countPadding ? padded : inside;
-  const float average = divisor == 0 ? 0.0f : static_cast<float>(sum / static_cast<double>(divisor));
+  const double divisor = x.countPadding
+                             ? static_cast<double>(rowsBefore(x.endH)) * static_cast<double>(columnsBefore(x.endW))
+                             : static_cast<double>(endR - beginR) * static_cast<double>(endS - beginS);
+  const float average = divisor == 0 ? 0.0f : static_cast<float>(sum / divisor);
   output[i] = kMode == PoolStep::Mode::maximum ? most : average;
 }
 
@@ -75,6 +82,8 @@ Status pool(const PoolStep& step, const float* input, float* output, cudaStream_
                   narrow(step.dilation[1]),
                   narrow(step.padding[0]),
                   narrow(step.padding[1]),
+                  FastDivisor(narrow(step.dilation[0])),
+                  FastDivisor(narrow(step.dilation[1])),
                   narrow(step.h + step.endPadding[0]),
                   narrow(step.w + step.endPadding[1]),
                   step.countPadding};

@@ -11,7 +11,7 @@
 import { elementCount } from '../check';
 import type { DataType } from '../tensor';
 import type { GraphNode } from './graph';
-import { invalidNode } from './refusals';
+import { invalidNode, unsupportedNode } from './refusals';
 
 /** Rules from an opset on; the oldest hold before, too. */
 type Versions = string | Readonly<Record<number, string>>;
@@ -205,6 +205,9 @@ function textFor(versions: Versions, opset: number): string {
   return versions[since.findLast((version) => version <= opset) ?? since[0]!]!;
 }
 
+/** What is done along axes may take as long as the square of their number. NumPy has this limit, too. */
+const MOST_AXES = 64;
+
 /** A tensor's type and extents; `undefined` for an input that is left out. */
 type Input = { readonly type: DataType; readonly dims: readonly number[] } | undefined;
 
@@ -216,7 +219,7 @@ export function hasSchema({ domain, operator }: Pick<GraphNode, 'domain' | 'oper
 /**
  * Checks the inputs of a node of a known operator, in the node's order.
  *
- * @throws `ERR_WARPCONV_INVALID_MODEL` naming node and input
+ * @throws `ERR_WARPCONV_INVALID_MODEL` naming node and input, `ERR_WARPCONV_UNSUPPORTED` for one of too many axes
  */
 export function checkInputs(node: GraphNode, opset: number, inputs: readonly Input[]): void {
   const rules = rulesOf(textFor(SCHEMAS[node.domain]![node.operator]!, opset));
@@ -233,6 +236,9 @@ export function checkInputs(node: GraphNode, opset: number, inputs: readonly Inp
     if (input === undefined) {
       if (rule.isOptional) continue;
       throw invalidNode(node, `lacks its input ${i}, '${rule.name}'`);
+    }
+    if (input.dims.length > MOST_AXES) {
+      throw unsupportedNode(node, `has an input of ${input.dims.length} axes; the most is ${MOST_AXES}`);
     }
     checkType(node, rule, input.type, types);
     if (rule.shape !== undefined) checkShape(node, rule, rule.shape, input.dims, extents);

@@ -82,16 +82,31 @@ test('normalises one channel where there is no axis for them', async () => {
   expect(y.elements[0]).toBeCloseTo(1, 5);
 });
 
-test('pools windows that reach far beyond the map', async () => {
-  // Two taps, of which at most one is inside: what lies between them is of no use.
-  const far = { kernel_shape: [1, 2], dilations: [1, 2 ** 30], pads: [0, 2 ** 30, 0, 2 ** 30] };
-  const dims = [1, 1, 1, 3];
-  for (const operator of ['MaxPool', 'AveragePool']) {
-    const attributes = { ...far, strides: [1, 2 ** 29] };
-    const y = await run({ operator, dims, attributes, opset: 19 });
-    // Windows begin at -2^30, -2^29, 0, …: the first ends at 0, the third begins there, the second sees nothing.
+describe.each(['MaxPool', 'AveragePool'])('%s', (operator) => {
+  test('of windows that reach far beyond the map', async () => {
+    // Two taps, of which at most one is inside.
+    const attributes = {
+      kernel_shape: [1, 2],
+      dilations: [1, 2 ** 28],
+      pads: [0, 2 ** 28, 0, 2 ** 28],
+      strides: [1, 2 ** 27],
+    };
+    const y = await run({ operator, dims: [1, 1, 1, 3], attributes, opset: 19 });
+    // Windows begin at -2^28, -2^27, 0, …: the first ends at 0, the third begins there, the second sees nothing.
     expect(y.elements.slice(0, 3)).toEqual([1, operator === 'MaxPool' ? -Infinity : 0, 1]);
-  }
+  });
+
+  test('of windows of 2^30 taps', async () => {
+    const extent = 2 ** 15;
+    const attributes = {
+      kernel_shape: [extent, extent],
+      pads: Array<number>(4).fill(extent - 1),
+      strides: [extent, extent],
+    };
+    const y = await run({ operator, dims: [1, 1, 1, 3], attributes });
+    // The first ends at the first element, the second begins behind it.
+    expect(y).toEqual({ dims: [1, 1, 1, 2], elements: [1, operator === 'MaxPool' ? 3 : 2.5] });
+  });
 });
 
 const NORMALIZED: Case = { operator: 'InstanceNormalization', dims: [1, 4, 2] };
@@ -184,6 +199,25 @@ test.each<[string, Case]>([
   ['a list of two axes', { operator: 'ReduceSum', dims: [2], parameters: [[[1, 1], [0], 'int64']] }],
 ])('is refused: %s', async (_, broken) => {
   await expect(run(broken)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_MODEL' });
+});
+
+test('transposed filters of no elements, whatever their extents', async () => {
+  const shape = [1, 0, 2 ** 40, 1];
+  const y = await run({ operator: 'ConvTranspose', dims: [1, 1, 1, 1], parameters: [[shape, []]] });
+  expect(y).toEqual({ dims: [1, 0, 2 ** 40, 1], elements: [] });
+});
+
+test('more axes than anybody has', async () => {
+  const axes = Array.from({ length: 100_000 }, (_, axis) => axis);
+  const bytes = onnxModel({
+    opset: 13,
+    inputs: [value('x', [1])],
+    outputs: [value('z')],
+    initializers: [tensor('axes', [axes.length], axes, 'int64')],
+    nodes: [node('Unsqueeze', ['x', 'axes'], ['y']), node('Transpose', ['y'], ['z'])],
+  });
+  const session = InferenceSession.create(bytes, { device: TEST_DEVICE });
+  await expect(session).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
 });
 
 test.each([2 ** 31 - 1, 2 ** 31, 2 ** 40])('ConvTranspose refuses a dilation of %d', async (dilation) => {

@@ -23,6 +23,7 @@ function convolve(
   geometry: Geometry,
   output: Value,
 ): void {
+  requireElements(x, input, weight, output);
   const { stride, dilation, padding } = geometry;
   const beyond = [...input.dims, ...weight.dims, ...output.dims, ...stride, ...dilation, ...padding].find(
     (count) => count > MAX_INT32,
@@ -31,13 +32,6 @@ function convolve(
     throw unsupportedNode(
       x.node,
       `has an extent, stride, dilation or padding of ${beyond}; the most is ${MAX_INT32}`,
-    );
-  }
-  const isEmpty = input.dims.includes(0) || weight.dims.includes(0);
-  if (isEmpty && sizeOf(output.dims) > 0) {
-    throw unsupportedNode(
-      x.node,
-      `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`,
     );
   }
   const convolution: ConvolutionSpec = {
@@ -61,6 +55,13 @@ function convolve(
     residual: null,
     output: output.operand,
   });
+}
+
+/** A sum of no products is none that kernels make. */
+function requireElements(x: Lowering, input: Value, weight: Value, output: Value): void {
+  const isEmpty = sizeOf(input.dims) === 0 || sizeOf(weight.dims) === 0;
+  if (!isEmpty || sizeOf(output.dims) === 0) return;
+  throw unsupportedNode(x.node, `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`);
 }
 
 const conv: Lower = (x) => {
@@ -168,6 +169,9 @@ const convTranspose: Lower = (x) => {
   const axes = transposedAxes(x, input, weight);
   const extents = axes.map(({ output }) => output);
   const output = x.build.scratch('float32', [input.dims[0]!, filters, ...extents]);
+  // Filters of no elements may have any extents, whose elements are counted below.
+  requireElements(x, input, weight, output);
+  if (sizeOf(output.dims) === 0) return output;
   const [h, w] = axes.length === 1 ? [FLAT_AXIS, axes[0]!] : [axes[0]!, axes[1]!];
   const maps = { input: flat(x, input), weight: flat(x, weight), output: flat(x, output) };
   const phases = { h: phasesOf(h), w: phasesOf(w) };

@@ -28,7 +28,7 @@ void localResponse(const LocalResponseStep& step, const float* input, float* out
     const int64_t offset = map * step.inner + begin;
     loops.localResponse(input + offset, squares.data(), output + offset, count, alpha, beta, k);
   };
-  forEachRange(context, step.n * step.channels, step.inner * (step.size + 4), [&](int64_t begin, int64_t end) {
+  forEachRange(context, step.n * step.channels, step.inner * (std::min(step.size, step.channels) + 4), [&](int64_t begin, int64_t end) {
     for (int64_t map = begin; map < end; ++map) {
       for (int64_t at = 0; at < step.inner; at += kBlock) computeBlock(map, at, std::min(kBlock, step.inner - at));
     }

@@ -46,9 +46,13 @@ class Pool {
    * Whether rows with their padding are so much wider than what is read of them that they are not worth their memory:
    * dilation and padding alone can make them 2^33 elements wide.
    */
-  bool isSparse() const { return width_ > kMostWidth && width_ / 4 > x_.w + x_.q * x_.s; }
+  bool isSparse() const { return width_ > kMostWidth && width_ / 4 > x_.w + x_.q; }
 
-  int64_t elementsOfRow() const { return isSparse() ? x_.q * x_.r * x_.s : x_.q * x_.s + columns_ * x_.r; }
+  int64_t elementsOfRow() const {
+    const int64_t rows = std::min(x_.r, x_.h);
+    const int64_t columns = std::min(x_.s, isSparse() ? x_.w : width_);
+    return isSparse() ? x_.q * rows * columns : x_.q * columns + columns_ * rows;
+  }
 
   AlignedBuffer makeScratch() const {
     // One more, since loops may read as much beyond the last window.

@@ -30,7 +30,7 @@ void forEachRange(const RunContext& context, int64_t count, int64_t elements, co
   const int64_t grains = (count + grain - 1) / grain;
   if (grains <= 1 || context.threads() == 1) return run(0, count);
   const int64_t tasks = std::min<int64_t>(grains, kPartsPerThread * context.threads());
-  const bool wakes = count * elements >= kLeastWakingElements;
+  const bool wakes = static_cast<double>(count) * static_cast<double>(elements) >= kLeastWakingElements;
   context.parallelFor(
       tasks,
       [&](int64_t task) { run(grains * task / tasks * grain, std::min(count, grains * (task + 1) / tasks * grain)); },
