@@ -19,6 +19,12 @@ import {
 /** As native code has it for convolutions: 4 TiB of float32. */
 const MOST_ELEMENTS = 2 ** 40;
 
+/** Bytes of constants that compiling may make of a model's own. Networks of hundreds of megabytes make as many. */
+const MOST_MADE_BYTES = 2 ** 32;
+
+/** Elements that may be computed ahead: a second or two. Grids of anchors take a tenth of it. */
+const MOST_FOLDED_ELEMENTS = 2 ** 22;
+
 /** A step and the nodes of the model that it computes. */
 export interface PlannedStep {
   readonly step: Step<Operand>;
@@ -40,6 +46,9 @@ export class Builder {
   /** Of every convolution */
   readonly algorithm: string;
   #node: GraphNode | undefined;
+  readonly #buffers = new Set<ArrayBufferLike>();
+  #constantBytes = 0;
+  #foldedElements = 0;
 
   constructor(algorithm: string) {
     this.algorithm = algorithm;
@@ -59,8 +68,35 @@ export class Builder {
   /** A tensor of the model, or one that was computed ahead. */
   constant(tensor: ConstantTensor): Value {
     const { type, dims, data } = tensor;
+    this.#admit(data);
     const storage: Storage = { space: 'constant', bytes: data.byteLength, data };
     return { type, dims, operand: { storage, offset: 0 }, constant: tensor };
+  }
+
+  /** What the node's operator makes of constants, element by element on this thread. */
+  folded(tensor: ConstantTensor): Value {
+    const isNew = !this.#buffers.has(tensor.data.buffer);
+    const value = this.constant(tensor);
+    if (isNew) this.#foldedElements += tensor.data.length;
+    if (this.#foldedElements <= MOST_FOLDED_ELEMENTS) return value;
+    throw unsupportedNode(
+      this.#node!,
+      `and those before it make more than ${MOST_FOLDED_ELEMENTS} elements of constants alone`,
+    );
+  }
+
+  /** A node of a few bytes can ask for a copy of a constant that many others have, too. */
+  #admit({ buffer, byteLength }: ArrayBufferView): void {
+    if (this.#buffers.has(buffer)) return;
+    this.#buffers.add(buffer);
+    // The model's own come before its nodes.
+    if (this.#node === undefined) return;
+    this.#constantBytes += byteLength;
+    if (this.#constantBytes <= MOST_MADE_BYTES) return;
+    throw unsupportedNode(
+      this.#node,
+      `and those before it make more than ${MOST_MADE_BYTES} bytes of constants`,
+    );
   }
 
   floats(data: Float32Array, dims: readonly number[] = [data.length]): Value<'float32'> {

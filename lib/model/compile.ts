@@ -98,15 +98,15 @@ function lower(
 ): readonly Value[] {
   const inputs = node.inputs.map((name) => (name === '' ? undefined : valueOf(values, name)));
   checkInputs(node, graph.opset, inputs);
+  build.enter(node);
   const ahead = evaluateKnown(node, inputs);
-  if (ahead !== undefined) return ahead.map((tensor) => build.constant(tensor));
+  if (ahead !== undefined) return ahead.map((tensor) => build.folded(tensor));
   const operator = operatorOf(node);
   if (operator === undefined) {
     const needed = node.inputs.find((_, i) => inputs[i] !== undefined && inputs[i].constant === undefined);
     if (needed !== undefined) throw new ValueNeeded(node, needed);
     throw unsupportedNode(node, `computes what is too large to compute ahead: ${describeAll(inputs)}`);
   }
-  build.enter(node);
   const outputs = operator(new Lowering(node, graph.opset, build, inputs));
   return 'operand' in outputs ? [outputs] : outputs;
 }

@@ -207,6 +207,28 @@ test('transposed filters of no elements, whatever their extents', async () => {
   expect(y).toEqual({ dims: [1, 0, 2 ** 40, 1], elements: [] });
 });
 
+test('a model that computes ahead without end', async () => {
+  const count = 100;
+  const names = Array.from({ length: count + 1 }, (_, i) => `v${i}`);
+  const bytes = onnxModel({
+    opset: 13,
+    inputs: [value('x', [1], 'int64')],
+    outputs: [value('y')],
+    initializers: [
+      tensor('start', [], [0], 'int64'),
+      tensor('limit', [], [2 ** 16], 'int64'),
+      tensor('step', [], [1], 'int64'),
+    ],
+    nodes: [
+      node('Range', ['start', 'limit', 'step'], [names[0]!]),
+      ...names.slice(1).map((name, i) => node('Add', [names[i]!, 'step'], [name])),
+      node('Concat', [names.at(-1)!, 'x'], ['y'], { axis: 0 }),
+    ],
+  });
+  const session = InferenceSession.create(bytes, { device: TEST_DEVICE });
+  await expect(session).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+});
+
 test('more axes than anybody has', async () => {
   const axes = Array.from({ length: 100_000 }, (_, axis) => axis);
   const bytes = onnxModel({
