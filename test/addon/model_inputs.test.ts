@@ -195,6 +195,40 @@ test.each<[string, Case]>([
     'more cut away than there is',
     { operator: 'Pad', dims: [2], parameters: [[[2], [-2, -1], 'int64']], attributes: { mode: 'wrap' } },
   ],
+  [
+    'a mode that there is not, though nothing is padded',
+    { operator: 'Pad', dims: [2], parameters: [[[2], [0, 0], 'int64']], attributes: { mode: 'bogus' } },
+  ],
+  ['no axes to add', { operator: 'Unsqueeze', dims: [2], opset: 11 }],
+  ['no axis to join along', { operator: 'Concat', dims: [2] }],
+  [
+    'a slope that is larger than the input',
+    { operator: 'PRelu', dims: [2], parameters: [[[3, 2], counted(6)]] },
+  ],
+  [
+    "a kernel_shape that is not the filter's",
+    {
+      operator: 'Conv',
+      dims: [1, 1, 2],
+      parameters: [
+        [
+          [1, 1, 2],
+          [1, 1],
+        ],
+      ],
+      attributes: { kernel_shape: [1] },
+    },
+  ],
+  [
+    'parts by number and by size',
+    {
+      operator: 'Split',
+      dims: [2],
+      parameters: [[[1], [2], 'int64']],
+      attributes: { num_outputs: 1 },
+      opset: 18,
+    },
+  ],
   ['a size below 1', { operator: 'LRN', dims: [1, 2, 2], attributes: { size: 0 } }],
   ['a list of two axes', { operator: 'ReduceSum', dims: [2], parameters: [[[1, 1], [0], 'int64']] }],
 ])('is refused: %s', async (_, broken) => {

@@ -1,6 +1,7 @@
 /** Operators that make constants of attributes, dimensions or a few numbers. */
 import { describe, elementCount } from '../../check';
 import { float, floats, integer, integers, tensor } from '../attributes';
+import { invalidModel, quote, title } from '../complaints';
 import type { ConstantTensor, GraphNode } from '../graph';
 import type { Operands } from './operands';
 import { build, isFloat, checkSmall, LeftAlone, valueOf, walk, type Scalar, type Value } from './values';
@@ -24,7 +25,12 @@ export function size(dims: readonly number[]): ConstantTensor {
 }
 
 export function constant({ node }: Operands): ConstantTensor {
-  const [name] = node.attributes.keys();
+  const [name, ...others] = node.attributes.keys();
+  if (others.length > 0) {
+    throw invalidModel(
+      `${title(node)} has more than one of its attributes: ${[name, ...others].map((other) => quote(other!)).join(', ')}`,
+    );
+  }
   switch (name) {
     case 'value_float':
       return { type: 'float32', dims: [], data: Float32Array.of(float(node, name)) };

@@ -1,6 +1,6 @@
 /** Convolutions and their transposes. */
 import type { ConvolutionSpec } from '../../addon';
-import { MAX_INT32 } from '../../check';
+import { areSameDims, MAX_INT32 } from '../../check';
 import { integer, integers, string } from '../attributes';
 import { requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
@@ -57,6 +57,13 @@ function convolve(
   });
 }
 
+/** An attribute that says again what the filter's dims say. */
+function requireKernelShape(x: Lowering, weight: Value): void {
+  const given = integers(x.node, 'kernel_shape', null);
+  if (given === null || areSameDims(given, weight.dims.slice(2))) return;
+  throw x.invalid(`has kernel_shape [${given.join(', ')}] and a filter of ${shapeOf(weight)}`);
+}
+
 /** A sum of no products is none that kernels make. */
 function requireElements(x: Lowering, input: Value, weight: Value, output: Value): void {
   const isEmpty = sizeOf(input.dims) === 0 || sizeOf(weight.dims) === 0;
@@ -78,6 +85,7 @@ const conv: Lower = (x) => {
   if (bias !== undefined && sizeOf(bias.dims) !== filters) {
     throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
   }
+  requireKernelShape(x, weight);
   const { h, w, outputDims } = readWindows(x, input, weight.dims.slice(2));
   const output = x.build.scratch('float32', outputDims(filters));
   const geometry: Geometry = {
@@ -166,6 +174,7 @@ const convTranspose: Lower = (x) => {
   if (bias !== undefined && sizeOf(bias.dims) !== filters) {
     throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
   }
+  requireKernelShape(x, weight);
   const axes = transposedAxes(x, input, weight);
   const extents = axes.map(({ output }) => output);
   const output = x.build.scratch('float32', [input.dims[0]!, filters, ...extents]);

@@ -1,9 +1,10 @@
 /** Functions of single elements. */
+import { areSameDims } from '../../check';
 import { float, string } from '../attributes';
-import { instruction, numbersOf, requireFloat } from '../builder';
+import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import type { BinaryOperation, Instruction, UnaryOperation } from '../steps';
-import type { Value } from '../values';
+import { broadcastDims, type Value } from '../values';
 import { asFloat32 } from './layout';
 
 function unary(
@@ -73,6 +74,16 @@ const power: Lower = (x) => {
   return x.build.elementwise(x.node, [base, asFloat32(x, exponent)], [instruction('power', { b: 1 })]);
 };
 
+/** The slope is broadcast to the input, not the other way round. */
+const prelu: Lower = (x) => {
+  const [input, slope] = [x.input(0), x.input(1)];
+  const dims = broadcastDims(input.dims, slope.dims);
+  if (dims === undefined || !areSameDims(dims, input.dims)) {
+    throw x.invalid(`cannot bring a slope of ${shapeOf(slope)} to ${shapeOf(input)}`);
+  }
+  return binary('prelu')(x);
+};
+
 /** x * sigmoid(alpha * x) */
 function scaledSilu(defaultAlpha: number): Lower {
   return (x) => {
@@ -113,7 +124,7 @@ export const elementwise: Record<string, Lower> = {
   Mul: binary('multiply'),
   Neg: unary('negate'),
   Pow: power,
-  PRelu: binary('prelu'),
+  PRelu: prelu,
   QuickGelu: scaledSilu(1.702),
   Reciprocal: unary('reciprocal'),
   Relu: unary('relu'),

@@ -1,7 +1,7 @@
 /** Elements in other places, or under other dims. */
 import { MAX_INT32 } from '../../check';
 import { flag, float, integer, integers, string, tensor } from '../attributes';
-import { numbersOf, shapeOf } from '../builder';
+import { numbersOf, requireFloat, shapeOf } from '../builder';
 import { elementType } from '../element_types';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
@@ -14,8 +14,12 @@ const identity: Lower = (x) => x.input(0);
 /** At inference nothing is dropped; the mask, where anybody wants it, is all true. */
 const dropout: Lower = (x) => {
   const input = x.input(0);
+  if (x.opset < 10) requireFloat(x.node, input);
   if (x.optional(2) !== undefined && x.numbers(2)[0] !== 0) throw unsupportedNode(x.node, 'trains');
   if (!x.hasOutput(1)) return input;
+  // Until opset 10 the mask was of the data's type.
+  if (x.opset < 10)
+    return [input, filled(x, { type: 'float32', dims: [], data: Float32Array.of(1) }, input.dims)];
   return [input, filled(x, { type: 'bool', dims: [], data: Uint8Array.of(1) }, input.dims)];
 };
 
@@ -69,7 +73,8 @@ const squeeze: Lower = (x) => {
 
 const unsqueeze: Lower = (x) => {
   const { dims } = x.input(0);
-  const given = axesOf(x) ?? [];
+  const given = axesOf(x);
+  if (given === undefined) throw x.invalid('has no axes');
   const rank = dims.length + given.length;
   const axes = new Set(x.axes(given, rank));
   const rest = dims[Symbol.iterator]();
@@ -90,7 +95,7 @@ const transpose: Lower = (x) => {
 const concat: Lower = (x) => {
   const { inputs } = x;
   const first = inputs[0]!;
-  const axis = x.axis(integer(x.node, 'axis', 1), first.dims.length);
+  const axis = x.axis(integer(x.node, 'axis'), first.dims.length);
   const fits = ({ type, dims }: Value) =>
     type === first.type &&
     dims.length === first.dims.length &&
@@ -141,6 +146,12 @@ const split: Lower = (x) => {
   const input = x.input(0);
   const axis = x.axis(integer(x.node, 'axis', 0), input.dims.length);
   const given = x.opset < 13 ? integers(x.node, 'split', null) : x.optionalNumbers(1);
+  const parts = x.opset < 18 ? null : integer(x.node, 'num_outputs', null);
+  if (parts !== null && (given || parts !== x.node.outputs.length)) {
+    throw x.invalid(
+      `splits into ${parts} by num_outputs and has ${given ? 'sizes, too' : `${x.node.outputs.length} outputs`}`,
+    );
+  }
   const counts = given ?? evenly(input.dims[axis]!, x.node.outputs.length);
   const total = counts.reduce((sum, count) => sum + count, 0);
   const isLegal = counts.length === x.node.outputs.length && counts.every((count) => count >= 0);
@@ -255,8 +266,8 @@ const pad: Lower = (x) => {
     before[axis] = pads[i]!;
     after[axis] = pads[i + where.length]!;
   });
-  if (pads.every((count) => count === 0)) return input;
   const mode = string(x.node, 'mode', ['constant', 'reflect', 'edge', 'wrap'], 'constant');
+  if (pads.every((count) => count === 0)) return input;
   return mode === 'constant'
     ? padConstant(x, input, before, after)
     : padByInput(x, input, before, after, mode);
