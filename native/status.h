@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -59,6 +60,16 @@ inline Status unsupported(std::string message) { return {StatusCode::unsupported
 
 inline Status stoppedWhileRunning() { return {StatusCode::aborted, "the call was stopped while it ran"}; }
 
+/** A status as an exception: what Result::value() throws where there is no value. */
+class FailedStatus : public std::runtime_error {
+ public:
+  explicit FailedStatus(Status status) : std::runtime_error(status.message()), status_(std::move(status)) {}
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
 /** A value, or the status that says why there is none. */
 template <typename T>
 class [[nodiscard]] Result {
@@ -68,8 +79,15 @@ class [[nodiscard]] Result {
 
   bool isOk() const { return std::holds_alternative<T>(content_); }
   const Status& status() const { return std::get<Status>(content_); }
-  T& value() { return std::get<T>(content_); }
-  const T& value() const { return std::get<T>(content_); }
+  /** Throws FailedStatus where there is none, so that a failure that nobody looked at still says what failed. */
+  T& value() {
+    if (!isOk()) throw FailedStatus(status());
+    return *std::get_if<T>(&content_);
+  }
+  const T& value() const {
+    if (!isOk()) throw FailedStatus(status());
+    return *std::get_if<T>(&content_);
+  }
 
  private:
   std::variant<Status, T> content_;

@@ -108,7 +108,8 @@ std::vector<Layout> layoutsOf(const ConvProblem& x) {
   std::vector<Layout> layouts{{}};
   const Extent& stride = x.stride;
   const bool isStrided = stride.h * stride.w > 1, isDilated = x.dilation.h > 1 || x.dilation.w > 1;
-  const bool fits = x.groupInputs() * stride.h * stride.w <= kMostFolded && stride.h + stride.w <= kMostFoldBits;
+  const bool fits = saturatedProduct({x.groupInputs(), stride.h, stride.w}) <= kMostFolded &&
+                    stride.h + stride.w <= kMostFoldBits;
   // A chunk of several taps' elements is brought by one, so there must be others.
   const bool hasOthers = x.r > stride.h || x.s > stride.w;
   if (isStrided && !isDilated && fits && hasOthers) layouts.push_back({stride});

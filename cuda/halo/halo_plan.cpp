@@ -141,9 +141,10 @@ int64_t tilesM(const ConvProblem& x, const HaloTile& tile) { return ceilDivide(x
 int64_t tilesN(const Grid& grid, const HaloTile& tile) { return ceilDivide(grid.outputPositions, tile.blockN); }
 
 int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slots) {
-  const int64_t patch = patchOf(tile, grid), together = grid.phases() / grid.parts() * patch;
-  return std::max<int64_t>(tile.outputBytes(), stages * stageBytes(together) + slots * tile.slotBytes() +
-                                                   kElementBytes * grid.phases() * patch);
+  const int64_t patch = patchOf(tile, grid);
+  const int64_t staged = saturatedProduct({stages, stageBytes(1), grid.phases() / grid.parts(), patch});
+  const int64_t offsets = saturatedProduct({kElementBytes, grid.phases(), patch});
+  return std::max<int64_t>(tile.outputBytes(), saturatedSum(saturatedSum(staged, slots * tile.slotBytes()), offsets));
 }
 
 int64_t mostSharedBytes(const GpuTraits& traits, const HaloTile& tile) {

@@ -87,7 +87,8 @@ class TileCosts {
     const bool clustered = sumsInClusters(traits, splits);
     const int64_t blocks = tiles_ * splits, tilesEach = ceilDivide(reductionTiles_, splits);
     // Of a group of multiprocessors that share clusters, those left over by clusters of four and eight are idle.
-    const int64_t multiprocessors = clustered && splits > 2 ? traits.multiprocessors * 10 / 11 : traits.multiprocessors;
+    const int grouped = std::max(traits.multiprocessors * 10 / 11, 1);
+    const int64_t multiprocessors = clustered && splits > 2 ? grouped : traits.multiprocessors;
     const int64_t sums = (clustered ? 1 : splits) * outputs_;
     const double moved = 4.0 * static_cast<double>(operands_ + sums);
     const double copied = 4.0 * static_cast<double>(blocks) *

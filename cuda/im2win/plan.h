@@ -35,8 +35,8 @@ Plan planIm2win(const GpuRequest& request);
 /** Width of an input row with its padding, from which the im2win tensor is made. */
 inline int64_t paddedWidth(const ConvProblem& x) { return x.w + x.padding.left + x.padding.right; }
 
-/** N x C x P x (paddedWidth * R). */
-inline int64_t tensorElements(const ConvProblem& x) { return x.n * x.c * x.p * x.r * paddedWidth(x); }
+/** N x C x P x (paddedWidth * R), or as much as saturatedProduct says. */
+inline int64_t tensorElements(const ConvProblem& x) { return saturatedProduct({x.n, x.c, x.p, x.r, paddedWidth(x)}); }
 
 /** Workspace: the im2win tensor first, if there is one, then the splits' sums, if a second kernel sums them. */
 struct Workspace {

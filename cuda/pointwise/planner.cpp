@@ -118,7 +118,7 @@ std::optional<DynamicTile> tileFor(const BlockTile& block, int channels) {
   return best;
 }
 
-int64_t tilesOf(const Matrix& x, int filters, int pixels) {
+int64_t tilesOf(const Matrix& x, int64_t filters, int64_t pixels) {
   return x.groups * ceilDivide(x.filters, filters) * ceilDivide(x.pixels, pixels);
 }
 
@@ -138,7 +138,7 @@ double predictDynamic(const Matrix& x, const Candidate& candidate, const GpuTrai
   const double chunks = static_cast<double>(ceilDivide(x.channels, tile.channels));
   const double copies = tile.elements / 2.0 + tile.height * tile.channels / 64.0;
   const double instructions = tile.elements * tile.height + tile.elements + tile.height + 6 * copies + 12;
-  const int64_t grid = tilesOf(x, tile.blockFilters(), tile.blockPixels() * candidate.iterations);
+  const int64_t grid = tilesOf(x, tile.blockFilters(), int64_t{tile.blockPixels()} * candidate.iterations);
   const double rounds =
       std::ceil(static_cast<double>(grid) / static_cast<double>(traits.multiprocessors * residentBlocks(tile, traits)));
   const double issue = static_cast<double>(candidate.blocks) / traits.multiprocessors * 4 * chunks * instructions *
@@ -396,6 +396,10 @@ double predict(const Matrix& x, const Candidate& candidate, const Tile& tile, co
   }
 }
 
+/** Whether a tile's pixels go straight to registers. */
+template <typename Tile>
+constexpr bool isStreamed = !std::is_same_v<Tile, GemmTile> && !std::is_same_v<Tile, TensorTile>;
+
 /**
  * Streaming is for problems of which the device holds all blocks at once: a later block's filters are not brought while
  * the kernel before runs. With 128 images the fastest of them was 1 to 45 % slower than the fastest of the other
@@ -410,8 +414,7 @@ bool isOffered(const Matrix& x, const Tile& tile, const Candidate& candidate, co
   if constexpr (requires { tile.mostChannels(); }) {
     if (channelsOfBlock(x.channels, tile.unitChannels(), candidate.split) > tile.mostChannels()) return false;
   }
-  constexpr bool isStreamed = !std::is_same_v<Tile, GemmTile> && !std::is_same_v<Tile, TensorTile>;
-  if (!isStreamed) return candidate.sharedBytes <= traits.sharedBytesPerBlock;
+  if (!isStreamed<Tile>) return candidate.sharedBytes <= traits.sharedBytesPerBlock;
   const int64_t held = blocksHeld(tile, candidate.sharedBytes, traits) * traits.multiprocessors;
   return candidate.sharedBytes <= std::min(kMostStreamedBytes, traits.sharedBytesPerBlock) && candidate.blocks <= held;
 }
@@ -430,6 +433,8 @@ void addCandidates(const Matrix& x, std::span<const Tile> tiles, const GpuTraits
       candidate.split = split;
       candidate.blocks *= split;
       const int64_t channels = channelsOfBlock(x.channels, tile.unitChannels(), split);
+      // Filters take more than a byte for each channel: so many do not fit, and their bytes may not fit into 32 bits.
+      if (isStreamed<Tile> && channels > kMostStreamedBytes) continue;
       candidate.sharedBytes = sharedBytesOf(tile, channels, split, x.aligned);
       if (!isOffered(x, tile, candidate, traits)) continue;
       candidate.milliseconds = predict(x, candidate, tile, traits, models);

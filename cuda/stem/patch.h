@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cuda/stem/tile.h"
+#include "divide.h"
 #include "problem/conv_problem.h"
 
 namespace warpconv::cuda::stem {
@@ -22,7 +23,7 @@ struct Patch {
   /** Channels of a group */
   int64_t channels = 0;
 
-  int64_t size() const { return channels * rows * words; }
+  int64_t size() const { return saturatedProduct({channels, rows, words}); }
 };
 
 Patch patchOf(const ConvProblem& problem, const StemTile& tile);

@@ -76,8 +76,8 @@ int64_t tilesP(const ConvProblem& x, const StemTile& tile) { return ceilDivide(x
 int64_t tilesQ(const ConvProblem& x) { return ceilDivide(x.q, kWarpColumns); }
 
 int64_t sharedBytes(const ConvProblem& x, const StemTile& tile, int patches) {
-  return tile.stagedBytes() + stepsOf(x) * tile.stepBytes() +
-         patches * wordsEach(patchOf(x, tile), tile) * tile.threads() * 8;
+  const int64_t patchBytes = saturatedProduct({patches, wordsEach(patchOf(x, tile), tile), tile.threads(), 8});
+  return saturatedSum(patchBytes, tile.stagedBytes() + stepsOf(x) * tile.stepBytes());
 }
 
 int64_t mostSharedBytes(const GpuTraits& traits) { return traits.sharedBytesPerBlock - kStaticBytes; }

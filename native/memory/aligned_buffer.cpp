@@ -14,6 +14,8 @@ namespace {
  */
 constexpr size_t kLeastHugeBytes = 2 * kHugePageBytes;
 constexpr size_t kCacheLineBytes = 64;
+/** More than any machine's addresses reach */
+constexpr int64_t kMostElements = int64_t{1} << 60;
 std::atomic<int64_t> totalBytes{0};
 
 bool isHuge(size_t bytes) { return bytes >= kLeastHugeBytes; }
@@ -22,8 +24,11 @@ std::align_val_t alignmentOf(size_t bytes) {
   return std::align_val_t{isHuge(bytes) ? kHugePageBytes : kCacheLineBytes};
 }
 
-float* allocate(size_t bytes) {
-  if (bytes == 0) return nullptr;
+float* allocate(int64_t elements) {
+  if (elements == 0) return nullptr;
+  // Rounded up to the alignment, more would begin again at zero.
+  if (elements < 0 || elements > kMostElements) throw std::bad_alloc();
+  const size_t bytes = static_cast<size_t>(elements) * sizeof(float);
   void* data = ::operator new(bytes, alignmentOf(bytes));
   if (isHuge(bytes)) adviseHugePages(data, bytes);
   return static_cast<float*>(data);
@@ -32,7 +37,7 @@ float* allocate(size_t bytes) {
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(int64_t elements)
-    : data_(allocate(static_cast<size_t>(elements) * sizeof(float))), elements_(elements) {
+    : data_(allocate(elements)), elements_(elements) {
   totalBytes.fetch_add(bytes(), std::memory_order_relaxed);
 }
 

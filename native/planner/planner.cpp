@@ -29,7 +29,8 @@ Result<size_t> choosePinned(const std::vector<Candidate>& candidates, const std:
   return unknownAlgorithm(candidates, name, device);
 }
 
-Result<size_t> chooseFastest(const std::vector<Candidate>& candidates) {
+Result<size_t> chooseFastest(const std::vector<Candidate>& candidates, const std::string& device) {
+  if (candidates.empty()) return unsupported("device '" + device + "' has no algorithms");
   const auto preferred = [](const Candidate& a, const Candidate& b) {
     if (a.accepts() != b.accepts()) return a.accepts();
     return a.estimate.milliseconds < b.estimate.milliseconds;
@@ -47,7 +48,7 @@ Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanReques
                            "'; set it to 'sconv', or leave options.sconv out");
   }
   const bool isOpen = request.algorithm == "auto" || request.algorithm == "tune";
-  return isOpen ? chooseFastest(candidates) : choosePinned(candidates, request.algorithm, device);
+  return isOpen ? chooseFastest(candidates, device) : choosePinned(candidates, request.algorithm, device);
 }
 
 Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,

@@ -110,6 +110,14 @@ int64_t outputExtent(int64_t extent, AxisPadding padding, int64_t filter, int64_
   return slack < 0 ? 0 : slack / stride + 1;
 }
 
+Status checkOutputExtent(const char* axis, int64_t windows, AxisPadding padding, int64_t stride) {
+  if (windows <= kMaxExtent) return {};
+  return invalidArgument("the output would have " + text(windows) + " " + axis + " with padding " +
+                         text(padding.before) + " + " + text(padding.after) + " at stride " + text(stride) +
+                         "; it can have at most " + text(kMaxExtent) +
+                         ": use less of options.padding or a larger options.stride");
+}
+
 std::string emptyOutput(const char* axis, int64_t extent, AxisPadding padding, int64_t filter, int64_t dilation) {
   return std::string("the output would be empty: a filter of ") + text(filter) + " " + axis + " at dilation " +
          text(dilation) + " spans more than the input's " + text(extent) + " " + axis + " plus padding " +
@@ -147,6 +155,9 @@ Result<ConvProblem> makeConvProblem(const ConvRequest& request) {
   const int64_t q = outputExtent(w, columns, s, request.stride.w, request.dilation.w);
   if (p < 1) return invalidArgument(emptyOutput("rows", h, rows, r, request.dilation.h));
   if (q < 1) return invalidArgument(emptyOutput("columns", w, columns, s, request.dilation.w));
+  const Status extents = firstFailure({checkOutputExtent("rows", p, rows, request.stride.h),
+                                       checkOutputExtent("columns", q, columns, request.stride.w)});
+  if (!extents.isOk()) return extents;
 
   const std::array<int64_t, 4> outputDims{n, k, p, q};
   const Status sizes =

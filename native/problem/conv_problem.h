@@ -37,7 +37,8 @@ struct ConvRequest {
 
 /**
  * A legal convolution (as cross-correlation), with its output extents. Made only by makeConvProblem, so whoever
- * holds one may rely on every extent being at least 1 and on no element count overflowing.
+ * holds one may rely on every extent, the output's included, lying between 1 and kMaxExtent, and on no tensor having
+ * more than kMaxElements. Products of other extents may have no room in 64 bits: see saturatedProduct.
  */
 struct ConvProblem {
   int64_t n, c, h, w;

@@ -116,8 +116,14 @@ TEST_CASE("sizes are refused by name and never wrap") {
                  "input would have more than 2^40 elements"));
 
   ConvRequest padded = request({1, 1, 1, 1}, {1, 1, 1, 1});
-  padded.padding = {kMaxExtent, kMaxExtent, kMaxExtent, kMaxExtent};
+  padded.padding = {kMaxExtent, kMaxExtent, 0, 0};
+  CHECK(contains(failureOf(padded), "the output would have 2147483648 rows"));
+  padded.padding = {0, kMaxExtent, 0, kMaxExtent};
+  CHECK(contains(failureOf(padded), "the output would have 4294967295 columns"));
+  padded.padding = {kMaxExtent - 1, kMaxExtent - 1, 0, 0};
   CHECK(contains(failureOf(padded), "the output would have more than 2^40 elements"));
+  padded.padding = {kMaxExtent - 1, 0, 0, 0};
+  CHECK(makeConvProblem(padded).isOk());
 
   ConvRequest dilated = request({1, 1, 5, 5}, {1, 1, 1 << 15, 1});
   dilated.dilation.h = kMaxExtent;
@@ -138,6 +144,11 @@ TEST_CASE("'same' is refused where its padding would exceed what may be given") 
   const Result<ConvProblem> most = makeConvProblem(same(3, 3));
   REQUIRE(most.isOk());
   CHECK(most.value().padding.right == kMaxExtent);
+}
+
+TEST_CASE("the value of a failure is its sentence, thrown") {
+  const Result<ConvProblem> made = makeConvProblem(request({1, 0, 5, 5}, {1, 1, 1, 1}));
+  CHECK_THROWS_WITH_AS(static_cast<void>(made.value()), made.status().message().c_str(), FailedStatus);
 }
 
 TEST_CASE("more than 2^31 elements are a legal problem") {

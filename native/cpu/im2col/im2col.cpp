@@ -17,12 +17,12 @@ int64_t matrixSize(const ConvProblem& x) { return x.filterSize() * x.p * x.q; }
 
 int64_t workspaceFloats(const ConvProblem& x) { return sconv::isFlat(x) ? 0 : matrixSize(x); }
 
-/** The product of one group's filters and one matrix, as a convolution. */
-ConvProblem productOf(const ConvProblem& x) {
+/** The product of one group's filters and one matrix, as a convolution: there is one unless the problem is refused. */
+Result<ConvProblem> productOf(const ConvProblem& x) {
   ConvRequest request;
   request.inputDims = {1, x.filterSize(), x.p, x.q};
   request.weightDims = {x.groupOutputs(), x.filterSize(), 1, 1};
-  return makeConvProblem(request).value();
+  return makeConvProblem(request);
 }
 
 /** One element of each window of an output row: `row` is the input row, or null in padding, `w` the first column. */
@@ -59,11 +59,12 @@ class Im2colConvolution final : public PreparedConvolution {
   Im2colConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
                     const CpuInfo& cpu)
       : problem_(problem) {
+    const ConvProblem product = productOf(problem).value();
     for (int64_t group = 0; group < problem.groups; ++group) {
       const int64_t k = group * problem.groupOutputs();
       const ConvWeights own{weights.weight + k * problem.filterSize(),
                             weights.bias == nullptr ? nullptr : weights.bias + k};
-      products_.push_back(kSconv.prepare(productOf(problem), activation, own, cpu, {}));
+      products_.push_back(kSconv.prepare(product, activation, own, cpu, {}));
     }
   }
 
@@ -106,9 +107,8 @@ class Im2colConvolution final : public PreparedConvolution {
 };
 
 std::optional<std::string> refusal(const ConvProblem& problem, const sconv::Switches&) {
-  const double elements = static_cast<double>(problem.filterSize()) * static_cast<double>(problem.p * problem.q);
-  if (problem.filterSize() <= kMaxExtent && elements <= static_cast<double>(kMaxElements)) return std::nullopt;
-  return "takes matrices of at most 2^40 elements; this problem's has " + std::to_string(problem.filterSize()) +
+  if (productOf(problem).isOk()) return std::nullopt;
+  return "takes matrices of at most 2^40 elements in fewer than 2^31 rows; this problem's has " + std::to_string(problem.filterSize()) +
          " rows and " + std::to_string(problem.p * problem.q) + " columns";
 }
 
@@ -118,7 +118,7 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::S
   // 7x7, 2.3e6 at 224x224, 1.8e6 on 7x7 at stride 2. A call that asks for more than 32 MB pays for new pages besides
   // (glibc), three times as much.
   constexpr double kElementsPerMillisecond = 2e6;
-  const Estimate product = kSconv.estimate(productOf(problem), cpu, {});
+  const Estimate product = kSconv.estimate(productOf(problem).value(), cpu, {});
   const auto count = static_cast<double>(problem.n * problem.groups);
   const double writing = static_cast<double>(workspaceFloats(problem)) / kElementsPerMillisecond;
   return {.milliseconds = count * (product.milliseconds + writing),

@@ -33,7 +33,8 @@ void forEachSet(Range tiles, int64_t count, Body body) {
 
 /** Scratch floats that a set of `tiles` adjacent input tiles needs. */
 int64_t workspaceFloats(const ConvProblem& x, const Slicing& cut, int64_t tiles) {
-  return cut.presentation == Presentation::packed ? tiles * cut.channels * x.r * x.s * kPackedWindows : 0;
+  if (cut.presentation != Presentation::packed) return 0;
+  return saturatedProduct({tiles, cut.channels, x.r * x.s, kPackedWindows});
 }
 
 /** How many input tiles are ready at a time. */
@@ -377,33 +378,44 @@ Slicing slicingOf(const ConvProblem& problem, const CpuInfo& cpu, const Switches
 }
 
 int64_t workspaceOf(const ConvProblem& problem, const Slicing& slicing) {
-  return workspaceFloats(problem, slicing, tilesAtOnce(problem, slicing)) * static_cast<int64_t>(sizeof(float));
+  return saturatedProduct({workspaceFloats(problem, slicing, tilesAtOnce(problem, slicing)), sizeof(float)});
 }
 
 std::optional<std::string> refusal(const ConvProblem& problem, const Switches& switches) {
   return switches.presentation ? presentationRefusal(problem, *switches.presentation) : std::nullopt;
 }
 
-/** Elements along one axis that the windows have inside the input, all windows together. */
-int64_t elementsInside(int64_t windows, int64_t taps, int64_t stride, int64_t dilation, int64_t padding,
+/**
+ * Elements along one axis that the windows have inside the input, all windows together. Of very long filters some taps
+ * stand for all.
+ */
+double elementsInside(int64_t windows, int64_t taps, int64_t stride, int64_t dilation, int64_t padding,
                        int64_t extent) {
   const auto windowsBefore = [&](int64_t position) {
     return std::min(windows, ceilDivide(std::max<int64_t>(position, 0), stride));
   };
+  constexpr int64_t kMostCounted = 1024;
+  const int64_t counted = std::min(taps, kMostCounted);
   int64_t elements = 0;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    const int64_t first = tap * dilation - padding;
+  for (int64_t i = 0; i < counted; ++i) {
+    const int64_t first = i * taps / counted * dilation - padding;
     elements += windowsBefore(extent - first) - windowsBefore(-first);
   }
-  return elements;
+  return static_cast<double>(elements) * (static_cast<double>(taps) / static_cast<double>(counted));
 }
 
 /** Of all windows, without those in padding unless they are packed. */
 double elementsMultiplied(const ConvProblem& x, bool packs) {
   if (packs) return static_cast<double>(x.n * x.p * x.q * x.groups) * static_cast<double>(x.filterSize());
-  const int64_t rows = elementsInside(x.p, x.r, x.stride.h, x.dilation.h, x.padding.top, x.h);
-  const int64_t columns = elementsInside(x.q, x.s, x.stride.w, x.dilation.w, x.padding.left, x.w);
-  return static_cast<double>(x.n * x.c) * static_cast<double>(rows) * static_cast<double>(columns);
+  const double rows = elementsInside(x.p, x.r, x.stride.h, x.dilation.h, x.padding.top, x.h);
+  const double columns = elementsInside(x.q, x.s, x.stride.w, x.dilation.w, x.padding.left, x.w);
+  return static_cast<double>(x.n * x.c) * rows * columns;
+}
+
+/** Costs of the largest problems have no room in 64 bits. */
+int64_t wholeCycles(double cycles) {
+  constexpr double kMost = 9e18;
+  return std::llround(std::min(cycles, kMost));
 }
 
 Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
@@ -427,8 +439,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches
                     {"weightStationary", weightStationary ? 1 : 0},
                     {"vectorPacking", packs && kernel.pack != portable::pack ? 1 : 0},
                     {"packsAhead", slicing.packAhead ? 1 : 0},
-                    {"costCycles", std::llround(slicing.cost)},
-                    {"otherCostCycles", std::llround(slicing.otherCost)}}};
+                    {"costCycles", wholeCycles(slicing.cost)},
+                    {"otherCostCycles", wholeCycles(slicing.otherCost)}}};
 }
 
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,

@@ -44,19 +44,23 @@ struct TileCounts {
   double moving;
 };
 
-double floatBytes(int64_t count) { return static_cast<double>(count) * sizeof(float); }
+/** The bytes of so many floats. */
+template <typename... Counts>
+double floatBytes(Counts... counts) {
+  return (static_cast<double>(counts) * ...) * sizeof(float);
+}
 
 /** |IN| of Equation 1 for `channels`: of distinct elements where windows share them. */
 double inputBytes(const Slicing& cut, const ConvProblem& x, int64_t channels) {
-  if (cut.presentation == Presentation::packed) return floatBytes(cut.windows * channels * x.r * x.s);
+  if (cut.presentation == Presentation::packed) return floatBytes(cut.windows, channels, x.r, x.s);
   const int64_t span = (cut.rowsPerTile - 1) * x.stride.h + (x.r - 1) * x.dilation.h + 1;
   const int64_t columns = (cut.windows / cut.rowsPerTile - 1) * x.stride.w + (x.s - 1) * x.dilation.w + 1;
-  return floatBytes(channels * std::min(cut.rowsPerTile * x.r, span) * columns);
+  return floatBytes(channels, std::min(cut.rowsPerTile * x.r, span), columns);
 }
 
 /** |FS| */
 double filterBytes(const Slicing& cut, const ConvProblem& x, int64_t channels) {
-  return floatBytes(cut.filters * channels * x.r * x.s);
+  return floatBytes(cut.filters, channels, x.r, x.s);
 }
 
 /** Fewer windows than this in a tile leave the multiply-add units waiting for loads and for each other. */
@@ -65,7 +69,15 @@ constexpr int64_t kLeastRowWindows = 6;
 /** The micro-kernel's steps from window to window. */
 constexpr int64_t kMostStep = 2;
 
-bool canReadAsTheyLie(const ConvProblem& x) { return x.stride.w <= kMostStep; }
+/**
+ * Output columns times filter columns: which of a row's windows have which column inside is kept for all of them, in
+ * 32 MB or less.
+ */
+constexpr int64_t kMostRowElements = int64_t{1} << 26;
+
+bool canReadAsTheyLie(const ConvProblem& x) {
+  return isFlat(x) || (x.stride.w <= kMostStep && x.q * x.s <= kMostRowElements);
+}
 
 bool prefersRows(const ConvProblem& x, const TileShape& tile, int64_t rowWindows) {
   return canReadAsTheyLie(x) && rowWindows >= std::min(kLeastRowWindows, tile.windows);
@@ -134,7 +146,9 @@ bool isFlat(const ConvProblem& x) { return x.r * x.s == 1 && x.stride.h * x.stri
 
 std::optional<std::string> presentationRefusal(const ConvProblem& x, Presentation presentation) {
   if (presentation == Presentation::asTheyLie && !canReadAsTheyLie(x)) {
-    return "reads windows as they lie where the stride along a row is at most 2; this problem is " + describe(x);
+    return "reads windows as they lie where the stride along a row is at most 2 and output columns times filter "
+           "columns are at most 2^26; this problem is " +
+           describe(x);
   }
   return std::nullopt;
 }
@@ -146,7 +160,7 @@ Slicing sliceConvolution(const ConvProblem& problem, const TileShape& tile, cons
   cutWindows(problem, tile, switches, cut);
   cut.packAhead = switches.packAhead && cut.presentation == Presentation::packed;
   const double capacity = kSetShare * orAssumed(caches.l2, kAssumedCaches.l2);
-  const double output = floatBytes(cut.windows * cut.filters);
+  const double output = floatBytes(cut.windows, cut.filters);
   cut.channels = halveUntil(problem.groupInputs(), [&](double c) {
     const auto set = static_cast<int64_t>(c);
     return inputBytes(cut, problem, set) + filterBytes(cut, problem, set) + output <= capacity;

@@ -35,12 +35,12 @@ WindowView flatView(const float* data, int64_t elements, int64_t stride, int64_t
 }
 
 uint16_t columnsInside(const ConvProblem& x, const WindowRows& windows, int64_t s) {
-  uint32_t inside = 0;
-  for (int64_t i = 0; i < windows.rows * windows.columns; ++i) {
-    const int64_t column = inputColumn(x, windows.q + i % windows.columns) + s * x.dilation.w;
-    if (column >= 0 && column < x.w) inside |= 1u << i;
+  uint32_t row = 0;
+  for (int64_t i = 0; i < windows.columns; ++i) {
+    const int64_t column = inputColumn(x, windows.q + i) + s * x.dilation.w;
+    if (column >= 0 && column < x.w) row |= 1u << i;
   }
-  return static_cast<uint16_t>(inside);
+  return static_cast<uint16_t>(windows.rows > 1 ? row << windows.columns | row : row);
 }
 
 WindowView viewInPlace(const ConvProblem& x, const float* maps, int64_t channels, const WindowRows& windows,

@@ -282,7 +282,7 @@ class WinogradConvolution final : public PreparedConvolution {
 constexpr int64_t kLeastChannels = 8;
 
 std::optional<std::string> refusal(const ConvProblem& x, const sconv::Switches&) {
-  const bool isPlain = x.stride.h * x.stride.w * x.dilation.h * x.dilation.w == 1;
+  const bool isPlain = x.stride.h == 1 && x.stride.w == 1 && x.dilation.h == 1 && x.dilation.w == 1;
   if (x.r != 3 || x.s != 3 || !isPlain) {
     return "takes 3x3 filters at stride 1 and dilation 1; this problem is " + describe(x);
   }
