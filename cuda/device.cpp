@@ -30,7 +30,7 @@ Registry& registry() {
 
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
-  // An attribute that an old driver does not know stays zero, which planners take for "none".
+  // An attribute that a driver does not know stays zero.
   if (cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) (void)cudaGetLastError();
   return value;
 }
@@ -54,7 +54,7 @@ GpuTraits traitsOf(int device, int codeCapability) {
   // Two transfers a clock, over a bus counted in bits.
   traits.bytesPerSecond = 2.0 * attribute(cudaDevAttrMemoryClockRate, device) * 1e3 *
                           attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8;
-  return traits;
+  return withoutGaps(traits);
 }
 
 }  // namespace

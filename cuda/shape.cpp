@@ -12,10 +12,11 @@ std::optional<std::string> refuseLarge(const ConvProblem& x) {
   const auto columns = static_cast<double>(x.w + x.padding.left + x.padding.right);
   const auto elements = static_cast<double>(std::max(x.weightSize(), x.outputSize()));
   const double largest = std::max(static_cast<double>(x.n * x.c) * rows * columns, elements);
-  if (largest <= kMaxExtent) return std::nullopt;
+  if (largest <= kMostElements) return std::nullopt;
   std::ostringstream refusal;
   refusal << std::setprecision(15)
-          << "takes tensors of fewer than 2^31 elements, padding counted; this problem has one of " << largest;
+          << "takes tensors of at most " << kMostElements << " elements, padding counted; this problem has one of "
+          << largest;
   return refusal.str();
 }
 

@@ -23,6 +23,9 @@ struct GpuTraits {
   double bytesPerSecond = 0;
 };
 
+/** The same with guesses where a device or its driver left zeros, so that every prediction is a finite number. */
+GpuTraits withoutGaps(GpuTraits traits);
+
 /**
  * Multiprocessors that clusters of one to eight blocks, which share a group of them, use at once where each has a
  * block. Of an H200's 132: 108 blocks ran together in threes and 120 did not, 120 but not 128 in fours, 96 but not 108

@@ -5,15 +5,12 @@
 
 #include "cuda/operators/copy_plan.h"
 #include "cuda/operators/strided.h"
-#include "problem/conv_problem.h"
+#include "cuda/shape.h"
 
 namespace warpconv::cuda::operators {
 namespace {
 
 using namespace program;
-
-/** So that numbers of threads, of which the last block has some in excess, fit 31 bits, too. */
-constexpr int64_t kMostElements = kMaxExtent - 1024;
 
 int64_t product(const std::vector<int64_t>& extents) {
   int64_t count = 1;

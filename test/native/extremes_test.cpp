@@ -321,13 +321,14 @@ const cuda::GpuAlgorithm kGpuFamilies[] = {
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, nullptr},
     {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, nullptr}};
 
-/** An H200, an A100, a laptop's Turing, a Blackwell and the smallest there could be. */
-constexpr cuda::GpuTraits kDevices[] = {
+/** An H200, an A100, a laptop's Turing, a Blackwell, the smallest there could be, and one that tells nothing else. */
+const cuda::GpuTraits kDevices[] = {
     {90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{60} << 20, 66.9e12, 4.9e12},
     {80, 108, 65536, 164 * 1024, 163 * 1024, int64_t{40} << 20, 19.5e12, 1.6e12},
     {75, 14, 65536, 64 * 1024, 64 * 1024, int64_t{1} << 20, 3e12, 0.13e12},
     {120, 188, 65536, 100 * 1024, 99 * 1024, int64_t{128} << 20, 125e12, 1.8e12},
-    {90, 1, 65536, 228 * 1024, 227 * 1024, int64_t{1} << 20, 0.5e12, 0.1e12}};
+    {90, 1, 65536, 228 * 1024, 227 * 1024, int64_t{1} << 20, 0.5e12, 0.1e12},
+    cuda::withoutGaps({.computeCapability = 90})};
 
 }  // namespace
 

@@ -18,8 +18,9 @@ ConvProblem padded(int64_t channels, int64_t rows, int64_t columns) {
 }  // namespace
 
 TEST_CASE("kernels take what 31 bits count, padding included") {
-  CHECK_FALSE(cuda::refuseLarge(padded(1, 4, kMaxExtent / 4)));
-  CHECK_FALSE(cuda::refuseLarge(padded(1, 1, kMaxExtent)));
+  CHECK_FALSE(cuda::refuseLarge(padded(1, 4, cuda::kMostElements / 4)));
+  CHECK_FALSE(cuda::refuseLarge(padded(1, 1, cuda::kMostElements)));
+  CHECK(cuda::refuseLarge(padded(1, 1, cuda::kMostElements + 1)));
   const auto refusal = cuda::refuseLarge(padded(2, 1 << 15, 1 << 15));
   REQUIRE(refusal);
   CHECK(refusal->ends_with("padding counted; this problem has one of 2147483648"));
