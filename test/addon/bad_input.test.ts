@@ -225,8 +225,14 @@ const SHAPES: Row[] = [
   ['a filter higher than its input', { weight: tensor([6, 4, 6, 3]) }, INVALID, 'output would be empty'],
   ['a filter dilated beyond its input', { options: { dilation: [1, 3] } }, INVALID, 'output would be empty'],
   [
-    'an output too large to count',
-    { options: { padding: 2 ** 31 - 1 } },
+    'an output of too many rows',
+    { options: { padding: [2 ** 31 - 1, 0, 0, 0] } },
+    INVALID,
+    'rows with padding 2147483647 + 0 at stride 1; it can have at most 2147483647',
+  ],
+  [
+    'an output of too many elements',
+    { options: { padding: 2 ** 29 } },
     INVALID,
     'output would have more than',
   ],
