@@ -1,9 +1,9 @@
 /** Maps brought to other extents. */
-import { flag, float, integers, string } from '../attributes';
-import { requireFloat, shapeOf } from '../builder';
+import { flag, float, floats, integers, string } from '../attributes';
+import { requireFloat } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import { extentOf, type Value } from '../values';
+import { extentOf, sizeOf, type Value } from '../values';
 import { eachPosition, takeAlong } from './layout';
 
 const COORDINATES = [
@@ -17,12 +17,18 @@ type Coordinates = (typeof COORDINATES)[number];
 const ROUNDINGS = ['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'] as const;
 type Rounding = (typeof ROUNDINGS)[number];
 
+/** p / q, of integers that are exact as numbers */
+interface Ratio {
+  readonly p: number;
+  readonly q: number;
+}
+
 /** How one axis grows or shrinks. */
 interface Axis {
   readonly axis: number;
   readonly input: number;
   readonly output: number;
-  readonly scale: number;
+  readonly scale: Ratio;
 }
 
 interface Method {
@@ -34,37 +40,68 @@ interface Method {
   readonly excludesOutside: boolean;
 }
 
-/** Which position of the input an output position comes from. */
-function coordinateOf(i: number, { input, output, scale }: Axis, coordinates: Coordinates): number {
-  // Where the scale gives no whole number, the output is shorter than what the formulas are about.
-  const exact = scale * input;
+/**
+ * Positions of the input, all multiples of 1 / `per`: output i comes from (first + i * step) / per. They are integers,
+ * because a coordinate that is whole or a half decides which pixel is nearest, and must not be off by a rounding.
+ */
+interface Line {
+  readonly first: number;
+  readonly step: number;
+  readonly per: number;
+}
+
+const START: Line = { first: 0, step: 0, per: 1 };
+
+/** ONNX's formulas for (i + 1/2) / scale - 1/2 and the like, over a common denominator. */
+function lineOf({ input, output, scale: { p, q } }: Axis, coordinates: Coordinates): Line {
+  const halfPixel = { first: q - p, step: 2 * q, per: 2 * p };
   switch (coordinates) {
     case 'half_pixel':
-      return (i + 0.5) / scale - 0.5;
-    case 'half_pixel_symmetric': {
+      return halfPixel;
+    case 'half_pixel_symmetric':
       // The output is a cut-out of what the scale would give, from its middle.
-      const adjustment = output / exact;
-      return (input / 2) * (1 - adjustment) + (i + 0.5) / scale - 0.5;
-    }
+      return { ...halfPixel, first: halfPixel.first + (input * p - output * q) };
     case 'pytorch_half_pixel':
-      return exact > 1 ? (i + 0.5) / scale - 0.5 : 0;
+      return output > 1 ? halfPixel : START;
     case 'align_corners':
-      return exact > 1 ? (i * (input - 1)) / (exact - 1) : 0;
+      // The formula is about an output of scale * input elements, even where that is no whole number.
+      return input * p > q ? { first: 0, step: (input - 1) * q, per: input * p - q } : START;
     case 'asymmetric':
-      return i / scale;
+      return { first: 0, step: q, per: p };
   }
 }
 
-function round(position: number, rounding: Rounding): number {
+/** A position of the input: whole + rest / per, with a rest of at least 0 and below `per`. */
+interface Place {
+  readonly whole: number;
+  readonly rest: number;
+  readonly per: number;
+}
+
+/** From one position to the next by additions, since i * step may be no exact number. */
+function placesOf(x: Lowering, count: number, { first, step, per }: Line): Place[] {
+  const [wholeStep, restStep] = [Math.floor(step / per), step % per];
+  let rest = ((first % per) + per) % per;
+  let whole = (first - rest) / per;
+  return eachPosition(x, count, () => {
+    const place = { whole, rest, per };
+    rest += restStep;
+    whole += wholeStep + (rest >= per ? 1 : 0);
+    rest -= rest >= per ? per : 0;
+    return place;
+  });
+}
+
+function round({ whole, rest, per }: Place, rounding: Rounding): number {
   switch (rounding) {
     case 'round_prefer_floor':
-      return Math.ceil(position - 0.5);
+      return 2 * rest > per ? whole + 1 : whole;
     case 'round_prefer_ceil':
-      return Math.floor(position + 0.5);
+      return 2 * rest >= per ? whole + 1 : whole;
     case 'floor':
-      return Math.floor(position);
+      return whole;
     case 'ceil':
-      return Math.ceil(position);
+      return rest > 0 ? whole + 1 : whole;
   }
 }
 
@@ -76,25 +113,17 @@ interface Taps {
   readonly weights: readonly number[];
 }
 
-function linearTaps(position: number): Taps {
-  const first = Math.floor(position);
-  const share = position - first;
-  return { positions: [first, first + 1], weights: [1 - share, share] };
+function linearTaps({ whole, rest, per }: Place): Taps {
+  return { positions: [whole, whole + 1], weights: [(per - rest) / per, rest / per] };
 }
 
 /** Keys' cubic convolution with the parameter a. */
-function cubicTaps(position: number, a: number): Taps {
-  const first = Math.floor(position) - 1;
-  const positions = [0, 1, 2, 3].map((i) => first + i);
-  const weights = positions.map((tap) => {
-    const d = Math.abs(position - tap);
-    return d <= 1
-      ? ((a + 2) * d - (a + 3)) * d * d + 1
-      : d < 2
-        ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-        : 0;
-  });
-  return { positions, weights };
+function cubicTaps({ whole, rest, per }: Place, a: number): Taps {
+  const distances = [per + rest, rest, per - rest, 2 * per - rest].map((distance) => distance / per);
+  const weights = distances.map((d) =>
+    d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0,
+  );
+  return { positions: [whole - 1, whole, whole + 1, whole + 2], weights };
 }
 
 function withoutOutside({ positions, weights }: Taps, extent: number): Taps {
@@ -104,9 +133,10 @@ function withoutOutside({ positions, weights }: Taps, extent: number): Taps {
 }
 
 function resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Value {
-  const places = eachPosition(x, axis.output, (i) => coordinateOf(i, axis, method.coordinates));
+  const places = placesOf(x, axis.output, lineOf(axis, method.coordinates));
   if (method.mode === 'nearest') {
-    const rounding = method.rounding === 'by_scale' ? (axis.scale < 1 ? 'ceil' : 'floor') : method.rounding;
+    const shrinks = axis.scale.p < axis.scale.q;
+    const rounding = method.rounding === 'by_scale' ? (shrinks ? 'ceil' : 'floor') : method.rounding;
     const positions = places.map((place) => within(round(place, rounding), axis.input));
     return takeAlong(x, value, axis.axis, positions);
   }
@@ -130,23 +160,37 @@ function resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Valu
   return output;
 }
 
+/** Up to here every product of extents and of a scale's terms is below 2^53. */
+const LONGEST_AXIS = 2 ** 26;
+
+function requireResizable(x: Lowering, extent: number): void {
+  if (extent <= LONGEST_AXIS) return;
+  throw unsupportedNode(x.node, `resizes an axis of ${extent}; here it can be of ${LONGEST_AXIS}`);
+}
+
 function resizeAll(x: Lowering, axes: readonly Axis[], method: Method): Value {
   const input = x.input(0);
   requireFloat(x.node, input);
-  if (axes.some(({ output }) => output < 1)) throw x.invalid(`brings ${shapeOf(input)} to nothing`);
+  const changing = axes.filter(({ input: from, output, scale: { p, q } }) => from !== output || p !== q);
+  for (const { axis, input: from, output } of changing) {
+    if (from === 0) throw x.invalid(`makes ${output} elements of axis ${axis}, which has none`);
+    requireResizable(x, from);
+  }
+  const dims = changing.reduce((made, { axis, output }) => made.with(axis, output), input.dims);
+  if (sizeOf(dims) === 0) return x.build.scratch('float32', dims);
   // Along the innermost axes first while they are small: the shrinking ones.
-  const changing = axes.filter(({ input: from, output, scale }) => from !== output || scale !== 1);
   return [...changing]
     .sort((a, b) => a.output / a.input - b.output / b.input)
     .reduce((value, axis) => resizeAxis(x, value, axis, method), input);
 }
 
 /** Scales come as an input since opset 9 (10 as Resize), sizes since 11; axes as an attribute since 18. */
-function axesOf(x: Lowering): Axis[] {
+function axesOf(x: Lowering): readonly Axis[] {
   const { dims } = x.input(0);
   const indices = (integers(x.node, 'axes', null) ?? dims.map((_, axis) => axis)).map((axis) =>
     x.axis(axis, dims.length),
   );
+  if (new Set(indices).size < indices.length) throw x.invalid(`names an axis twice: [${indices.join(', ')}]`);
   const sizes = x.opset >= 11 ? present(x, 3) : undefined;
   if (sizes !== undefined) return axesBySize(x, indices, sizes);
   const scales = present(x, x.opset >= 11 ? 2 : 1);
@@ -165,30 +209,76 @@ function axesByScale(x: Lowering, indices: readonly number[], scales: readonly n
     throw x.invalid(`has ${scales.length} scales for ${indices.length} axes`);
   }
   return indices.map((axis, i) => {
+    const scale = Math.fround(scales[i]!);
+    if (!(scale > 0 && scale < Infinity)) {
+      throw x.invalid(`has scale ${scale} for axis ${axis}; it must be positive and finite`);
+    }
     const input = x.input(0).dims[axis]!;
-    // As float32, like the scale: 10 * 0.7 is 7, though the float32 next to 0.7 lies below it.
-    return { axis, input, output: Math.floor(Math.fround(input * scales[i]!)), scale: scales[i]! };
+    if (scale === 1 || input === 0) return { axis, input, output: input, scale: ONE };
+    requireResizable(x, input);
+    const ratio = meantBy(scale, input);
+    const output = Math.floor((input * ratio.p) / ratio.q);
+    if (output === 0)
+      throw x.invalid(`leaves nothing of axis ${axis}: ${input} elements by the scale ${scale}`);
+    return { axis, input, output, scale: ratio };
   });
 }
 
-function axesBySize(x: Lowering, indices: readonly number[], sizes: readonly number[]): Axis[] {
+const ONE: Ratio = { p: 1, q: 1 };
+
+/**
+ * The scale that a file means by a float32. Exporters write quotients of two extents, or decimals: 0.2 is 1 / 5, though
+ * the float32 next to it lies above, and pixel 1 of the output is pixel 5 of the input. onnxruntime divides in float32,
+ * where 1 / 0.2 happens to round to 5; other quotients do not round to what was meant. So of all numbers that round to
+ * the float32 this takes the quotient that makes a whole extent of the input's, and otherwise the simplest one.
+ */
+function meantBy(scale: number, input: number): Ratio {
+  const output = Math.round(input * scale);
+  // Where less than half an element is left, it is nothing by any of these numbers.
+  if (output === 0 || Math.fround(output / input) === scale) return { p: output, q: input };
+  // Numbers within half a unit in the last place round to the scale: with `per` below it, the half is 1.
+  const per = 2 ** (24 - Math.floor(Math.log2(scale)));
+  return simplestBetween({ p: scale * per - 1, q: per }, { p: scale * per + 1, q: per });
+}
+
+/** The quotient of the smallest terms between two others, by their continued fractions; `high` may be 1 / 0. */
+function simplestBetween(low: Ratio, high: Ratio): Ratio {
+  const rest = low.p % low.q;
+  const whole = (low.p - rest) / low.q;
+  if ((whole + 1) * high.q < high.p) return { p: whole + 1, q: 1 };
+  const { p, q } = simplestBetween({ p: high.q, q: high.p - whole * high.q }, { p: low.q, q: rest });
+  return { p: whole * p + q, q: p };
+}
+
+function axesBySize(x: Lowering, indices: readonly number[], sizes: readonly number[]): readonly Axis[] {
   if (sizes.length !== indices.length)
     throw x.invalid(`has ${sizes.length} sizes for ${indices.length} axes`);
-  const { dims } = x.input(0);
+  if (!sizes.every((size) => Number.isInteger(size) && size >= 0)) {
+    throw x.invalid(`has sizes [${sizes.join(', ')}]; they must be extents`);
+  }
   const policy = string(
     x.node,
     'keep_aspect_ratio_policy',
     ['stretch', 'not_larger', 'not_smaller'],
     'stretch',
   );
-  const scales = indices.map((axis, i) => sizes[i]! / dims[axis]!);
-  if (policy === 'stretch') {
-    return indices.map((axis, i) => ({ axis, input: dims[axis]!, output: sizes[i]!, scale: scales[i]! }));
-  }
-  const scale = policy === 'not_larger' ? Math.min(...scales) : Math.max(...scales);
-  return indices.map((axis) => {
-    const input = dims[axis]!;
-    return { axis, input, output: Math.floor(scale * input + 0.5), scale };
+  const axes = indices.map((axis, i) => {
+    const [input, output] = [x.input(0).dims[axis]!, sizes[i]!];
+    return { axis, input, output, scale: input === output ? ONE : { p: output, q: input } };
+  });
+  return policy === 'stretch' ? axes : keepAspectRatio(axes, policy);
+}
+
+/** All axes by the smallest scale of them, or by the largest; an axis of no elements has none. */
+function keepAspectRatio(axes: readonly Axis[], policy: 'not_larger' | 'not_smaller'): readonly Axis[] {
+  const sign = policy === 'not_larger' ? 1 : -1;
+  const [first] = axes
+    .filter(({ input }) => input > 0)
+    .sort((a, b) => sign * (a.output * b.input - b.output * a.input));
+  return axes.map((axis) => {
+    if (first === undefined || axis.input === 0) return axis;
+    const { p, q } = first.scale;
+    return { ...axis, output: Math.floor((2 * axis.input * p + q) / (2 * q)), scale: first.scale };
   });
 }
 
@@ -214,7 +304,7 @@ const resize: Lower = (x) => {
 
 /** What Resize was called before opset 10. */
 const upsample: Lower = (x) => {
-  const scales = x.opset < 9 ? (x.node.attributes.get('scales') as readonly number[]) : x.numbers(1);
+  const scales = x.opset < 9 ? floats(x.node, 'scales') : x.numbers(1);
   const axes = axesByScale(
     x,
     x.input(0).dims.map((_, axis) => axis),
