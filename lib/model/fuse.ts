@@ -307,10 +307,11 @@ function withScalar(one: Instruction, scalars: readonly (number | undefined)[]):
   if (one.operation === 'add' && right !== undefined) return affine(one.a, 1, right);
   if (one.operation === 'add' && left !== undefined) return affine(one.b, 1, left);
   if (one.operation === 'subtract' && right !== undefined) return affine(one.a, 1, -right);
-  if (one.operation === 'multiply' && right !== undefined) return affine(one.a, right, 0);
-  if (one.operation === 'multiply' && left !== undefined) return affine(one.b, left, 0);
+  // A sum with -0 leaves every product as it is, one of -0 too.
+  if (one.operation === 'multiply' && right !== undefined) return affine(one.a, right, -0);
+  if (one.operation === 'multiply' && left !== undefined) return affine(one.b, left, -0);
   if (one.operation === 'divide' && right !== undefined && hasExactReciprocal(right)) {
-    return affine(one.a, 1 / right, 0);
+    return affine(one.a, 1 / right, -0);
   }
   return one;
 }
@@ -354,7 +355,8 @@ function factorsOf(
     const inner = define(one.a);
     if (inner?.operation !== 'multiply') return undefined;
     const factors = factorsOf(inner, define, scalars);
-    return factors && { ...factors, scale: factors.scale * scale };
+    // Two scales may overflow where their product does not.
+    return factors?.scale === 1 ? { ...factors, scale } : undefined;
   }
   if (one.operation !== 'multiply') return undefined;
   const [x, other] = define(one.a) === undefined || one.a < one.b ? [one.a, one.b] : [one.b, one.a];
@@ -373,7 +375,7 @@ function scaleOf(
   return divisor === undefined ? undefined : 1 / divisor;
 }
 
-const isSixth = (value: number) => Math.abs(value * 6 - 1) < 1e-6;
+const isSixth = (value: number) => Math.fround(value) === Math.fround(1 / 6);
 
 function isRelu6OfThreeMore(gate: Instruction, x: number, define: Definition): boolean {
   const shifted = define(gate.a);
@@ -530,21 +532,56 @@ function channelConstant(
   return floatsOf(operands[i]!, channels);
 }
 
-/** The convolution's result times `factor` plus `summand`; each one number a channel, or one for all. */
-function scaled(step: Convolution, factor: ArrayLike<number>, summand: ArrayLike<number>): Convolution {
+/**
+ * The convolution's result times `factor` plus `summand`; each one number a channel, or one for all. `undefined` where
+ * the products with the weights leave float32's range, so that some inputs would give something else than before.
+ */
+function scaled(
+  step: Convolution,
+  factor: ArrayLike<number>,
+  summand: ArrayLike<number>,
+): Convolution | undefined {
   const filters = step.convolution.weightDims[0]!;
   const size = sizeOf(step.convolution.weightDims) / filters;
-  const of = (list: ArrayLike<number>, k: number) => list[list.length === 1 ? 0 : k]!;
-  const bias = step.bias === null ? undefined : floatsOf(step.bias, filters);
-  const newBias = new Float32Array(filters);
-  for (let k = 0; k < filters; k++) newBias[k] = (bias?.[k] ?? 0) * of(factor, k) + of(summand, k);
+  const of = (list: ArrayLike<number>, k: number) => Math.fround(list[list.length === 1 ? 0 : k]!);
   const changesWeight = factor.length > 1 || factor[0] !== 1;
-  const weight = changesWeight
-    ? constantOperand(
-        floatsOf(step.weight, filters * size).map((value, i) => value * of(factor, Math.floor(i / size))),
-      )
-    : step.weight;
-  return { ...step, weight, bias: constantOperand(newBias) };
+  const weight = floatsOf(step.weight, filters * size);
+  const bias = step.bias === null ? undefined : floatsOf(step.bias, filters);
+  const [newWeight, newBias] = [
+    new Float32Array(changesWeight ? weight.length : 0),
+    new Float32Array(filters),
+  ];
+  for (let k = 0; k < filters; k++) {
+    newBias[k] = (bias?.[k] ?? 0) * of(factor, k) + of(summand, k);
+    if (!Number.isFinite(newBias[k])) return undefined;
+    if (!changesWeight) continue;
+    const filter = newWeight.subarray(k * size, (k + 1) * size);
+    const lost = scaleFilter(weight.subarray(k * size, (k + 1) * size), of(factor, k), filter);
+    if (!(lost * GREATEST_FLOAT <= Math.abs(newBias[k]!) * 2 ** -24)) return undefined;
+  }
+  return {
+    ...step,
+    weight: changesWeight ? constantOperand(newWeight) : step.weight,
+    bias: constantOperand(newBias),
+  };
+}
+
+const GREATEST_FLOAT = 3.4028234663852886e38;
+
+/**
+ * to = filter * factor. Returns what the products have lost by underflow, the sum of their errors: those of a normal
+ * product, and those that the weight itself has as a subnormal number, do not count. An overflow loses everything.
+ */
+function scaleFilter(filter: Float32Array, factor: number, to: Float32Array): number {
+  let lost = 0;
+  for (let i = 0; i < filter.length; i++) {
+    const product = filter[i]! * factor;
+    to[i] = product;
+    const error = Math.abs(to[i]! - product);
+    const allowed = Math.abs(factor) * Math.max(Math.abs(filter[i]!) * 2 ** -24, 2 ** -150);
+    if (!(error <= allowed)) lost += error;
+  }
+  return lost;
 }
 
 function constantOperand(data: Float32Array): Operand {

@@ -1,7 +1,7 @@
 /** Single operators of a model against what is computed here, where ONNX's own test data has no such case. */
 import { InferenceSession, Tensor } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
-import { node, onnxModel, tensor, value, type OnnxModel } from '../support/onnx_builder';
+import { float, node, onnxModel, tensor, value, type OnnxModel } from '../support/onnx_builder';
 
 type Model = Pick<OnnxModel, 'nodes'> & Partial<OnnxModel>;
 
@@ -78,6 +78,86 @@ describe('Div by one number', () => {
     const nodes = [node('Div', ['x', 'number'], ['y'])];
     expect((await run({ initializers: divide(by), nodes }, [6], x)).elements).toEqual(expected);
   });
+});
+
+describe('Clip', () => {
+  const MAX = 3.4028234663852886e38;
+  const x = [NaN, -Infinity, -MAX, -1, -0, 2, MAX, Infinity];
+  const clipped = (low: number, high: number) =>
+    x.map((element) => (Number.isNaN(element) ? NaN : Math.min(high, Math.max(low, element))));
+
+  test.each([
+    ['no bound', undefined, undefined, clipped(-MAX, MAX)],
+    ['a lower bound', -5, undefined, clipped(-5, MAX)],
+    ['the lower bound 0', 0, undefined, clipped(0, MAX)],
+    ['an upper bound', undefined, 1, clipped(-MAX, 1)],
+    ['an infinite bound', -Infinity, 1, clipped(-Infinity, 1)],
+    ['bounds that cross', 3, 1, x.map((element) => (Number.isNaN(element) ? NaN : 1))],
+  ])('by %s, in every version, alone and after a convolution', async (_, low, high, expected) => {
+    for (const [opset, isFused] of [7, 10, 11, 12, 13].flatMap(
+      (version) =>
+        [
+          [version, false],
+          [version, true],
+        ] as const,
+    )) {
+      const bounds = {
+        ...(low !== undefined && { min: float(low) }),
+        ...(high !== undefined && { max: float(high) }),
+      };
+      const clip =
+        opset < 11
+          ? node('Clip', ['c'], ['y'], bounds)
+          : node('Clip', ['c', low === undefined ? '' : 'low', high === undefined ? '' : 'high'], ['y']);
+      const initializers = [
+        tensor('w', [1, 1, 1, 1], [1]),
+        tensor('zero', [], [0]),
+        tensor('low', [], [low ?? 0]),
+        tensor('high', [], [high ?? 0]),
+      ];
+      const before = isFused ? node('Conv', ['x', 'w'], ['c']) : node('Identity', ['x'], ['c']);
+      const y = await run({ opset, initializers, nodes: [before, clip] }, [1, 1, 2, 4], x);
+      expect(y.elements.map((element) => element + 0)).toEqual(expected.map((element) => element + 0));
+    }
+  });
+
+  test.each([
+    [undefined, 1],
+    [-5, undefined],
+    [3, 1],
+  ])('by bounds that a run computes: %p and %p', async (low, high) => {
+    const nodes = [
+      node('ReduceSum', ['x'], ['sum'], { keepdims: 0 }),
+      node('Sub', ['sum', 'sum'], ['nothing']),
+      node('Add', ['low', 'nothing'], ['lowest']),
+      node('Add', ['high', 'nothing'], ['highest']),
+      node('Clip', ['z', low === undefined ? '' : 'lowest', high === undefined ? '' : 'highest'], ['y']),
+    ];
+    const initializers = [
+      tensor('low', [], [low ?? 0]),
+      tensor('high', [], [high ?? 0]),
+      tensor('z', [8], x),
+    ];
+    const y = await run({ initializers, nodes }, [2], [1, 2]);
+    expect(y.elements.map((element) => element + 0)).toEqual(
+      x.map((element) =>
+        Number.isNaN(element) ? NaN : Math.min(high ?? MAX, Math.max(low ?? -MAX, element)) + 0,
+      ),
+    );
+  });
+});
+
+test.each([3, 7, 41])('Mean of %d inputs divides once', async (count) => {
+  const names = counted(count - 1).map((i) => `x${i}`);
+  const initializers = names.map((name) => tensor(name, [], [82]));
+  const nodes = [node('Mean', ['x', ...names], ['y'])];
+  expect((await run({ initializers, nodes }, [1], [82])).elements).toEqual([82]);
+});
+
+test('Mul by one number keeps the sign of zero', async () => {
+  const nodes = [node('Mul', ['x', 'number'], ['z']), node('Reciprocal', ['z'], ['y'])];
+  const y = await run({ initializers: [tensor('number', [], [3])], nodes }, [2], [-0, 0]);
+  expect(y.elements).toEqual([-Infinity, Infinity]);
 });
 
 describe('Resize', () => {

@@ -30,24 +30,32 @@ function sumOf(x: Lowering): Value {
   return variadic('add')(x) as Value;
 }
 
-const mean: Lower = (x) =>
-  x.build.elementwise(x.node, [sumOf(x)], [instruction('affine', { p: 1 / x.inputs.length })]);
+const mean: Lower = (x) => {
+  const count = x.build.floats(Float32Array.of(x.inputs.length), []);
+  return x.build.elementwise(x.node, [sumOf(x), count], [instruction('divide', { b: 1 })]);
+};
+
+/** An omitted bound of Clip is the greatest finite number: an infinity is brought to it. */
+const GREATEST_FLOAT = 3.4028234663852886e38;
+
+/** Where the bounds cross, the upper one wins. It then is the lower one too, so that no kernel has to know. */
+function clipTo(x: Lowering, low: number, high: number): Value {
+  const code = instruction('clip', { p: Math.min(low, high), q: high });
+  return x.build.elementwise(x.node, [x.input(0)], [code]);
+}
 
 /** Bounds were attributes before opset 11, and are inputs since. */
 const clip: Lower = (x) => {
   if (x.opset < 11) {
-    const [p, q] = [float(x.node, 'min', -Infinity), float(x.node, 'max', Infinity)];
-    return x.build.elementwise(x.node, [x.input(0)], [instruction('clip', { p, q })]);
+    return clipTo(x, float(x.node, 'min', -GREATEST_FLOAT), float(x.node, 'max', GREATEST_FLOAT));
   }
   const bound = (i: number, otherwise: number) => {
     const given = x.optional(i);
     if (given === undefined) return otherwise;
     return given.constant === undefined ? given : numbersOf(given.constant)[0]!;
   };
-  const [low, high] = [bound(1, -Infinity), bound(2, Infinity)];
-  if (typeof low === 'number' && typeof high === 'number') {
-    return x.build.elementwise(x.node, [x.input(0)], [instruction('clip', { p: low, q: high })]);
-  }
+  const [low, high] = [bound(1, -GREATEST_FLOAT), bound(2, GREATEST_FLOAT)];
+  if (typeof low === 'number' && typeof high === 'number') return clipTo(x, low, high);
   return limit(x, limit(x, x.input(0), 'maximum', low), 'minimum', high);
 };
 

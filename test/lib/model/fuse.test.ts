@@ -124,6 +124,31 @@ describe('into a convolution', () => {
     expect(outline(compiled(model, { x: imageDims }))).toEqual(expected);
   });
 
+  test.each([
+    ['underflows', 1e-30, 1e-20, 'convolution+none', 'affine'],
+    ['is subnormal', 1e-30, 1e-9, 'convolution+none', 'affine'],
+    ['overflows', 1e10, 1e30, 'convolution+none', 'affine'],
+    ['is in range', 1e-30, 1e-6, 'convolution+bias+none'],
+    ['is zero, since the weight is', 0, 1e-30, 'convolution+bias+none'],
+    ['is zero, since the factor is', 1e-30, 0, 'convolution+bias+none'],
+    ['is as exact as a subnormal weight', 1e-40, 4, 'convolution+bias+none'],
+  ])('goes a factor whose product with a weight %s, or stays', (_, weight, factor, ...expected) => {
+    const nodes = [node('Conv', ['x', 'one'], ['c']), node('Mul', ['c', 'factor'], ['y'])];
+    const initializers = [tensor('one', [1, 3, 1, 1], [1, weight, 2]), tensor('factor', [], [factor])];
+    expect(outlineOf(nodes, initializers)).toEqual(expected);
+  });
+
+  test('goes a factor whose products vanish beside the bias for every input', () => {
+    const nodes = [node('Conv', ['x', 'one', 'bias'], ['c']), node('Mul', ['c', 'factor'], ['y'])];
+    const initializers = (bias: number) => [
+      tensor('one', [1, 3, 1, 1], [0, 1e-45, 0]),
+      tensor('bias', [1], [bias]),
+      tensor('factor', [], [1e-20]),
+    ];
+    expect(outlineOf(nodes, initializers(1e6))).toEqual(['convolution+bias+none']);
+    expect(outlineOf(nodes, initializers(1))).toEqual(['convolution+bias+none', 'affine']);
+  });
+
   test('goes nothing that another node reads before', () => {
     const nodes = [conv('x', 'c'), node('Relu', ['c'], ['r']), node('Add', ['c', 'r'], ['y'])];
     expect(outlineOf(nodes)).toEqual(['convolution+none', 'relu+add']);
