@@ -35,8 +35,12 @@ __host__ __device__ inline bool isClamp(const BoundedActivation& activation) {
 __device__ inline float activate(float x, const BoundedActivation& activation) {
   if (isClamp(activation)) return clamp(x, activation);
   if (activation.kind == ActivationKind::leakyRelu) return x < 0.0f ? activation.first * x : x;
-  if (activation.kind == ActivationKind::sigmoid) return 1.0f / (1.0f + expf(-x));
-  if (activation.kind == ActivationKind::silu) return x / (1.0f + expf(-x));
+  if (activation.kind == ActivationKind::sigmoid || activation.kind == ActivationKind::silu) {
+    // By a power that does not overflow: e^89 is no float, though e^-89 is one.
+    const float power = expf(-fabsf(x));
+    const float sigmoid = (x < 0.0f ? power : 1.0f) / (1.0f + power);
+    return activation.kind == ActivationKind::silu ? x * sigmoid : sigmoid;
+  }
   const float y = x + 3.0f;
   // hardSwish, divided first because x times 6 may overflow.
   return x * ((y < 0.0f ? 0.0f : y > 6.0f ? 6.0f : y) / 6.0f);

@@ -53,8 +53,16 @@ WARPCONV_HOST_DEVICE inline float sigmoid(float x) {
   return (x < 0.0f ? power : 1.0f) / (1.0f + power);
 }
 WARPCONV_HOST_DEVICE inline float softplus(float x) { return atLeast(x, 0.0f) + log1pf(expf(-fabsf(x))); }
-WARPCONV_HOST_DEVICE inline float expm1IfNegative(float x, float scale, float factor) {
-  return x < 0.0f ? factor * expm1f(x / scale) : x;
+WARPCONV_HOST_DEVICE inline float elu(float x, float alpha) { return x < 0.0f ? alpha * expm1f(x) : x; }
+/** alpha * (e^(x / alpha) - 1) below zero, which grows without bounds where alpha is negative */
+WARPCONV_HOST_DEVICE inline float celu(float x, float alpha) {
+  const float quotient = x / alpha;
+  // The quotient may underflow where the result, which is x to the last bit, does not.
+  if (!(x < 0.0f) || fabsf(quotient) < 0x1p-25f) return x;
+  if (!(quotient > 80.0f)) return alpha * expm1f(quotient);
+  // In two factors, because alpha may bring a power that is no float back among them.
+  const float root = expf(0.5f * quotient);
+  return alpha * root * root;
 }
 
 template <int kWidth, typename Function>
@@ -98,9 +106,9 @@ WARPCONV_HOST_DEVICE Pack<kWidth> apply(const CodeInstruction& code, const Pack<
     case Operation::hardSwish: return unary([](float a) { return a * (atMost(atLeast(a + 3.0f, 0.0f), 6.0f) / 6.0f); });
     case Operation::silu: return unary([](float a) { return a * sigmoid(a); });
     case Operation::mish: return unary([](float a) { return a * tanhf(softplus(a)); });
-    case Operation::elu: return unary([&](float a) { return expm1IfNegative(a, 1.0f, p); });
-    case Operation::selu: return unary([&](float a) { return q * expm1IfNegative(a, 1.0f, p); });
-    case Operation::celu: return unary([&](float a) { return expm1IfNegative(a, p, p); });
+    case Operation::elu: return unary([&](float a) { return elu(a, p); });
+    case Operation::selu: return unary([&](float a) { return q * elu(a, p); });
+    case Operation::celu: return unary([&](float a) { return celu(a, p); });
     case Operation::gelu: return unary([](float a) { return 0.5f * a * (1.0f + erff(a * 0.70710678f)); });
     case Operation::geluTanh:
       return unary([](float a) { return 0.5f * a * (1.0f + tanhf(0.79788456f * (a + 0.044715f * a * a * a))); });

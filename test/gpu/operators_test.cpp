@@ -15,6 +15,7 @@
 
 #include "cpu/cpu_backend.h"
 #include "gpu/gpu.h"
+#include "support/elementwise_functions.h"
 #include "support/operators_reference.h"
 #include "support/reference.h"
 #include "support/runs.h"
@@ -60,6 +61,11 @@ class Random {
   std::vector<uint8_t> bytes(int64_t count) {
     std::vector<uint8_t> values(size(count));
     for (uint8_t& value : values) value = static_cast<uint8_t>(engine_());
+    return values;
+  }
+  std::vector<float> wholeDomain() { return test::wholeDomain(engine_); }
+  std::vector<float> shuffled(std::vector<float> values) {
+    std::shuffle(values.begin(), values.end(), engine_);
     return values;
   }
   void putSpecials(std::vector<float>& values) {
@@ -365,82 +371,8 @@ TEST_CASE("matmul: every activation") {
 
 namespace {
 
-using Operation = ElementwiseStep::Operation;
-
-struct Function {
-  Operation operation;
-  double p, q;
-  /** In units in the last place of the exact result, and beside them in absolute terms */
-  double ulps;
-  double absolute;
-  double low, high;
-};
-
-/** A rounding among the denormal floats, times the hundred that follows. */
-constexpr double kDenormals = 1.5e-43;
-
-// By the table of maximum errors in the CUDA programming guide: exp 1, expm1 1, log 1, log1p 1, tanh 2, erf 2, pow 4
-// units in the last place, and half a unit for each operation of the formulas around them. Sine and cosine are our own.
-// The range is where errors are measured; beyond it functions overflow, or nothing changes any more.
-const Function kFunctions[] = {
-    {Operation::affine, 1.5, -0.25, 1, 1e-7, -100, 100},
-    {Operation::negate, 0, 0, 0, 0, -100, 100},
-    {Operation::absolute, 0, 0, 0, 0, -100, 100},
-    {Operation::relu, 0, 0, 0, 0, -100, 100},
-    {Operation::leakyRelu, 0.01, 0, 1, 0, -100, 100},
-    {Operation::clip, -3, 4, 0, 0, -10, 10},
-    {Operation::sigmoid, 0, 0, 4, 0, -110, 110},
-    {Operation::hardSigmoid, 0.2, 0.5, 1, 1e-7, -10, 10},
-    {Operation::hardSwish, 0, 0, 2, 5e-7, -10, 10},
-    {Operation::silu, 0, 0, 5, kDenormals, -110, 110},
-    {Operation::mish, 0, 0, 6, kDenormals, -110, 110},
-    {Operation::elu, 1.5, 0, 3, 0, -110, 110},
-    {Operation::selu, 1.67326319217681884765625, 1.05070102214813232421875, 4, 0, -110, 110},
-    {Operation::celu, 0.75, 0, 4, 0, -80, 110},
-    {Operation::gelu, 0, 0, 4, 0, 0, 20},
-    {Operation::geluTanh, 0, 0, 5, 0, 0, 20},
-    {Operation::tanh, 0, 0, 2.5, 0, -20, 20},
-    {Operation::softplus, 0, 0, 4, 0, -110, 110},
-    {Operation::softsign, 0, 0, 2, 0, -100, 100},
-    {Operation::exp, 0, 0, 2, 0, -104, 89},
-    {Operation::log, 0, 0, 2, 0, 0, 100},
-    {Operation::sqrt, 0, 0, 0.5, 0, 0, 100},
-    {Operation::reciprocal, 0, 0, 0.5, 0, -100, 100},
-    {Operation::floor, 0, 0, 0, 0, -100, 100},
-    {Operation::ceil, 0, 0, 0, 0, -100, 100},
-    {Operation::round, 0, 0, 0, 0, -100, 100},
-    {Operation::erf, 0, 0, 2.5, 0, -6, 6},
-    {Operation::sign, 0, 0, 0, 0, -1, 1},
-    {Operation::sin, 0, 0, 0.6, 0, -1e6, 1e6},
-    {Operation::cos, 0, 0, 0.6, 0, -1e6, 1e6},
-};
-
-const Function kBinaryFunctions[] = {
-    {Operation::add, 0, 0, 0.5, 0, -10, 10},      {Operation::subtract, 0, 0, 0.5, 0, -10, 10},
-    {Operation::multiply, 0, 0, 0.5, 0, -10, 10}, {Operation::divide, 0, 0, 0.5, 0, -10, 10},
-    {Operation::minimum, 0, 0, 0, 0, -10, 10},    {Operation::maximum, 0, 0, 0, 0, -10, 10},
-    {Operation::power, 0, 0, 4.5, 0, 0, 10},      {Operation::prelu, 0, 0, 0.5, 0, -10, 10},
-};
-
-const std::vector<float> kSpecials{
-    0.0f,   -0.0f, 1e-45f, -1e-45f,       1e-39f,         -1e-39f,   1.1754944e-38f, 1e-20f,  -1e-20f,    1e-7f,
-    -1e-7f, 0.5f,  -0.5f,  1.0f,          -1.0f,          1.5f,      -1.5f,          2.5f,    -2.5f,      6.0f,
-    -3.0f,  88.7f, 88.8f,  -87.4f,        -103.5f,        -104.5f,   200.0f,         -200.0f, 8388607.5f, -8388609.0f,
-    3e9f,   1e30f, -1e30f, 3.4028235e38f, -3.4028235e38f, kInfinity, -kInfinity,     kNaN};
-
-/** The distance of floats around x, which is that of the smallest ones around zero. */
-double ulpOf(double x) {
-  constexpr double kSmallest = 1.401298464324817e-45;
-  return x == 0 || !std::isfinite(x) ? kSmallest : std::max(kSmallest, std::ldexp(1.0, std::ilogb(x) - 23));
-}
-
-double rounded(double x) { return double{static_cast<float>(x)}; }
-
-bool isRight(const Function& function, float actual, double expected) {
-  // What rounds to infinity is infinity.
-  if (std::isinf(rounded(expected))) return double{actual} == rounded(expected) || std::abs(actual) > 3.4028e38f;
-  return isWithin(double{actual}, expected, (function.ulps + 0.01) * ulpOf(expected) + function.absolute);
-}
+using test::Function;
+using test::Operation;
 
 /** The step that is one function of one operand or two. */
 std::vector<float> applyOnGpu(Random& random, const Function& function,
@@ -458,54 +390,58 @@ std::vector<float> applyOnGpu(Random& random, const Function& function,
   return one.run<float>(gpu(), step);
 }
 
-double exactly(const Function& function, float a, float b = 0) {
-  return test::applyInDouble({function.operation, 0, 1, rounded(function.p), rounded(function.q)}, double{a},
-                             double{b});
+void checkOnGpu(Random& random, const Function& function, const std::vector<std::vector<float>>& operands) {
+  const std::vector<float> actual = applyOnGpu(random, function, operands);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const float a = operands[0][i], b = operands.back()[i];
+    const double expected = test::exactly(function, double{a}, double{b});
+    INFO("operation " << static_cast<int>(function.operation) << " with " << function.p << " and " << function.q
+                      << " of " << a << " and " << b << " is " << actual[i] << ", not " << expected);
+    CHECK(test::isRight(function, function.gpu, double{a}, actual[i], expected));
+  }
 }
 
 }  // namespace
 
-TEST_CASE("every function of one operand within its stated error, and of special values") {
+TEST_CASE("every function of one operand within its stated error, over all floats") {
   Random random;
-  constexpr int64_t kCount = 20'000;
-  for (const Function& function : kFunctions) {
-    std::vector<float> values = random.reals(kCount);
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(function.low + (double{values[i]} + 1) / 2 * (function.high - function.low));
-      // A tenth of them close to zero, at every magnitude.
-      if (i % 10 == 0) values[i] = std::ldexp(values[i], -static_cast<int>(i / 10 % 130));
+  const std::vector<float> points = random.wholeDomain();
+  for (const Function& function : test::functions()) checkOnGpu(random, function, {points});
+}
+
+TEST_CASE("every function of two operands within its stated error, over all floats and every pair of special ones") {
+  Random random;
+  for (const Function& function : test::binaryFunctions()) {
+    std::vector<float> a = random.wholeDomain(), b = random.shuffled(a);
+    for (const float x : test::specialValues()) {
+      for (const float y : test::specialValues()) a.push_back(x), b.push_back(y);
     }
-    values.insert(values.end(), kSpecials.begin(), kSpecials.end());
-    const std::vector<float> actual = applyOnGpu(random, function, {values});
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double expected = exactly(function, values[i]);
-      INFO("operation " << static_cast<int>(function.operation) << " of " << values[i] << " is " << actual[i]
-                        << ", not " << expected);
-      Function wider = function;
-      // Where the exact result of gelu is tiny, the formula's is zero.
-      const bool isGelu = function.operation == Operation::gelu || function.operation == Operation::geluTanh;
-      if (isGelu && i >= size(kCount)) wider.absolute = 1e-7;
-      CHECK(isRight(wider, actual[i], expected));
-    }
+    const std::vector<float> bases = random.reals(5000), exponents = random.reals(5000);
+    for (const float x : bases) a.push_back(5.0f * x);
+    for (const float x : exponents) b.push_back(10.0f * x);
+    checkOnGpu(random, function, {a, b});
   }
 }
 
-TEST_CASE("every function of two operands, on ordinary values and on every pair of special ones") {
+TEST_CASE("every activation of a product within its function's stated error, over all floats") {
   Random random;
-  for (const Function& function : kBinaryFunctions) {
-    std::vector<float> a = random.reals(5000), b = random.reals(5000);
-    for (float& value : a)
-      value = static_cast<float>(function.low + (double{value} + 1) / 2 * (function.high - function.low));
-    for (float& value : b) value *= 10.0f;
-    for (const float x : kSpecials) {
-      for (const float y : kSpecials) a.push_back(x), b.push_back(y);
-    }
-    const std::vector<float> actual = applyOnGpu(random, function, {a, b});
-    for (size_t i = 0; i < a.size(); ++i) {
-      const double expected = exactly(function, a[i], b[i]);
-      INFO("operation " << static_cast<int>(function.operation) << " of " << a[i] << " and " << b[i] << " is "
-                        << actual[i] << ", not " << expected);
-      CHECK(isRight(function, actual[i], expected));
+  const std::vector<float> points = random.wholeDomain();
+  const auto count = static_cast<int64_t>(points.size());
+  for (const test::NamedActivation& named : test::activations()) {
+    for (const bool isRow : {false, true}) {
+      MatmulCase made;
+      MatmulStep& x = made.step;
+      x.m = isRow ? 1 : count, x.n = isRow ? count : 1, x.k = 1;
+      x.leftStrides = x.rightStrides = {x.n, 1}, x.leftStrides[0] = 1;
+      x.activation = makeActivation(named.name, named.parameters).value();
+      made.left = isRow ? std::vector<float>{1.0f} : points;
+      made.right = isRow ? points : std::vector<float>{1.0f};
+      const std::vector<float> actual = runMatmul(random, made);
+      for (size_t i = 0; i < points.size(); ++i) {
+        const double expected = test::exactly(named.function, double{points[i]});
+        INFO(named.name << " of " << points[i] << " is " << actual[i] << ", not " << expected);
+        CHECK(test::isRight(named.function, named.function.gpu, double{points[i]}, actual[i], expected));
+      }
     }
   }
 }
@@ -860,7 +796,7 @@ std::vector<T> valuesFor(Random& random) {
     }
   }
   if constexpr (std::is_floating_point_v<T>) {
-    for (const float special : kSpecials) values.push_back(static_cast<T>(special));
+    for (const float special : test::specialValues()) values.push_back(static_cast<T>(special));
     for (const double large : {9223372036854775808.0, -9223372036854775808.0, 1e19, -1e19, 127.5, -128.5, 0.1}) {
       values.push_back(static_cast<T>(large));
     }

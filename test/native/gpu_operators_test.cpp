@@ -16,6 +16,7 @@
 #include "cuda/operators/limits.h"
 #include "cuda/operators/lines.h"
 #include "cuda/operators/trigonometry.h"
+#include "support/elementwise_functions.h"
 #include "support/operators_reference.h"
 
 // Steps are given what a test is about.
@@ -36,6 +37,7 @@ class Random {
   int64_t pick(std::initializer_list<int64_t> choices) { return choices.begin()[engine_() % choices.size()]; }
   bool maybe() { return engine_() % 2 == 0; }
   uint32_t bits() { return static_cast<uint32_t>(engine_()); }
+  std::mt19937& engine() { return engine_; }
 
  private:
   const unsigned seed_;
@@ -199,6 +201,30 @@ TEST_CASE("a GPU's chains of instructions are exact on integers, one element or 
     for (int64_t i = 0; i < count; ++i) REQUIRE(double{to[i]} == expected[size(i)]);
   }
   CHECK(packs > 50);
+}
+
+TEST_CASE("a GPU's formulas within their stated error, over all floats") {
+  Random random;
+  const std::vector<float> points = test::wholeDomain(random.engine());
+  const auto check = [&](const test::Function& function, float a, float b) {
+    const gpu::CodeInstruction code{function.operation,
+                                    0,
+                                    1,
+                                    gpu::kNothing,
+                                    static_cast<float>(function.p),
+                                    static_cast<float>(function.q)};
+    const float actual = gpu::apply<1>(code, {{a}}, {{b}}).lane[0];
+    const double exact = test::exactly(function, double{a}, double{b});
+    INFO("operation " << static_cast<int>(function.operation) << " with " << function.p << " and " << function.q
+                      << " of " << a << " and " << b << " is " << actual << ", not " << exact);
+    REQUIRE(test::isRight(function, function.gpu, double{a}, actual, exact));
+  };
+  for (const test::Function& function : test::functions()) {
+    for (const float x : points) check(function, x, x);
+  }
+  for (const test::Function& function : test::binaryFunctions()) {
+    for (size_t i = 0; i < points.size(); ++i) check(function, points[i], points[(7 * i + 3) % points.size()]);
+  }
 }
 
 TEST_CASE("a GPU's sine and cosine of any float") {

@@ -7,12 +7,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iomanip>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cpu/microkernels/microkernel.h"
+#include "support/elementwise_functions.h"
 #include "support/operators_reference.h"
 #include "support/reference.h"
 
@@ -49,6 +51,11 @@ class Random {
   std::vector<float> reals(int64_t count) {
     std::vector<float> values(size(count));
     test::fillWithReals(values, engine_);
+    return values;
+  }
+  std::vector<float> wholeDomain() { return test::wholeDomain(engine_); }
+  std::vector<float> shuffled(std::vector<float> values) {
+    std::shuffle(values.begin(), values.end(), engine_);
     return values;
   }
 
@@ -136,8 +143,9 @@ void requireEach(const std::vector<std::vector<T>>& outputs, const std::vector<d
     REQUIRE(output.size() == expected.size());
     for (size_t i = 0; i < output.size(); ++i) {
       if (isRight(i, output[i], expected[i])) continue;
-      FAIL("ISA level " << static_cast<int>(isasToTest()[level]) << ", element " << i << " is " << output[i] << ", not "
-                        << expected[i]);
+      const auto digits = std::setprecision(17);
+      FAIL("ISA level " << static_cast<int>(isasToTest()[level]) << ", element " << i << " is " << digits << +output[i]
+                        << ", not " << expected[i]);
     }
   }
 }
@@ -285,84 +293,8 @@ TEST_CASE("matmul: every activation") {
 
 namespace {
 
-using Operation = ElementwiseStep::Operation;
-
-struct Function {
-  Operation operation;
-  double p, q;
-  /** In units in the last place of the exact result, and beside them in absolute terms */
-  double ulps;
-  double absolute;
-  double low, high;
-};
-
-/** A rounding among the denormal floats, times the hundred that follows. */
-constexpr double kDenormals = 1.5e-43;
-
-// The range is where errors are measured; beyond it functions overflow, or nothing changes any more.
-const Function kFunctions[] = {
-    {Operation::affine, 1.5, -0.25, 1, 1e-7, -100, 100},
-    {Operation::negate, 0, 0, 0, 0, -100, 100},
-    {Operation::absolute, 0, 0, 0, 0, -100, 100},
-    {Operation::relu, 0, 0, 0, 0, -100, 100},
-    {Operation::leakyRelu, 0.01, 0, 1, 0, -100, 100},
-    {Operation::clip, -3, 4, 0, 0, -10, 10},
-    {Operation::sigmoid, 0, 0, 3, 0, -110, 110},
-    {Operation::hardSigmoid, 0.2, 0.5, 1, 1e-7, -10, 10},
-    {Operation::hardSwish, 0, 0, 2, 5e-7, -10, 10},
-    {Operation::silu, 0, 0, 3.5, kDenormals, -110, 110},
-    {Operation::mish, 0, 0, 5.5, kDenormals, -110, 110},
-    {Operation::elu, 1.5, 0, 3, 0, -110, 110},
-    {Operation::selu, 1.67326319217681884765625, 1.05070102214813232421875, 4, 0, -110, 110},
-    {Operation::celu, 0.75, 0, 4, 0, -80, 110},
-    {Operation::gelu, 0, 0, 3, 0, 0, 20},
-    {Operation::geluTanh, 0, 0, 4, 0, 0, 20},
-    {Operation::tanh, 0, 0, 2, 0, -20, 20},
-    {Operation::softplus, 0, 0, 3, 0, -110, 110},
-    {Operation::softsign, 0, 0, 2, 0, -100, 100},
-    {Operation::exp, 0, 0, 1.5, 0, -104, 89},
-    {Operation::log, 0, 0, 1.5, 0, 0, 100},
-    {Operation::sqrt, 0, 0, 0.5, 0, 0, 100},
-    {Operation::reciprocal, 0, 0, 0.5, 0, -100, 100},
-    {Operation::floor, 0, 0, 0, 0, -100, 100},
-    {Operation::ceil, 0, 0, 0, 0, -100, 100},
-    {Operation::round, 0, 0, 0, 0, -100, 100},
-    {Operation::erf, 0, 0, 2, 0, -6, 6},
-    {Operation::sign, 0, 0, 0, 0, -1, 1},
-    {Operation::sin, 0, 0, 1, 0, -1000, 1000},
-    {Operation::cos, 0, 0, 1, 0, -1000, 1000},
-};
-
-const Function kBinaryFunctions[] = {
-    {Operation::add, 0, 0, 0.5, 0, -10, 10},      {Operation::subtract, 0, 0, 0.5, 0, -10, 10},
-    {Operation::multiply, 0, 0, 0.5, 0, -10, 10}, {Operation::divide, 0, 0, 0.5, 0, -10, 10},
-    {Operation::minimum, 0, 0, 0, 0, -10, 10},    {Operation::maximum, 0, 0, 0, 0, -10, 10},
-    {Operation::power, 0, 0, 2, 0, 0, 10},        {Operation::prelu, 0, 0, 0.5, 0, -10, 10},
-};
-
-/** The distance of floats around x, which is that of the smallest ones around zero. */
-double ulpOf(double x) {
-  constexpr double kSmallest = 1.401298464324817e-45;
-  return x == 0 || !std::isfinite(x) ? kSmallest : std::max(kSmallest, std::ldexp(1.0, std::ilogb(x) - 23));
-}
-
-double rounded(double x) { return double{static_cast<float>(x)}; }
-
-bool isRight(const Function& function, float actual, double expected) {
-  // What rounds to infinity is infinity.
-  if (std::isinf(rounded(expected))) return double{actual} == rounded(expected) || std::abs(actual) > 3.4028e38f;
-  // Half a unit more for the rounding of the exact result, from which ulps are counted.
-  return isWithin(double{actual}, expected, (function.ulps + 0.01) * ulpOf(expected) + function.absolute);
-}
-
-std::vector<double> expectedOf(const Function& function, const std::vector<std::vector<float>>& operands) {
-  const ElementwiseStep::Instruction code{function.operation, 0, 1, rounded(function.p), rounded(function.q)};
-  std::vector<double> expected;
-  for (size_t i = 0; i < operands[0].size(); ++i) {
-    expected.push_back(test::applyInDouble(code, double{operands[0][i]}, double{operands.back()[i]}));
-  }
-  return expected;
-}
+using test::Function;
+using test::Operation;
 
 ElementwiseStep oneInstruction(const Function& function, int64_t count, size_t operands) {
   ElementwiseStep step;
@@ -383,68 +315,62 @@ std::vector<std::vector<float>> runElementwise(const ElementwiseStep& step,
 }
 
 void checkFunction(const Function& function, const std::vector<std::vector<float>>& operands) {
-  INFO("operation " << static_cast<int>(function.operation));
+  INFO("operation " << static_cast<int>(function.operation) << " with " << function.p << " and " << function.q);
   const auto count = static_cast<int64_t>(operands[0].size());
-  requireEach(runElementwise(oneInstruction(function, count, operands.size()), operands),
-              expectedOf(function, operands),
-              [&](size_t, float actual, double exact) { return isRight(function, actual, exact); });
+  std::vector<double> expected;
+  for (size_t i = 0; i < operands[0].size(); ++i) {
+    expected.push_back(test::exactly(function, double{operands[0][i]}, double{operands.back()[i]}));
+  }
+  const auto outputs = runElementwise(oneInstruction(function, count, operands.size()), operands);
+  requireEach(outputs, expected, [&](size_t i, float actual, double exact) {
+    const bool isRight = test::isRight(function, function.cpu, double{operands[0][i]}, actual, exact);
+    if (!isRight) MESSAGE("of " << std::setprecision(9) << operands[0][i] << " and " << operands.back()[i]);
+    return isRight;
+  });
 }
-
-const std::vector<float> kSpecials{
-    0.0f,   -0.0f, 1e-45f, -1e-45f,       1e-39f,         -1e-39f,   1.1754944e-38f, 1e-20f,  -1e-20f,    1e-7f,
-    -1e-7f, 0.5f,  -0.5f,  1.0f,          -1.0f,          1.5f,      -1.5f,          2.5f,    -2.5f,      6.0f,
-    -3.0f,  88.7f, 88.8f,  -87.4f,        -103.5f,        -104.5f,   200.0f,         -200.0f, 8388607.5f, -8388609.0f,
-    3e9f,   1e30f, -1e30f, 3.4028235e38f, -3.4028235e38f, kInfinity, -kInfinity,     kNaN};
 
 }  // namespace
 
-TEST_CASE("every function of one operand within its stated error, against double precision") {
+TEST_CASE("every function of one operand within its stated error, over all floats") {
   Random random;
-  constexpr int64_t kCount = 40'000;
-  for (const Function& function : kFunctions) {
-    std::vector<float> values = random.reals(kCount);
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(function.low + (double{values[i]} + 1) / 2 * (function.high - function.low));
-      // A tenth of them close to zero, at every magnitude.
-      if (i % 10 == 0) values[i] = std::ldexp(values[i], -static_cast<int>(i / 10 % 130));
+  const std::vector<float> points = random.wholeDomain();
+  for (const Function& function : test::functions()) checkFunction(function, {points});
+}
+
+TEST_CASE("every function of two operands within its stated error, over all floats and every pair of special ones") {
+  Random random;
+  for (const Function& function : test::binaryFunctions()) {
+    std::vector<float> a = random.wholeDomain(), b = random.shuffled(a);
+    for (const float x : test::specialValues()) {
+      for (const float y : test::specialValues()) a.push_back(x), b.push_back(y);
     }
-    checkFunction(function, {values});
-  }
-}
-
-TEST_CASE("gelu of negative numbers as exact as its formula in float") {
-  Random random;
-  std::vector<float> values = random.reals(40'000);
-  for (float& value : values) value = (value - 1.0f) * 10.0f;
-  for (const Operation operation : {Operation::gelu, Operation::geluTanh}) {
-    const Function function{operation, 0, 0, 0, 0, 0, 0};
-    const auto outputs = runElementwise(oneInstruction(function, 40'000, 1), {values});
-    requireEach(outputs, expectedOf(function, {values}), [&](size_t i, float actual, double exact) {
-      return isWithin(double{actual}, exact, 1.5e-7 * std::abs(double{values[i]}));
-    });
-  }
-}
-
-TEST_CASE("every function of special values: zeros, denormals, limits, infinities and NaN") {
-  for (const Function& function : kFunctions) {
-    Function wider = function;
-    // Where the exact result of gelu is tiny, the formula's is zero.
-    if (function.operation == Operation::gelu || function.operation == Operation::geluTanh) wider.absolute = 1e-7;
-    checkFunction(wider, {kSpecials});
-  }
-}
-
-TEST_CASE("every function of two operands, on ordinary values and on every pair of special ones") {
-  Random random;
-  for (const Function& function : kBinaryFunctions) {
-    std::vector<float> a = random.reals(5000), b = random.reals(5000);
-    for (float& value : a)
-      value = static_cast<float>(function.low + (double{value} + 1) / 2 * (function.high - function.low));
-    for (float& value : b) value *= 10.0f;
-    for (const float x : kSpecials) {
-      for (const float y : kSpecials) a.push_back(x), b.push_back(y);
-    }
+    const std::vector<float> bases = random.reals(5000), exponents = random.reals(5000);
+    for (const float x : bases) a.push_back(5.0f * x);
+    for (const float x : exponents) b.push_back(10.0f * x);
     checkFunction(function, {a, b});
+  }
+}
+
+TEST_CASE("every activation of a product within its function's stated error, over all floats") {
+  Random random;
+  const std::vector<float> points = random.wholeDomain();
+  const auto count = static_cast<int64_t>(points.size());
+  std::vector<double> expected(points.size());
+  for (const test::NamedActivation& named : test::activations()) {
+    INFO(named.name);
+    for (size_t i = 0; i < points.size(); ++i) expected[i] = test::exactly(named.function, double{points[i]});
+    for (const bool isRow : {false, true}) {
+      MatmulCase made;
+      MatmulStep& x = made.step;
+      x.m = isRow ? 1 : count, x.n = isRow ? count : 1, x.k = 1;
+      x.leftStrides = x.rightStrides = {x.n, 1}, x.leftStrides[0] = 1;
+      x.activation = makeActivation(named.name, named.parameters).value();
+      made.left = isRow ? std::vector<float>{1.0f} : points;
+      made.right = isRow ? points : std::vector<float>{1.0f};
+      requireEach(runMatmul(made), expected, [&](size_t i, float actual, double exact) {
+        return test::isRight(named.function, named.function.cpu, double{points[i]}, actual, exact);
+      });
+    }
   }
 }
 
@@ -528,7 +454,7 @@ TEST_CASE("scales and shifts of channels are exact on integers, whether rows are
 
 TEST_CASE("an elementwise step may write over an operand of the output's layout") {
   Random random;
-  ElementwiseStep step = oneInstruction({Operation::multiply, 0, 0, 0, 0, 0, 0}, 5000, 2);
+  ElementwiseStep step = oneInstruction({Operation::multiply, 0, 0, {}, {}}, 5000, 2);
   step.code.push_back({Operation::add, 2, 0, 0, 0});
   const std::vector<float> a = random.integers(5000), b = random.integers(5000);
   const std::vector<float> expected = runElementwise(step, {a, b}).back();

@@ -86,11 +86,24 @@ inline float exponential(float x) {
   return (power.rest * scale + scale) * powerOfTwo(power.exponent - half);
 }
 
-/** e^x - 1 for x <= 0, or NaN */
-inline float expm1OfNegative(float x) {
+/** e^x - 1 for x <= 80, or NaN */
+inline float expm1UpTo80(float x) {
   const Power power = splitPower(atLeast(x, -25.0f));
   const float scale = powerOfTwo(power.exponent);
   return power.rest * scale + (scale - 1.0f);
+}
+
+/** alpha * (e^(x / alpha) - 1) below zero, which grows without bounds where alpha is negative */
+inline float celu(float x, float alpha) {
+  const float quotient = x / alpha;
+  const float bounded = alpha * expm1UpTo80(atMost(quotient, 80.0f));
+  // In two factors, because alpha may bring a power that is no float back among them.
+  const float root = exponential(0.5f * quotient);
+  const float large = alpha * root * root;
+  const float result = quotient > 80.0f ? large : bounded;
+  // The quotient may underflow where the result, which is x to the last bit, does not.
+  const float ofNegative = absolute(quotient) < 0x1p-25f ? x : result;
+  return x < 0.0f ? ofNegative : x;
 }
 
 /** exponent * log(2) + log(1 + f) for f between 2^-1/2 - 1 and 2^1/2 - 1 */
@@ -149,7 +162,7 @@ inline float hyperbolicTangent(float x) {
   tail = tail * square + 0.133332208f;
   tail = tail * square - 0.333333313f;
   const float large = 1.0f - 2.0f / (exponential(2.0f * magnitude) + 1.0f);
-  return magnitude < 0.625f ? x + x * square * tail : withSignOf(large, x);
+  return withSignOf(magnitude < 0.625f ? magnitude + magnitude * square * tail : large, x);
 }
 
 inline float errorFunction(float x) {
@@ -172,7 +185,7 @@ inline float errorFunction(float x) {
   large = large * t + 0.635718286f;
   large = large * t + 0.128514364f;
   const float complement = exponential(-(t + t * large));
-  return magnitude < 0.925f ? x + x * small : withSignOf(1.0f - complement, x);
+  return withSignOf(magnitude < 0.925f ? magnitude + magnitude * small : 1.0f - complement, x);
 }
 
 inline float softplus(float x) { return atLeast(x, 0.0f) + log1pOfUnit(exponential(-absolute(x))); }
