@@ -185,10 +185,16 @@ function modulo(operands: Operands): Value {
 function power(operands: Operands): Value {
   const [base, exponent] = [operands.value(0), operands.value(1)];
   const { type } = base;
-  if (isFloat(type)) return map(operands, type, [base, exponent], (a, b) => Number(a) ** Number(b));
+  if (isFloat(type)) return map(operands, type, [base, exponent], (a, b) => floatPower(Number(a), Number(b)));
   if (isFloat(exponent.type) || type === 'bool')
     throw new LeftAlone(`${type} to the power of ${exponent.type}`);
   return map(operands, type, [base, exponent], (a, b) => integerPower(type, a as bigint, b as bigint));
+}
+
+/** As IEEE 754 has it: JavaScript's power of 1 to NaN or infinity, and of -1 to infinity, is NaN. */
+function floatPower(base: number, exponent: number): number {
+  const isOne = base === 1 || (base === -1 && Math.abs(exponent) === Infinity);
+  return isOne ? 1 : base ** exponent;
 }
 
 /** By squaring, within the type's width: the power itself may have more digits than there is memory for. */

@@ -88,6 +88,20 @@ test('float32 to the power of float32 is rounded', () => {
   expect(folded('Pow', [float32(0.1), float32(2)])![0]!.data).toEqual(Float32Array.of(Math.fround(0.1) ** 2));
 });
 
+test.each([
+  [1, NaN, 1],
+  [1, Infinity, 1],
+  [-1, -Infinity, 1],
+  [-1, NaN, NaN],
+  [NaN, 0, 1],
+  [-8, 1 / 3, NaN],
+  [-2, 3, -8],
+  [-0, -1, -Infinity],
+  [0, -2, Infinity],
+])('%d to the power of %d is %d, as in a run', (base, exponent, expected) => {
+  expect(folded('Pow', [float32(base), float32(exponent)])![0]!.data).toEqual(Float32Array.of(expected));
+});
+
 describe('what is left alone', () => {
   const large = [[65_537], new Array<number>(65_537).fill(1)] as const;
 
