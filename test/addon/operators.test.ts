@@ -63,6 +63,27 @@ describe('after a convolution that is reshaped', () => {
   });
 });
 
+describe('BatchNormalization', () => {
+  // The quotient of scale and deviation is 1e50, 1e-44 and 1 / 0.
+  test.each([
+    [1e30, 0, 1, 1e-40, [1, 2]],
+    [1e-25, 0, 0, 1e38, [1e38, -1e38]],
+    [1, 3, 1, 0, [2, 0]],
+  ])('by scale %d, shift %d, mean %d and variance %d, of which no factor is made', async (...given) => {
+    const [scale, shift, mean, variance, x] = given;
+    const numbers = { scale, shift, mean, variance };
+    const initializers = Object.entries(numbers).map(([name, number]) => tensor(name, [1], [number]));
+    const nodes = [node('BatchNormalization', ['x', ...Object.keys(numbers)], ['y'], { epsilon: float(0) })];
+    const y = await run({ initializers, nodes }, [1, 1, 1, 2], x);
+    const exact = x.map((element) => ((element - mean) / Math.sqrt(Math.fround(variance))) * scale + shift);
+    exact.forEach((expected, i) => {
+      const isInfinity = Math.fround(expected) === y.elements[i]!;
+      const isClose = Math.abs(y.elements[i]! - expected) <= 1e-6 * Math.abs(expected);
+      expect([expected, y.elements[i], isInfinity || isClose]).toEqual([expected, y.elements[i], true]);
+    });
+  });
+});
+
 describe('Div by one number', () => {
   const divide = (by: number) => [tensor('number', [], [by])];
 

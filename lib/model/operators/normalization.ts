@@ -21,11 +21,12 @@ const batchNormalization: Lower = (x) => {
     throw unsupportedNode(x.node, 'trains, or normalises each position by itself');
   }
   const epsilon = float(x.node, 'epsilon', 1e-5);
-  const statistics: Statistics = [scale, shift, mean, variance];
-  const { factor, summand } = statistics.every(({ constant }) => constant !== undefined)
-    ? foldStatistics(x, statistics, epsilon)
-    : computeStatistics(x, statistics, epsilon);
   const dims = [channels, ...input.dims.slice(2).map(() => 1)];
+  const statistics: Statistics = [scale, shift, mean, variance];
+  const isKnown = statistics.every(({ constant }) => constant !== undefined);
+  const folded = isKnown ? foldStatistics(x, statistics, epsilon) : undefined;
+  if (isKnown && folded === undefined) return normalizeInSteps(x, input, statistics, dims, epsilon);
+  const { factor, summand } = folded ?? computeStatistics(x, statistics, epsilon);
   return x.build.elementwise(
     x.node,
     [input, x.build.view(factor, dims), x.build.view(summand, dims)],
@@ -40,17 +41,44 @@ interface Affine {
   readonly summand: Value;
 }
 
-/** In double precision: these numbers go into the weights of the convolution before. */
-function foldStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine {
+/**
+ * In double precision: these numbers go into the weights of the convolution before. `undefined` where one of them is no
+ * normal float, though the normalised elements may be.
+ */
+function foldStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine | undefined {
   const [scale, shift, mean, variance] = statistics.map(({ constant }) => numbersOf(constant!));
   const factor = scale!.map((value, c) => value / Math.sqrt(variance![c]! + epsilon));
   const summand = shift!.map(
     (value, c) => value - (mean![c]! * scale![c]!) / Math.sqrt(variance![c]! + epsilon),
   );
-  return {
-    factor: x.build.floats(Float32Array.from(factor)),
-    summand: x.build.floats(Float32Array.from(summand)),
-  };
+  const [factors, summands] = [Float32Array.from(factor), Float32Array.from(summand)];
+  const isNormal = (value: number, c: number) =>
+    Number.isFinite(value) && (Math.abs(value) >= 2 ** -126 || scale![c] === 0);
+  if (!factors.every(isNormal) || !summands.every(Number.isFinite)) return undefined;
+  return { factor: x.build.floats(factors), summand: x.build.floats(summands) };
+}
+
+/** One operation after the other. */
+function normalizeInSteps(
+  x: Lowering,
+  input: Value,
+  statistics: Statistics,
+  dims: readonly number[],
+  epsilon: number,
+): Value {
+  const [scale, shift, mean, variance] = statistics.map((value) => x.build.view(asFloat32(x, value), dims));
+  return x.build.elementwise(
+    x.node,
+    [input, mean!, variance!, scale!, shift!],
+    [
+      instruction('subtract', { a: 0, b: 1 }),
+      instruction('affine', { a: 2, p: 1, q: epsilon }),
+      instruction('sqrt', { a: 6 }),
+      instruction('divide', { a: 5, b: 7 }),
+      instruction('multiply', { a: 8, b: 3 }),
+      instruction('add', { a: 9, b: 4 }),
+    ],
+  );
 }
 
 function computeStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine {
