@@ -1,6 +1,7 @@
 /** What the algorithms owe beyond agreement on ordinary data: small error, honest NaN, equal bits. */
 import { Conv2d, conv2dSync } from '../../lib';
 import { expectWithinBudget } from '../support/compare';
+import { TEST_DEVICE } from '../support/gpu';
 import { acceptingAlgorithms, conv2dArguments, algorithmsUnderTest } from '../support/library';
 import { fuzzProblem, Random, realOperands } from '../support/random';
 import {
@@ -173,3 +174,56 @@ test.each(byAlgorithm({ full: LAYER, pointwise: POINTWISE, stem: STEM, depthwise
     for (const other of others) expect(other.equals(first!)).toBe(true);
   },
 );
+
+// Taken out of the global object once: looking them up there, for every number, is very slow under Jest.
+const { abs, exp, floor, fround, log2, max, min } = Math;
+
+describe('every activation of any float', () => {
+  const random = new Random(1);
+  const bits = Uint32Array.from({ length: 254 * 8 }, (_, i) => {
+    const mantissa = [0, 0x7fffff][i % 4] ?? random.integer(0, 0x7fffff);
+    return (i % 8 < 4 ? 0 : 0x80000000) + (floor(i / 8) + 1) * 0x800000 + mantissa;
+  });
+  const normal = [...new Float32Array(bits.buffer)];
+  // Tensor cores read fewer bits of numbers below 2^-110.
+  const least = TEST_DEVICE === 'cpu' ? 0 : 2 ** -100;
+  const subnormal = [2 ** -149, -3 * 2 ** -149, 1e-39, -1e-40, 1.1754942e-38].map(fround);
+  const points = [...normal, ...subnormal].map((x) => (abs(x) < least ? 0 : x));
+  const one: Problem = { ...PLAIN, inputDims: [1, 1, 1, points.length], weightDims: [9, 1, 1, 1] };
+  const each: Problem = { ...one, inputDims: [1, 9, 1, points.length], groups: 9 };
+
+  const sigmoid = (x: number) => (x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)));
+  const functions: readonly (readonly [Activation, number, (x: number) => number])[] = [
+    ['none', 0, (x) => x],
+    ['relu', 0, (x) => max(0, x)],
+    ['relu6', 0, (x) => min(6, max(0, x))],
+    [{ clip: [-3, 5] }, 0, (x) => min(5, max(-3, x))],
+    [{ leakyRelu: -2.5 }, 0.5, (x) => (x < 0 ? -2.5 * x : x)],
+    ['sigmoid', 4, sigmoid],
+    ['silu', 5, (x) => x * sigmoid(x)],
+    ['hardSwish', 2, (x) => (x * min(6, max(0, x + 3))) / 6],
+  ];
+  const rows = Object.entries({ one, each }).flatMap(([name, problem]) =>
+    acceptingAlgorithms(problem).flatMap((algorithm) =>
+      functions.map(([activation, ulps, exact]) => ({ name, problem, algorithm, activation, ulps, exact })),
+    ),
+  );
+
+  test.each(rows)('$name, $algorithm, $activation', ({ problem, algorithm, activation, ulps, exact }) => {
+    const repeats = problem.groups;
+    const operands: Operands = {
+      input: Float32Array.from({ length: repeats * points.length }, (_, i) => points[i % points.length]!),
+      weight: new Float32Array(9).fill(1),
+    };
+    const output = conv2dSync(...conv2dArguments({ ...problem, activation }, operands, algorithm)).data;
+    output.forEach((actual, i) => {
+      const x = points[i % points.length]!;
+      const expected = exact(x);
+      const ulp = max(2 ** -149, 2 ** (floor(log2(abs(expected))) - 23));
+      // Below -87 silu multiplies a subnormal sigmoid by x.
+      const allowed = (ulps + 0.01) * ulp + (activation === 'silu' ? 1.5e-43 : 0);
+      if (fround(expected) === actual || abs(actual - expected) <= allowed) return;
+      throw new Error(`of ${x} is ${actual}, not ${expected}`);
+    });
+  });
+});
