@@ -1,7 +1,12 @@
 /**
  * The one place that words complaints. Every check takes the name of what it checks as the caller wrote it, for
  * example `weight.dims` or `options.stride`.
+ *
+ * Arguments are hostile: getters and proxies throw or change their answers, lists have holes, and somebody may have put
+ * options on `Object.prototype`. So every property is read once, and lists by their index, never by their own methods.
  */
+import { types } from 'node:util';
+
 import { WarpconvError } from './errors';
 import { isDetached, kindOf, lengthOf, type TypedArray } from './typed_array';
 
@@ -11,11 +16,14 @@ export const MAX_INT32 = 2 ** 31 - 1;
 const LONGEST_QUOTE = 40;
 const LONGEST_LIST = 8;
 
+/** Most elements of a list of dims, names or problems: a proxy of a list may claim to have 2^32. */
+const MOST_LISTED = 65_536;
+
 /** A value as a message shows it: short, and without running the value's own code. */
 export function describe(value: unknown): string {
   switch (typeof value) {
     case 'string':
-      return value.length > LONGEST_QUOTE ? `'${value.slice(0, LONGEST_QUOTE)}…'` : `'${value}'`;
+      return `'${shorten(value)}'`;
     case 'bigint':
       return `${value}n`;
     case 'function':
@@ -31,9 +39,25 @@ function describeObject(value: object | null): string {
   if (value === null) return 'null';
   const array = kindOf(value);
   if (array !== undefined) return `${array} of ${plural(lengthOf(value), 'element')}`;
-  if (!Array.isArray(value)) return 'an object';
-  const shown = value.slice(0, LONGEST_LIST).map((element) => (isObject(element) ? '…' : describe(element)));
+  if (types.isPromise(value)) return 'a promise';
+  // Nothing about a proxy can be told without asking it.
+  if (types.isProxy(value) || !Array.isArray(value)) return 'an object';
+  const shown: string[] = [];
+  for (let index = 0; index < value.length && index < LONGEST_LIST; index++)
+    shown.push(describeAt(value, index));
   return `[${shown.join(', ')}${value.length > LONGEST_LIST ? ', …' : ''}]`;
+}
+
+/** An element of a list. A hole is undefined; what a getter would give is not asked for. */
+function describeAt(list: readonly unknown[], index: number): string {
+  const property = Object.getOwnPropertyDescriptor(list, index);
+  const isShown = property === undefined || ('value' in property && !isObject(property.value));
+  return isShown ? describe(property?.value) : '…';
+}
+
+/** As much of a text as a message shows. */
+export function shorten(text: string): string {
+  return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text;
 }
 
 export function plural(count: number, noun: string): string {
@@ -42,12 +66,21 @@ export function plural(count: number, noun: string): string {
 
 /** `'a', 'b' or 'c'` */
 export function alternatives(words: readonly string[]): string {
-  const quoted = words.map((word) => `'${word}'`);
+  const quoted = words.map((word) => `'${shorten(word)}'`);
   return quoted.length < 2 ? quoted.join() : `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`;
 }
 
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
+}
+
+/** Array.isArray, which throws on a proxy that was revoked. */
+export function isList(name: string, value: unknown): value is readonly unknown[] {
+  try {
+    return Array.isArray(value);
+  } catch (error) {
+    throw unreadable(name, error);
+  }
 }
 
 export function invalid(message: string): WarpconvError {
@@ -56,6 +89,42 @@ export function invalid(message: string): WarpconvError {
 
 export function mismatch(name: string, expected: string, value: unknown): WarpconvError {
   return invalid(`${name} must be ${expected}, got ${describe(value)}`);
+}
+
+/** The error for what was thrown while an argument was read. Our own errors stay as they are. */
+export function unreadable(name: string, cause: unknown): WarpconvError {
+  if (cause instanceof WarpconvError) return cause;
+  const message = `${name} cannot be read: ${describeThrown(cause)}`;
+  return new WarpconvError('ERR_WARPCONV_INVALID_ARGUMENT', message, { cause });
+}
+
+function describeThrown(thrown: unknown): string {
+  const message: unknown =
+    types.isNativeError(thrown) && Object.getOwnPropertyDescriptor(thrown, 'message')?.value;
+  return typeof message === 'string' ? shorten(message) : `it threw ${describe(thrown)}`;
+}
+
+/**
+ * A property of an argument, read once: its own or its class's. What somebody put on `Object.prototype` is every object's
+ * and nobody's argument.
+ */
+export function propertyOf(object: object, key: string): unknown {
+  const value = (object as Readonly<Record<string, unknown>>)[key];
+  return value === undefined || !(key in Object.prototype) || has(object, key) ? value : undefined;
+}
+
+/** Longer chains of prototypes are those of proxies without an end. */
+const LONGEST_CHAIN = 100;
+
+/** Whether the object or one of its classes has the property. */
+function has(object: object, key: string): boolean {
+  let holder: object | null = object;
+  for (let links = 0; links < LONGEST_CHAIN; links++) {
+    if (holder === null || holder === Object.prototype) return false;
+    if (Object.hasOwn(holder, key)) return true;
+    holder = Object.getPrototypeOf(holder) as object | null;
+  }
+  return false;
 }
 
 export interface IntegerRange {
@@ -74,27 +143,73 @@ function kindOfInteger({ min, max }: IntegerRange, value: unknown): string {
 
 export function checkInteger(name: string, value: unknown, range: IntegerRange): number {
   if (!isIntegerIn(value, range)) throw mismatch(name, kindOfInteger(range, value), value);
-  return value;
+  return positiveZero(value);
 }
 
-/** Copies a list of integers, reading each element once. `shape` says what the list is, for example `[N, C, H, W]`. */
+/** Zero has one sign here: dims are compared, and make keys. */
+function positiveZero(value: number): number {
+  return value + 0;
+}
+
+/**
+ * Copies a list of integers, reading each element once.
+ *
+ * @param shape - what the list is, for example `[N, C, H, W]`
+ * @param first - the range of the first element, where that is another
+ */
 export function checkIntegers(
   name: string,
   value: unknown,
   lengths: readonly number[] | 'any',
   range: IntegerRange,
   shape: string,
+  first = range,
 ): number[] {
-  if (!Array.isArray(value)) throw mismatch(name, shape, value);
-  const length = value.length;
-  if (lengths !== 'any' && !lengths.includes(length)) throw mismatch(name, shape, value);
-  const integers: number[] = [];
-  for (let index = 0; index < length; index++) {
-    const element: unknown = value[index];
-    // The element gets its name only for a complaint: names took half of the time of a small call.
-    integers.push(isIntegerIn(element, range) ? element : checkInteger(`${name}[${index}]`, element, range));
+  try {
+    if (!Array.isArray(value)) throw mismatch(name, shape, value);
+    const length = value.length;
+    if (lengths === 'any') requireListable(name, length);
+    else if (!lengths.includes(length)) throw mismatch(name, shape, value);
+    const integers: number[] = [];
+    for (let index = 0; index < length; index++) {
+      const element: unknown = value[index];
+      // The element gets its name only for a complaint: names took half of the time of a small call.
+      const isInteger = isIntegerIn(element, index === 0 ? first : range);
+      integers.push(isInteger ? positiveZero(element) : checkInteger(`${name}[${index}]`, element, range));
+    }
+    return integers;
+  } catch (error) {
+    throw unreadable(name, error);
   }
-  return integers;
+}
+
+function requireListable(name: string, length: number): void {
+  if (length <= MOST_LISTED) return;
+  throw invalid(`${name} has ${length} elements; a list here has at most ${MOST_LISTED}`);
+}
+
+/**
+ * Reads a list, each element once. A hole is an element that is undefined.
+ *
+ * @param what - what the list is, for example `'a list of problems'`
+ * @param read - checks an element, by its name
+ */
+export function checkList<T>(
+  name: string,
+  value: unknown,
+  what: string,
+  read: (name: string, element: unknown) => T,
+): T[] {
+  try {
+    if (!Array.isArray(value)) throw mismatch(name, what, value);
+    const length = value.length;
+    requireListable(name, length);
+    const elements: T[] = [];
+    for (let index = 0; index < length; index++) elements.push(read(`${name}[${index}]`, value[index]));
+    return elements;
+  } catch (error) {
+    throw unreadable(name, error);
+  }
 }
 
 /** A number for both axes, or `[height, width]`. */
@@ -146,6 +261,11 @@ export function areSameDims(a: readonly number[], b: readonly number[]): boolean
   return true;
 }
 
+/** Whether dims `[N, …]` hold no images. */
+export function isEmptyBatch(dims: readonly number[]): boolean {
+  return dims[0] === 0;
+}
+
 export function elementCount(dims: readonly number[]): number {
   let count = 1;
   for (const extent of dims) count *= extent;
@@ -153,40 +273,82 @@ export function elementCount(dims: readonly number[]): number {
 }
 
 /**
+ * The names and values of an object that lists things by their names, each value read once.
+ *
+ * @param what - what the object is, for example `'an object of tensors by name'`
+ */
+export function readEntries(name: string, value: unknown, what: string): [string, unknown][] {
+  try {
+    if (!isObject(value) || Array.isArray(value) || kindOf(value) !== undefined)
+      throw mismatch(name, what, value);
+    const entries = Object.entries(value);
+    // A Map has entries of its own, which nobody would look at.
+    if (entries.length === 0 && !isPlain(value)) throw mismatch(name, what, value);
+    return entries;
+  } catch (error) {
+    throw unreadable(name, error);
+  }
+}
+
+/**
  * Reads the properties of an options object, each once, filling in defaults for those that are undefined. The keys
- * of `defaults` are the whole set; any other is refused, since a misspelt option that is ignored does nothing.
+ * of `defaults` are the whole set; any other is refused, since a misspelt option that is ignored does nothing. Options are
+ * the object's own properties or those of its class, such as getters; what is on `Object.prototype` is none.
  */
 export function readProperties<D extends object>(
   name: string,
   value: unknown,
   defaults: D,
 ): Record<keyof D, unknown> {
-  if (!isObject(value) || Array.isArray(value) || kindOf(value) !== undefined) {
-    throw mismatch(name, 'an object', value);
+  try {
+    if (!isObject(value) || Array.isArray(value) || kindOf(value) !== undefined) {
+      throw mismatch(name, 'an object', value);
+    }
+    const keys = Object.keys(value);
+    for (const key of keys) {
+      if (!Object.hasOwn(defaults, key)) throw stranger(name, key, Object.keys(defaults));
+    }
+    if (keys.length === 0) requireOptions(name, value, Object.keys(defaults));
+    const filled = { ...defaults } as Record<string, unknown>;
+    for (const key of Object.keys(defaults)) {
+      const property = propertyOf(value, key);
+      if (property !== undefined) filled[key] = property;
+    }
+    return filled as Record<keyof D, unknown>;
+  } catch (error) {
+    throw unreadable(name, error);
   }
-  for (const key of Object.keys(value)) {
-    if (!Object.hasOwn(defaults, key)) throw stranger(name, key, Object.keys(defaults));
-  }
-  const given = value as Readonly<Record<string, unknown>>;
-  const filled = { ...defaults } as Record<string, unknown>;
-  for (const key of Object.keys(defaults)) {
-    const property = given[key];
-    if (property !== undefined) filled[key] = property;
-  }
-  return filled as Record<keyof D, unknown>;
+}
+
+/** An empty object has no options; an instance of a class without any, such as a `Map` of them, is a mistake. */
+function requireOptions(name: string, value: object, known: readonly string[]): void {
+  if (isPlain(value) || known.some((key) => has(value, key))) return;
+  throw invalid(
+    `${name} must be an object whose properties are ${known.join(', ')}; got ${describe(value)} with none`,
+  );
+}
+
+/** Whether it is of no class, in any realm. */
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function stranger(name: string, key: string, known: readonly string[]): WarpconvError {
   const guess = didYouMean(key, known) || `; ${name} takes ${known.join(', ')}`;
-  return invalid(`${name}.${key} is not known${guess}`);
+  return invalid(`${name}.${shorten(key)} is not known${guess}`);
 }
 
 function didYouMean(word: string, words: readonly string[]): string {
+  // The distance of long words takes seconds to compute.
+  if (word.length > LONGEST_QUOTE) return '';
+  const most = Math.max(2, Math.floor(word.length / 3));
   const nearest = words
+    // It is at least the difference of the lengths.
+    .filter((candidate) => Math.abs(word.length - candidate.length) <= most)
     .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate.toLowerCase()) }))
     .sort((a, b) => a.distance - b.distance)[0];
-  const near = nearest !== undefined && nearest.distance <= Math.max(2, Math.floor(word.length / 3));
-  return near ? `; did you mean '${nearest.candidate}'?` : '';
+  return nearest !== undefined && nearest.distance <= most ? `; did you mean '${nearest.candidate}'?` : '';
 }
 
 /** Levenshtein's: insertions, deletions and substitutions that turn `a` into `b`. */

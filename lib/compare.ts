@@ -1,5 +1,6 @@
 import type { NativeJudgement } from './addon';
 import { holdContest, TOLERANCE, type ContestReport, type ContestResult } from './contest';
+import { invalid, isEmptyBatch } from './check';
 import { fromNative } from './errors';
 import { readCompareOptions, requirePrecision, type AlgorithmName, type CompareOptions } from './options';
 import { indexOf, locate, probeElsewhere } from './placement';
@@ -35,7 +36,7 @@ export interface CudnnComparison {
  * Convolves with this package and with cuDNN on a GPU, judges both against double precision and times both. cuDNN is
  * found when it is asked for; set `WARPCONV_CUDNN` to its library or folder if it is in an unusual place.
  *
- * @param input - float32, dims `[N, C, H, W]`
+ * @param input - float32, dims `[N, C, H, W]`; at least one image
  * @param weight - float32, dims `[K, C / groups, R, S]`
  * @throws {@link WarpconvError}, as a rejection: the codes of {@link conv2d}, and `ERR_WARPCONV_CUDNN_NOT_FOUND`
  */
@@ -44,9 +45,10 @@ export async function compareWithCudnn(
   weight: TensorLike,
   options?: CompareOptions,
 ): Promise<CudnnComparison> {
-  const image = readTensor('input', input, 4);
+  const image = readTensor('input', input, 4, 0);
   const filters = readTensor('weight', weight, 4);
   const { method, device, precision } = readCompareOptions(options);
+  if (isEmptyBatch(image.dims)) throw invalid('input has no images, so that there is nothing to compare');
   await probeElsewhere(device);
   const place = locate(device);
   requirePrecision(precision, place);

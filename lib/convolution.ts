@@ -1,9 +1,9 @@
 import { constants } from 'node:buffer';
 
-import { allocate } from './allocation';
+import { allocate, LEAST_CHECKED_BYTES } from './allocation';
 import type { ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
-import { areSameDims, describe, elementCount, invalid } from './check';
+import { areSameDims, describe, elementCount, invalid, isEmptyBatch } from './check';
 import { callNative } from './errors';
 import { addon } from './load';
 import { packMilliseconds, runMilliseconds } from './loop_budget';
@@ -11,7 +11,6 @@ import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dReq
 import { indexOf, isProbed, locateForWork, probeElsewhere, type Place } from './placement';
 import { emptyOnGpu, Tensor } from './tensor';
 import {
-  placeOf,
   readableElements,
   readTensor,
   stableData,
@@ -19,7 +18,7 @@ import {
   type TensorArgument,
   type TensorLike,
 } from './tensor_like';
-import { openChosen, openChosenSync, openPlan, type PlanRequest } from './tuning';
+import { isTuned, openChosen, openChosenSync, openPlan, outputDimsOf, type PlanRequest } from './tuning';
 
 /**
  * Convolves `input` with `weight` (cross-correlation, as networks use it) without holding up the event loop: on other
@@ -29,7 +28,7 @@ import { openChosen, openChosenSync, openPlan, type PlanRequest } from './tuning
  * place while the call runs: do not write to them or transfer their buffers before it settles. Data over a
  * `SharedArrayBuffer` or a resizable `ArrayBuffer` is copied first.
  *
- * @param input - float32, dims `[N, C, H, W]`
+ * @param input - float32, dims `[N, C, H, W]`; of a batch of none, N = 0, the result is empty, after the same checks
  * @param weight - float32, dims `[K, C / groups, R, S]`
  * @returns float32, dims `[N, K, P, Q]`, with `P = floor((H + top + bottom - dilation * (R - 1) - 1) / stride) + 1`,
  * and `Q` likewise
@@ -47,15 +46,14 @@ export async function conv2d(
   const placed = placeRequest(asked);
   const request = isReady(placed) ? placed : await makeReady(placed);
   // Without an await the operands are read, and a short call is done, before this returns.
-  const plan =
-    request.options.method.algorithm === 'tune'
-      ? (await openChosen(planRequest(request), signal)).native
-      : openPlan(planRequest(request).spec);
+  const asking = planRequest(request);
+  const plan = isTuned(asking) ? (await openChosen(asking, signal)).native : openPlan(asking.spec);
   let output: Tensor<'float32'> | undefined;
   try {
-    const { outputDims } = plan;
-    output = newOutput(request.input, outputDims);
+    const outputDims = outputDimsOf(plan, asking.spec);
+    output = newOutput(request.input, outputDims, scratchBytes(plan, request, outputDims));
     const operands = operandsOf(request, outputDims, output);
+    if (isEmptyBatch(outputDims)) return output;
     if (atOnce(plan, outputDims, request)) callNative(() => plan.convolveSync(...operands));
     else await callNativeAsync((done) => plan.convolve(...operands, done), signal);
     return output;
@@ -80,12 +78,14 @@ export function conv2dSync(
   options?: Conv2dOptions,
 ): Tensor<'float32'> {
   const request = placeRequest(readRequest(input, weight, options));
-  const plan = openChosenSync(planRequest(request)).native;
+  const asking = planRequest(request);
+  const plan = openChosenSync(asking).native;
   let output: Tensor<'float32'> | undefined;
   try {
-    const { outputDims } = plan;
-    output = newOutput(request.input, outputDims);
+    const outputDims = outputDimsOf(plan, asking.spec);
+    output = newOutput(request.input, outputDims, scratchBytes(plan, request, outputDims));
     const operands = operandsOf(request, outputDims, output);
+    if (isEmptyBatch(outputDims)) return output;
     callNative(() => plan.convolveSync(...operands));
     return output;
   } catch (error) {
@@ -111,14 +111,14 @@ interface PlacedRequest extends Request, Ingredients {
 
 function readRequest(input: unknown, weight: unknown, options: unknown): Request {
   return {
-    input: readTensor('input', input, 4),
+    input: readTensor('input', input, 4, 0),
     weight: readTensor('weight', weight, 4),
     options: readConv2dOptions(options),
   };
 }
 
 function placeRequest({ input, weight, options }: Request): PlacedRequest {
-  const place = locateForWork(options.device, placeOf(input));
+  const place = locateForWork(options.device, input.place);
   requirePrecision(options.precision, place);
   return { input, weight, bias: options.bias, options, place };
 }
@@ -140,6 +140,19 @@ function atOnce(
   return runsAtOnce(run + packMilliseconds(weight.dims), options.signal);
 }
 
+/** What native code allocates in CPU memory for a call: packed weights and the algorithm's workspace. */
+function scratchBytes(
+  plan: NativePlan,
+  { weight, place }: PlacedRequest,
+  outputDims: readonly number[],
+): number {
+  if (place !== 'cpu') return 0;
+  const weights = elementCount(weight.dims);
+  // The largest workspace is im2col's matrix, C / groups * R * S x P * Q. To ask for it costs a quarter of a microsecond.
+  const most = weights * elementCount(outputDims) * FLOAT_BYTES;
+  return most < LEAST_CHECKED_BYTES ? 0 : weights * FLOAT_BYTES + plan.workspaceBytes;
+}
+
 function operandsOf(
   { weight, bias, input, options, place }: PlacedRequest,
   outputDims: readonly number[],
@@ -154,10 +167,19 @@ function operandsOf(
   ];
 }
 
-/** A tensor for a result: where the input is. Whatever is read of it before the call has succeeded is noise. */
-export function newOutput(input: TensorArgument, dims: readonly number[]): Tensor<'float32'> {
-  const place = placeOf(input);
-  return place === 'cpu' ? new Tensor('float32', allocateOutput(dims), dims) : emptyOnGpu(place, dims);
+/**
+ * A tensor for a result: where the input is. Whatever is read of it before the call has succeeded is noise.
+ *
+ * @param scratch - bytes of CPU memory that the call takes besides
+ */
+export function newOutput(
+  { place }: TensorArgument,
+  dims: readonly number[],
+  scratch: number,
+): Tensor<'float32'> {
+  return place === 'cpu'
+    ? new Tensor('float32', allocateOutput(dims, scratch), dims)
+    : emptyOnGpu(place, dims);
 }
 
 export function elementsOf(tensor: Tensor<'float32'>): NativeElements {
@@ -172,7 +194,7 @@ export interface Ingredients {
 
 /** Whether they are in CPU memory. */
 export function isReady({ weight, bias }: Ingredients): boolean {
-  return placeOf(weight) === 'cpu' && (bias === null || placeOf(bias) === 'cpu');
+  return weight.place === 'cpu' && (bias === null || bias.place === 'cpu');
 }
 
 export async function makeReady<T extends Ingredients>(ingredients: T): Promise<T> {
@@ -206,9 +228,10 @@ export function requireDims(
 }
 
 /** Memory for an output of which a call that succeeds writes every element, and which nobody sees if it fails. */
-function allocateOutput(dims: readonly number[]): Float32Array {
-  const bytes = elementCount(dims) * Float32Array.BYTES_PER_ELEMENT;
-  const output = allocate({ what: 'an output', dims, bytes }, () => new Float32Array(allocateBytes(bytes)));
+function allocateOutput(dims: readonly number[], scratchBytes: number): Float32Array {
+  const bytes = elementCount(dims) * FLOAT_BYTES;
+  const purpose = { what: 'an output', dims, bytes, scratchBytes };
+  const output = allocate(purpose, () => new Float32Array(allocateBytes(bytes)));
   if (bytes >= LEAST_HUGE_BYTES) addon().adviseHugePages(output);
   return output;
 }
@@ -221,6 +244,8 @@ function allocateBytes(bytes: number): ArrayBuffer {
   if (bytes > constants.MAX_LENGTH) return new ArrayBuffer(bytes);
   return Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer;
 }
+
+const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /**
  * The C library of Linux gives freed memory from here on back to the system, so that every such output is new to it;

@@ -1,7 +1,7 @@
 /** Why an algorithm was chosen, and why not the others. */
 import type { ConvolutionSpec, NativeCandidate, NativePlan } from './addon';
 import type { AlgorithmName } from './options';
-import { openPlan, type ChosenPlan, type PlanRequest, type Tuning } from './tuning';
+import { openPlan, outputDimsOf, type ChosenPlan, type PlanRequest, type Tuning } from './tuning';
 
 /** One of the kernels that an algorithm chose from. */
 export interface ConsideredKernel {
@@ -76,7 +76,7 @@ export function explain({ spec, place }: ExplainedRequest, chosen: ChosenPlan): 
     ...(tuning && { tuning: { measuredAt: tuning.measuredAt, fromCache: tuning.fromCache } }),
     inputDims: spec.inputDims,
     weightDims: spec.weightDims,
-    outputDims: native.outputDims,
+    outputDims: outputDimsOf(native, spec),
     candidates: describeAlgorithms(spec, chosen),
   };
 }

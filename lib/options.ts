@@ -6,14 +6,18 @@ import {
   checkBoolean,
   checkInteger,
   checkIntegers,
+  checkList,
   checkNumber,
   checkOneOf,
   checkPair,
   invalid,
+  isEmptyBatch,
+  isList,
   isObject,
   MAX_INT32,
   mismatch,
   readProperties,
+  unreadable,
 } from './check';
 import type { PlanExplanation } from './explanation';
 import { checkDevice, checkDeviceOrAuto, type Device, type Place } from './placement';
@@ -307,7 +311,7 @@ export function readProblem(problem: unknown, name = 'problem'): Omit<Convolutio
   const given = readProperties(name, problem, PROBLEM_DEFAULTS);
   return {
     inputDims: readInputDims(name, given.inputDims),
-    weightDims: readDims(`${name}.weightDims`, given.weightDims, '[K, C / groups, R, S]', 4),
+    weightDims: readDims(`${name}.weightDims`, given.weightDims, '[K, C / groups, R, S]', 4, 1),
     ...methodOf(name, given),
   };
 }
@@ -323,12 +327,12 @@ export interface TuneRequest {
 }
 
 export function readTuneRequest(problems: unknown, options: unknown = {}): TuneRequest {
-  if (!Array.isArray(problems)) throw mismatch('problems', 'a list of problems', problems);
+  const listed = checkList('problems', problems, 'a list of problems', readTunable);
   const given = readProperties('options', options, TUNE_DEFAULTS);
   if (typeof given.onProgress !== 'function')
     throw mismatch('options.onProgress', 'a function', given.onProgress);
   return {
-    problems: problems.map((problem, index) => readTunable(`problems[${index}]`, problem)),
+    problems: listed,
     device: checkDeviceOrAuto('options.device', given.device),
     precision: readPrecision(given.precision),
     deterministic: checkBoolean('options.deterministic', given.deterministic),
@@ -343,6 +347,11 @@ function readTunable(name: string, problem: unknown): Omit<ConvolutionSpec, 'dev
   if (spec.algorithm !== 'auto' && spec.algorithm !== 'tune') {
     throw mismatch(`${name}.algorithm`, `'tune' or left out`, spec.algorithm);
   }
+  if (isEmptyBatch(spec.inputDims)) {
+    throw invalid(
+      `${name}.inputDims has no images, so that there is nothing to measure; give N as it will be`,
+    );
+  }
   return { ...spec, algorithm: 'tune' };
 }
 
@@ -356,7 +365,7 @@ export function requirePrecision(precision: Precision, device: Place): void {
 }
 
 function readInputDims(owner: string, value: unknown): number[] {
-  return readDims(`${owner}.inputDims`, value, '[N, C, H, W]', 4);
+  return readDims(`${owner}.inputDims`, value, '[N, C, H, W]', 4, 0);
 }
 
 function requestOf(given: Record<keyof typeof CONV2D_DEFAULTS, unknown>): Conv2dRequest {
@@ -381,7 +390,7 @@ function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unk
     activation: readActivation(`${owner}.activation`, given.activation),
     algorithm: readAlgorithm(`${owner}.algorithm`, given.algorithm),
     variant: readVariant(owner, given.variant, given.algorithm),
-    workspaceLimit: readWorkspaceLimit(`${owner}.workspaceLimit`, given.workspaceLimit),
+    workspaceLimit: readByteLimit(`${owner}.workspaceLimit`, given.workspaceLimit),
     sconv: readSwitches(`${owner}.sconv`, given.sconv),
   };
 }
@@ -392,11 +401,11 @@ export function readPrecision(value: unknown): Precision {
 
 function readOutput(name: string, value: unknown): RunRequest['output'] {
   if (value === undefined) return undefined;
-  return { argument: readTensor(name, value, 4), tensor: value as Tensor<'float32'> };
+  return { argument: readTensor(name, value, 4, 0), tensor: value as Tensor<'float32'> };
 }
 
 function readOptionalTensor(name: string, value: unknown, rank: 1 | 4): TensorArgument | null {
-  return value === null ? null : readTensor(name, value, rank);
+  return value === null ? null : readTensor(name, value, rank, rank === 4 ? 0 : 1);
 }
 
 function readPadding(name: string, value: unknown): Method['padding'] {
@@ -414,7 +423,7 @@ function readPadding(name: string, value: unknown): Method['padding'] {
 function readActivation(name: string, value: unknown): NativeActivation {
   if (typeof value === 'string') return namedActivation(checkOneOf(name, value, ACTIVATIONS));
   const shape = `${alternatives(ACTIVATIONS)}, { clip: [min, max] } or { leakyRelu: slope }`;
-  if (!isObject(value) || Array.isArray(value)) throw mismatch(name, shape, value);
+  if (!isObject(value) || isList(name, value)) throw mismatch(name, shape, value);
   const given = readProperties(name, value, { clip: undefined, leakyRelu: undefined });
   if ((given.clip === undefined) === (given.leakyRelu === undefined)) throw mismatch(name, shape, value);
   return given.clip === undefined ? leakyRelu(name, given.leakyRelu) : clip(`${name}.clip`, given.clip);
@@ -430,27 +439,34 @@ function leakyRelu(name: string, slope: unknown): NativeActivation {
 }
 
 function clip(name: string, bounds: unknown): NativeActivation {
-  if (!Array.isArray(bounds) || bounds.length !== 2) throw mismatch(name, '[min, max]', bounds);
-  const min = checkNumber(`${name}[0]`, bounds[0]);
-  const max = checkNumber(`${name}[1]`, bounds[1]);
+  const [min, max, ...more] = checkList(name, bounds, '[min, max]', checkNumber);
+  if (min === undefined || max === undefined || more.length > 0) throw mismatch(name, '[min, max]', bounds);
   if (min > max) throw mismatch(name, '[min, max] with min not above max', [min, max]);
   return { name: 'clip', parameters: [min, max] };
 }
 
 export function readAlgorithm(name: string, value: unknown): string {
-  if (typeof value === 'string') return value;
+  if (isName(value)) return value;
   throw mismatch(name, `'auto', 'tune' or the name of an algorithm`, value);
 }
 
 function readVariant(owner: string, variant: unknown, algorithm: unknown): string {
-  if (typeof variant !== 'string') throw mismatch(`${owner}.variant`, 'the name of a variant', variant);
+  if (!isName(variant)) throw mismatch(`${owner}.variant`, 'the name of a variant', variant);
   if (variant === '' || (algorithm !== 'auto' && algorithm !== 'tune')) return variant;
   throw invalid(`${owner}.variant '${variant}' needs ${owner}.algorithm to name the algorithm it belongs to`);
 }
 
-function readWorkspaceLimit(name: string, value: unknown): number {
+/** Native code knows the names, and quotes a wrong one. */
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= LONGEST_NAME;
+}
+
+const LONGEST_NAME = 100;
+
+/** Reads the most bytes that something may take. */
+export function readByteLimit(name: string, value: unknown): number {
   if (value === Infinity) return Infinity;
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return (value as number) + 0;
   throw mismatch(name, 'a non-negative integer number of bytes or Infinity', value);
 }
 
@@ -468,13 +484,17 @@ function readSwitches(name: string, value: unknown): NativeSconvSwitches {
 
 export function readSignal(name: string, value: unknown): AbortSignal | undefined {
   if (value === undefined) return undefined;
-  const signal = value as Partial<AbortSignal> | null;
-  const isSignal =
-    isObject(signal) &&
-    typeof signal.aborted === 'boolean' &&
-    typeof signal.addEventListener === 'function' &&
-    typeof signal.removeEventListener === 'function';
-  if (!isSignal) throw mismatch(name, 'an AbortSignal', value);
-  if (signal.aborted) throw abortedBy(signal as AbortSignal);
-  return signal as AbortSignal;
+  try {
+    const signal = value as Partial<AbortSignal> | null;
+    const isSignal =
+      isObject(signal) &&
+      typeof signal.aborted === 'boolean' &&
+      typeof signal.addEventListener === 'function' &&
+      typeof signal.removeEventListener === 'function';
+    if (!isSignal) throw mismatch(name, 'an AbortSignal', value);
+    if (signal.aborted) throw abortedBy(signal as AbortSignal);
+    return signal as AbortSignal;
+  } catch (error) {
+    throw unreadable(name, error);
+  }
 }

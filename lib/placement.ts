@@ -9,7 +9,9 @@ import { addon } from './load';
 export type Device = 'cpu' | 'cuda' | `cuda:${number}`;
 
 /** A device by its one name. */
-export type Place = 'cpu' | `cuda:${number}`;
+export type Place = 'cpu' | GpuPlace;
+
+export type GpuPlace = `cuda:${number}`;
 
 export function checkDevice(name: string, value: unknown): Device {
   if (isDevice(value)) return value;
@@ -23,7 +25,12 @@ export function checkDeviceOrAuto(name: string, value: unknown): Device | 'auto'
 }
 
 function isDevice(value: unknown): value is Device {
-  return typeof value === 'string' && /^(cpu|cuda(:\d+)?)$/.test(value);
+  return value === 'cpu' || value === 'cuda' || isGpu(value);
+}
+
+/** Whether it names one GPU. Native code counts them in 32 bits. */
+export function isGpu(value: unknown): value is GpuPlace {
+  return typeof value === 'string' && /^cuda:\d{1,9}$/.test(value);
 }
 
 /** The GPU's number in native code, which has -1 for the CPU. */

@@ -1,6 +1,7 @@
 import type { NativeElements } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
-import { invalid } from './check';
+import { admit } from './allocation';
+import { elementCount, invalid, isEmptyBatch } from './check';
 import {
   biasData,
   elementsOf,
@@ -24,7 +25,6 @@ import {
 import { indexOf, isProbed, locateForWork, probeElsewhere } from './placement';
 import { copyOf, type Tensor } from './tensor';
 import {
-  placeOf,
   readableElements,
   readTensor,
   requireApart,
@@ -34,16 +34,18 @@ import {
   type TensorArgument,
   type TensorLike,
 } from './tensor_like';
-import { openChosen, type ChosenPlan, type PlanRequest } from './tuning';
+import { openChosen, outputDimsOf, type ChosenPlan, type PlanRequest } from './tuning';
 
-/** What {@link Conv2d.create} hands to the constructor. */
-interface Prepared {
-  readonly request: PlanRequest;
-  readonly chosen: ChosenPlan;
-  /** What one run may be expected to take. */
-  readonly milliseconds: number;
-  /** A copy of the plan's own */
-  readonly residual: Float32Array | null;
+/** What {@link Conv2d.create} hands to the constructor, and nobody else can make. */
+class Prepared {
+  constructor(
+    readonly request: PlanRequest,
+    readonly chosen: ChosenPlan,
+    /** What one run may be expected to take. */
+    readonly milliseconds: number,
+    /** A copy of the plan's own */
+    readonly residual: Float32Array | null,
+  ) {}
 }
 
 /**
@@ -68,12 +70,14 @@ export class Conv2d {
 
   /** Use {@link Conv2d.create}. */
   private constructor(prepared: Prepared) {
-    if (prepared === undefined) throw invalid('a Conv2d is made by await Conv2d.create(weight, options)');
+    if (!(prepared instanceof Prepared)) {
+      throw invalid('a Conv2d is made by await Conv2d.create(weight, options)');
+    }
     this.#prepared = prepared;
     const { native } = prepared.chosen;
     this.device = prepared.request.place;
     this.algorithm = native.algorithm as AlgorithmName;
-    this.outputDims = Object.freeze(native.outputDims);
+    this.outputDims = Object.freeze(outputDimsOf(native, prepared.request.spec));
     this.workspaceBytes = native.workspaceBytes;
   }
 
@@ -82,7 +86,7 @@ export class Conv2d {
    * loop. Weight, bias and residual are copied: once the promise has resolved, the plan does not depend on them.
    *
    * @param weight - float32, dims `[K, C / groups, R, S]`
-   * @param options - as for {@link conv2d}, and the dims of the inputs to come
+   * @param options - as for {@link conv2d}, and the dims of the inputs to come; of batches of none, N = 0, too
    * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
    */
   static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d> {
@@ -90,7 +94,7 @@ export class Conv2d {
     const { inputDims, method, bias, residual, device, precision, deterministic, signal } =
       readCreateOptions(options);
     if (!isProbed(device)) await probeElsewhere(device);
-    const place = locateForWork(device, placeOf(weights));
+    const place = locateForWork(device, weights.place);
     requirePrecision(precision, place);
     const asked = { weight: weights, bias, residual: residual && (await toCpu(residual)) };
     const ready = isReady(asked) ? asked : await makeReady(asked);
@@ -98,15 +102,19 @@ export class Conv2d {
     const request = { spec, place, precision, deterministic };
     const chosen = await openChosen(request, signal);
     const { native } = chosen;
-    const { outputDims } = native;
+    const outputDims = outputDimsOf(native, spec);
     try {
       const constant = residualElements(ready.residual, outputDims, 'cpu') as Float32Array | null;
-      const prepared = {
+      const prepared = new Prepared(
         request,
         chosen,
-        milliseconds: runMilliseconds(native.predictedMilliseconds, inputDims, weights.dims, outputDims),
-        residual: constant && (copyOf('float32', constant, outputDims) as Float32Array),
-      };
+        runMilliseconds(native.predictedMilliseconds, inputDims, weights.dims, outputDims),
+        constant && (copyOf('float32', constant, outputDims) as Float32Array),
+      );
+      if (place === 'cpu') {
+        const bytes = elementCount(weights.dims) * Float32Array.BYTES_PER_ELEMENT;
+        admit({ what: 'packed weights', dims: weights.dims, bytes });
+      }
       const packed = [stableData(ready.weight), biasData(ready.bias, weights.dims)] as const;
       await callNativeAsync((done) => native.prepare(...packed, done), signal);
       return new Conv2d(prepared);
@@ -129,6 +137,7 @@ export class Conv2d {
   async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
     const binding = this.#bind(input, options);
     const { request, milliseconds } = this.#prepared;
+    if (isEmptyBatch(this.outputDims)) return binding.tensor;
     try {
       if (request.place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
       else await this.#runElsewhere(binding);
@@ -142,6 +151,7 @@ export class Conv2d {
   /** As {@link run}, on the calling thread. */
   runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<'float32'> {
     const binding = this.#bind(input, options);
+    if (isEmptyBatch(this.outputDims)) return binding.tensor;
     try {
       this.#runHere(binding);
       return binding.tensor;
@@ -200,7 +210,7 @@ export class Conv2d {
   }
 
   #bind(input: unknown, options: unknown): Binding {
-    const image = readTensor('input', input, 4);
+    const image = readTensor('input', input, 4, 0);
     const request = readRunOptions(options);
     // Only now: reading runs the caller's getters, and one of them may have disposed the plan.
     this.#requireLive();
@@ -213,7 +223,9 @@ export class Conv2d {
         ? this.#prepared.residual
         : residualElements(request.residual, this.outputDims, place);
     // A new one is made last, when nothing before the call can fail any more.
-    const tensor = output?.tensor ?? newOutput(image, this.outputDims);
+    const scratch = place === 'cpu' ? this.workspaceBytes : 0;
+    const tensor = output?.tensor ?? newOutput(image, this.outputDims, scratch);
+    if (output !== undefined) admit({ what: 'scratch memory', bytes: scratch });
     // Not by spreading an object: some 150 bytes of each run then outlive V8's short collections, of 1 ms, not 0.2.
     const operands: Operands = {
       input: elements,

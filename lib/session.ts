@@ -1,6 +1,4 @@
 /** Whole networks. */
-import { totalmem } from 'node:os';
-
 import { LRUCache } from 'lru-cache';
 
 import type { NativeGpuBuffer } from './addon';
@@ -16,6 +14,9 @@ import {
   isObject,
   MAX_INT32,
   mismatch,
+  propertyOf,
+  readProperties,
+  unreadable,
 } from './check';
 import { abortedBy, callNative, WarpconvError } from './errors';
 import { addon } from './load';
@@ -34,9 +35,10 @@ import {
   type SessionRequest,
 } from './session_options';
 import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
+import { footprintOf, SessionMemory, sumOf } from './session_memory';
 import { SharedProgram, type Prepared } from './shared_program';
-import { arraysOf, newArray, stable, tensorOver, type DataType, type Tensor } from './tensor';
-import { checkLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
+import { arraysOf, copyOf, newArray, stable, tensorOver, type DataType, type Tensor } from './tensor';
+import { readLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
 import { kindOf, type TypedArray } from './typed_array';
 
@@ -51,6 +53,15 @@ export interface ValueMetadata {
 
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
 const MOST_DECIDING = 1024;
+
+/** What {@link InferenceSession.create} hands to the constructor, and nobody else can make. */
+class Loaded {
+  constructor(
+    readonly graph: Graph,
+    readonly place: Place,
+    readonly options: SessionRequest,
+  ) {}
+}
 
 /**
  * A network that is loaded, compiled and ready to run, in the shape of onnxruntime-common's `InferenceSession`.
@@ -70,6 +81,7 @@ export class InferenceSession {
   readonly #place: Place;
   readonly #options: SessionRequest;
   readonly #programs: LRUCache<string, SharedProgram>;
+  readonly #memory: SessionMemory;
   /** Whether extents have to be compared with each other */
   readonly #sharesDimensions: boolean;
   /** The dims of the last run and their key: it takes longer to make than to compare them. */
@@ -80,8 +92,11 @@ export class InferenceSession {
   #released = false;
 
   /** Use {@link InferenceSession.create}. */
-  private constructor(graph: Graph, place: Place, options: SessionRequest) {
-    if (graph === undefined) throw invalid('a session is made by await InferenceSession.create(model)');
+  private constructor(loaded: Loaded) {
+    if (!(loaded instanceof Loaded)) {
+      throw invalid('a session is made by await InferenceSession.create(model)');
+    }
+    const { graph, place, options } = loaded;
     this.#graph = graph;
     this.#place = place;
     this.#options = options;
@@ -91,6 +106,7 @@ export class InferenceSession {
     this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
     this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
     this.#sharesDimensions = hasSharedDimensions(graph.inputs);
+    this.#memory = new SessionMemory(options.memoryLimit);
     this.#programs = new LRUCache({
       max: options.cachedShapes,
       dispose: (program) => program.letGo(),
@@ -113,7 +129,7 @@ export class InferenceSession {
     await openPlace(place);
     const graph = await loadOnnx(model);
     requireOperators(graph);
-    const session = new InferenceSession(graph, place, request);
+    const session = new InferenceSession(new Loaded(graph, place, request));
     const dims = session.#fixedDims();
     if (dims !== undefined) await session.#prepareAhead(dims);
     return session;
@@ -172,9 +188,14 @@ export class InferenceSession {
     this.#requireConsistent(inputs);
     const prepared = this.#programs.get(this.#keyOf(inputs))?.now;
     if (prepared === undefined) throw notCompiled(inputs);
-    const outputs = outputsFor(prepared.compiled, inputs, request.fetches);
-    callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
-    return byName(prepared.compiled, outputs, request.fetches);
+    this.#begin(prepared);
+    try {
+      const outputs = outputsFor(prepared.compiled, inputs, request.fetches);
+      callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
+      return byName(prepared.compiled, outputs, request.fetches);
+    } finally {
+      this.#end(prepared);
+    }
   }
 
   /**
@@ -183,7 +204,7 @@ export class InferenceSession {
    */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
     this.#requireLive();
-    const dims = inputDims === undefined ? this.#fixedDims() : new Map(Object.entries(inputDims));
+    const dims = inputDims === undefined ? this.#fixedDims() : this.#readInputDims(inputDims);
     const missing = this.inputNames.filter((name) => !dims?.has(name));
     if (dims === undefined || missing.length > 0) {
       throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
@@ -199,16 +220,17 @@ export class InferenceSession {
   /**
    * As {@link explain}, for the dims of these feeds, and with what each step took: the median of a few runs.
    *
-   * @param runs - how many; default 10
+   * @param options - `runs`: how many; default 10
    */
   async profile(
     feeds: Readonly<Record<string, TensorLike>>,
-    { runs = 10 }: { readonly runs?: number } = {},
+    options: { readonly runs?: number } = {},
   ): Promise<SessionExplanation> {
     const request = readRunArguments([feeds], this.outputNames);
     const inputs = this.#readFeeds(request);
+    const { runs } = readProperties('options', options, { runs: 10 });
+    const count = checkInteger('options.runs', runs, { min: 1, max: MAX_INT32 });
     this.#requireLive();
-    const count = checkInteger('runs', runs, { min: 1, max: MAX_INT32 });
     return this.#track(this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count)));
   }
 
@@ -235,7 +257,16 @@ export class InferenceSession {
   }
 
   #readFeeds({ feeds }: RunArguments): Feed[] {
-    return this.#graph.inputs.map((info) => readFeed(info, feeds[info.name], this.#place));
+    return this.#graph.inputs.map((info) => readFeed(info, feeds, this.#place));
+  }
+
+  #readInputDims(inputDims: unknown): Map<string, readonly number[]> {
+    const none = Object.fromEntries(this.inputNames.map((name) => [name, undefined]));
+    const given = readProperties('inputDims', inputDims, none);
+    const dims = this.#graph.inputs
+      .filter(({ name }) => given[name] !== undefined)
+      .map(({ name, shape }) => [name, readDims(`inputDims.${name}`, given[name], shape)] as const);
+    return new Map(dims);
   }
 
   async #track<T>(call: Promise<T>): Promise<T> {
@@ -251,9 +282,14 @@ export class InferenceSession {
     const work = async (prepared: Prepared) => {
       // It may have been there already, and on a GPU what is launched is not stopped.
       if (signal?.aborted) throw abortedBy(signal);
-      const outputs = outputsFor(prepared.compiled, inputs, fetches);
-      await this.#execute(prepared, inputs, outputs, signal);
-      return byName(prepared.compiled, outputs, fetches);
+      this.#begin(prepared);
+      try {
+        const outputs = outputsFor(prepared.compiled, inputs, fetches);
+        await this.#execute(prepared, inputs, outputs, signal);
+        return byName(prepared.compiled, outputs, fetches);
+      } finally {
+        this.#end(prepared);
+      }
     };
     return this.#useFor(inputs, work, signal);
   }
@@ -263,12 +299,51 @@ export class InferenceSession {
     const times: number[][] = compiled.steps.map(() => []);
     for (let run = 0; run < runs; run++) {
       const taken: number[] = [];
-      await this.#start(prepared, inputs, outputsFor(compiled, inputs, undefined), taken);
+      this.#begin(prepared);
+      try {
+        await this.#start(prepared, inputs, outputsFor(compiled, inputs, undefined), taken);
+      } finally {
+        this.#end(prepared);
+      }
       taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
     }
     const explanation = explainProgram(this.device, compiled, native.choices());
     const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
     return { ...explanation, steps };
+  }
+
+  /** Takes the memory of a run, until {@link #end}. */
+  #begin(prepared: Prepared): void {
+    const { arena, outputs } = prepared.footprint;
+    const isNew = prepared.running >= prepared.arenas;
+    // The first arena was counted with the program.
+    const arenas = isNew && prepared.arenas > 0 ? arena : 0;
+    const unallocated = outputs + (isNew ? arena : 0);
+    if (this.#memory.isAmple(unallocated)) {
+      this.#memory.keep(arenas + outputs);
+    } else {
+      const demand = { what: 'a run', taken: arenas + outputs, later: 0, unallocated };
+      this.#memory.take(demand, () => this.#evict(prepared));
+    }
+    prepared.running++;
+    if (isNew) prepared.arenas++;
+  }
+
+  #end(prepared: Prepared): void {
+    prepared.running--;
+    this.#memory.giveBack(prepared.footprint.outputs);
+  }
+
+  /** Lets go of the program that was used longest ago, so that it ends if nobody runs it. False where there is none. */
+  #evict(kept?: Prepared): boolean {
+    for (const key of this.#programs.rkeys()) {
+      const program = this.#programs.peek(key)?.now;
+      // Of what is being compiled nothing can be had back.
+      if (program === undefined || program === kept) continue;
+      this.#programs.delete(key);
+      return true;
+    }
+    return false;
   }
 
   async #execute(
@@ -354,7 +429,11 @@ export class InferenceSession {
       constants: new Map(
         constants.map((feed) => [
           feed.name,
-          { type: feed.type, dims: feed.dims, data: arrayOf(feed).slice() } as ConstantTensor,
+          {
+            type: feed.type,
+            dims: feed.dims,
+            data: copyOf(feed.type, arrayOf(feed), feed.dims),
+          } as ConstantTensor,
         ]),
       ),
     };
@@ -378,7 +457,7 @@ export class InferenceSession {
   }
 
   #add(key: string, bindings: Bindings): SharedProgram {
-    const program = new SharedProgram(this.#prepare(bindings));
+    const program = new SharedProgram(this.#prepare(bindings), (prepared) => this.#dispose(prepared));
     this.#programs.set(key, program.hold());
     program.prepared.catch(() => {
       // Another may have taken its place.
@@ -389,11 +468,42 @@ export class InferenceSession {
 
   async #prepare(bindings: Bindings): Promise<Prepared> {
     const compiled = compile(this.#graph, bindings, this.#options.algorithm);
-    requireMemory(compiled);
-    const program = await this.#withAlgorithms(compiled.program);
-    const native = callNative(() => new (addon().Program)({ ...program, device: indexOf(this.#place) }));
-    await callNativeAsync((done) => native.prepare(done));
-    return { compiled, native, lastRun: Infinity };
+    const expected = footprintOf(compiled, this.#place);
+    const { kept, arena, outputs } = expected;
+    const onHost = this.#place === 'cpu' ? kept + arena + outputs : sumOf(compiled.program.outputBytes);
+    const what = 'a run with inputs of these dims';
+    const demand = { what, taken: kept + arena, later: outputs, unallocated: onHost };
+    this.#memory.take(demand, () => this.#evict());
+    try {
+      const program = await this.#withAlgorithms(compiled.program);
+      const native = callNative(() => new (addon().Program)({ ...program, device: indexOf(this.#place) }));
+      await callNativeAsync((done) => native.prepare(done));
+      const prepared = { compiled, native, footprint: expected, lastRun: Infinity, running: 0, arenas: 0 };
+      return this.#weigh(prepared);
+    } catch (error) {
+      this.#memory.giveBack(kept + arena);
+      throw error;
+    }
+  }
+
+  /** Counts the memory of a program as it was found when its weights were packed. */
+  #weigh(prepared: Prepared): Prepared {
+    const { kept, arena, outputs } = prepared.footprint;
+    const footprint = { kept: prepared.native.bytes - arena, arena, outputs };
+    const more = footprint.kept - kept;
+    const demand = { what: 'a run with inputs of these dims', taken: more, later: outputs, unallocated: 0 };
+    try {
+      this.#memory.take(demand, () => this.#evict());
+    } catch (error) {
+      prepared.native.dispose();
+      throw error;
+    }
+    return { ...prepared, footprint };
+  }
+
+  #dispose({ native, footprint: { kept, arena }, arenas }: Prepared): void {
+    native.dispose();
+    this.#memory.giveBack(kept + Math.max(arenas, 1) * arena);
   }
 
   async #withAlgorithms(program: Compiled['program']): Promise<Compiled['program']> {
@@ -426,21 +536,9 @@ export class InferenceSession {
   }
 }
 
-/** Asking for more memory than there is would get it at first, and end the process when it is used. */
-function requireMemory({ program }: Compiled): void {
-  const needed = program.outputBytes.reduce((sum, bytes) => sum + bytes, program.arenaBytes);
-  const limit = process.constrainedMemory() || totalmem();
-  const most = Math.min(limit, totalmem());
-  if (needed <= most) return;
-  throw new WarpconvError(
-    'ERR_WARPCONV_OUT_OF_MEMORY',
-    `a run needs ${needed} bytes for the tensors between its steps and the outputs; the machine has ${most}`,
-  );
-}
-
-function fixedExtent(extent: Extent, free: Readonly<Record<string, number>>): number | undefined {
+function fixedExtent(extent: Extent, free: ReadonlyMap<string, number>): number | undefined {
   if (typeof extent === 'number') return extent;
-  return extent === null ? undefined : free[extent];
+  return extent === null ? undefined : free.get(extent);
 }
 
 function metadataOf({ name, type, shape = [] }: ValueInfo): ValueMetadata {
@@ -480,18 +578,23 @@ function arrayOf({ name, elements }: Feed): TypedArray {
   );
 }
 
-function readFeed({ name, type, shape }: ValueInfo, value: unknown, place: Place): Feed {
+function readFeed({ name, type, shape }: ValueInfo, feeds: object, place: Place): Feed {
   const called = `feeds.${name}`;
-  if (value === undefined) throw invalid(`${called} is missing: the model has an input of that name`);
-  if (!isObject(value)) throw mismatch(called, 'a tensor ({ type, dims, data })', value);
-  const given = value as Partial<Record<keyof TensorLike, unknown>>;
-  const location = checkLocation(called, given.location);
-  if (given.type !== type) throw mismatch(`${called}.type`, `'${type}'`, given.type);
-  const dims = readDims(called, given.dims, shape);
-  if (location === 'gpu-buffer')
-    return { name, type, dims, elements: residentElements(called, value, place) };
-  const data = checkData(called, given.data, type, dims);
-  return { name, type, dims, elements: stable(type, data, dims) };
+  try {
+    const value = propertyOf(feeds, name);
+    if (value === undefined) throw invalid(`${called} is missing: the model has an input of that name`);
+    if (!isObject(value)) throw mismatch(called, 'a tensor ({ type, dims, data })', value);
+    const given = value as Partial<Record<keyof TensorLike, unknown>>;
+    const location = readLocation(called, value);
+    if (given.type !== type) throw mismatch(`${called}.type`, `'${type}'`, given.type);
+    const dims = readDims(`${called}.dims`, given.dims, shape);
+    if (location === 'gpu-buffer')
+      return { name, type, dims, elements: residentElements(called, value, place) };
+    const data = checkData(called, given.data, type, dims);
+    return { name, type, dims, elements: stable(type, data, dims) };
+  } catch (error) {
+    throw unreadable(called, error);
+  }
 }
 
 function checkData(called: string, data: unknown, type: DataType, dims: readonly number[]): TypedArray {
@@ -503,18 +606,18 @@ function checkData(called: string, data: unknown, type: DataType, dims: readonly
 
 function residentElements(called: string, tensor: object, place: Place): NativeGpuBuffer {
   const given = readOnGpu(called, tensor);
-  if (given.place === place) return given.buffer;
+  if (given.place === place) return given.elements;
   throw invalid(
     `${called} is on '${given.place}' and the session on '${place}'; await its to('${place}') first`,
   );
 }
 
-function readDims(called: string, value: unknown, shape: ValueInfo['shape']): number[] {
+function readDims(name: string, value: unknown, shape: ValueInfo['shape']): number[] {
   const range = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
-  const dims = checkIntegers(`${called}.dims`, value, 'any', range, 'a list of non-negative integers');
+  const dims = checkIntegers(name, value, 'any', range, 'a list of non-negative integers');
   if (shape !== undefined && !fitsShape(dims, shape)) {
     const expected = shape.map((extent) => extent ?? '?').join(', ');
-    throw mismatch(`${called}.dims`, `[${expected}] as the model says`, dims);
+    throw mismatch(name, `[${expected}] as the model says`, dims);
   }
   return dims;
 }
@@ -633,20 +736,20 @@ function medianOf(values: readonly number[]): number {
 function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
   if (!given) return newArray(port.type, port.dims, 'an output');
   const called = `fetches.${port.name}`;
-  requireFit(called, port, given);
-  const data = checkData(called, given.data, port.type, port.dims);
-  requireStable(called, data);
-  return data;
+  try {
+    requireFit(called, port, given);
+    const data = checkData(called, given.data, port.type, port.dims);
+    requireStable(called, data);
+    return data;
+  } catch (error) {
+    throw unreadable(called, error);
+  }
 }
 
-function requireFit(
-  called: string,
-  port: Port,
-  given: Readonly<Partial<Record<keyof TensorLike, unknown>>>,
-): void {
-  const location = checkLocation(called, given.location);
+function requireFit(called: string, port: Port, given: TensorLike): void {
+  const location = readLocation(called, given);
   const { type, dims } = given;
-  const hasDims = Array.isArray(dims) && areSameDims(dims, port.dims);
+  const hasDims = Array.isArray(dims) && areSameDims(dims as readonly number[], port.dims);
   if (location === 'cpu' && type === port.type && hasDims) return;
   throw invalid(
     `${called} must be a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory, ` +

@@ -1,15 +1,26 @@
 /** The options of sessions and their runs. */
 import {
   checkInteger,
+  checkList,
   checkOneOf,
   describe,
   invalid,
+  isList,
   isObject,
-  MAX_INT32,
   mismatch,
+  readEntries,
   readProperties,
+  shorten,
+  unreadable,
 } from './check';
-import { readAlgorithm, readPrecision, readSignal, type AlgorithmName, type Precision } from './options';
+import {
+  readAlgorithm,
+  readByteLimit,
+  readPrecision,
+  readSignal,
+  type AlgorithmName,
+  type Precision,
+} from './options';
 import { checkDeviceOrAuto, type Device } from './placement';
 import type { Tensor } from './tensor';
 
@@ -24,8 +35,24 @@ export interface SessionOptions {
    * before the first run.
    */
   readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
-  /** For how many sets of input dims the compiled network is kept. Default 4. */
+  /** For how many sets of input dims the compiled network is kept: at most 65536. Default 4. */
   readonly cachedShapes?: number;
+  /**
+   * Most bytes of the device's memory that the session takes at once. Default `Infinity`. Three things count:
+   *
+   * - for each set of input dims that is kept: packed weights, and the memory for the tensors between the steps of a run;
+   * - for each run under way: its outputs, whoever allocated them; and, on the CPU, memory for the tensors between steps of
+   *   its own, which is then kept for the next runs;
+   * - on a GPU, for each set of dims that is kept, also its constants and twice the inputs and outputs of a run. Outputs,
+   *   which are in CPU memory, do not count there.
+   *
+   * The model as it was loaded does not count, nor do inputs, nor the workspace of a convolution on the CPU while it runs.
+   *
+   * Where there would be more, what was compiled for other dims is given up, that which was used longest ago first. A
+   * network that needs more for one run is not compiled, and a run that others leave too little is not begun: both reject
+   * with `ERR_WARPCONV_OUT_OF_MEMORY`.
+   */
+  readonly memoryLimit?: number;
   /** Extents of named dimensions, so that the network is compiled before the first run. */
   readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
 }
@@ -50,6 +77,7 @@ const SESSION_DEFAULTS = {
   precision: 'fp32',
   algorithm: 'auto',
   cachedShapes: 4,
+  memoryLimit: Infinity,
   freeDimensionOverrides: {},
 } as const satisfies Record<keyof SessionOptions | keyof typeof WITHOUT_EFFECT, unknown>;
 
@@ -59,7 +87,8 @@ export interface SessionRequest {
   readonly precision: Precision;
   readonly algorithm: string;
   readonly cachedShapes: number;
-  readonly freeDimensions: Readonly<Record<string, number>>;
+  readonly memoryLimit: number;
+  readonly freeDimensions: ReadonlyMap<string, number>;
 }
 
 export function readSessionOptions(options: unknown = {}): SessionRequest {
@@ -68,17 +97,21 @@ export function readSessionOptions(options: unknown = {}): SessionRequest {
     device: checkDeviceOrAuto('options.device', given.device),
     precision: readPrecision(given.precision),
     algorithm: readAlgorithm('options.algorithm', given.algorithm),
-    cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MAX_INT32 }),
+    cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MOST_SHAPES }),
+    memoryLimit: readByteLimit('options.memoryLimit', given.memoryLimit),
     freeDimensions: readFreeDimensions(given.freeDimensionOverrides),
   };
 }
 
-function readFreeDimensions(value: unknown): Record<string, number> {
+/** A cache has room for them all from the start. */
+const MOST_SHAPES = 65_536;
+
+function readFreeDimensions(value: unknown): Map<string, number> {
   const name = 'options.freeDimensionOverrides';
-  if (!isObject(value)) throw mismatch(name, 'an object of extents by name', value);
   const range = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, extent]) => [key, checkInteger(`${name}.${key}`, extent, range)]),
+  const entries = readEntries(name, value, 'an object of extents by name');
+  return new Map(
+    entries.map(([key, extent]) => [key, checkInteger(`${name}.${shorten(key)}`, extent, range)]),
   );
 }
 
@@ -101,7 +134,7 @@ const RUN_DEFAULTS = {
 
 /** What a run is given, apart from the feeds' tensors. */
 export interface RunArguments {
-  readonly feeds: Readonly<Record<string, unknown>>;
+  readonly feeds: object;
   /** `undefined` for all outputs; the tensor of each to write into, or null for a new one */
   readonly fetches: ReadonlyMap<string, Tensor | null> | undefined;
   readonly signal: AbortSignal | undefined;
@@ -112,18 +145,24 @@ export function readRunArguments(
   [feeds, second, third]: readonly unknown[],
   outputNames: readonly string[],
 ): RunArguments {
-  if (!isObject(feeds) || Array.isArray(feeds))
+  if (!isObject(feeds) || isList('feeds', feeds))
     throw mismatch('feeds', 'an object of tensors by name', feeds);
-  const isFetches =
-    Array.isArray(second) ||
-    third !== undefined ||
-    (isObject(second) && Object.keys(second).some((key) => outputNames.includes(key)));
+  const isFetches = third !== undefined || areFetches(second, outputNames);
   const options = isFetches ? third : second;
   return {
-    feeds: feeds as Record<string, unknown>,
+    feeds,
     fetches: isFetches ? readFetches(second, outputNames) : undefined,
     signal: options === undefined || options === null ? undefined : readRunOptions(options),
   };
+}
+
+function areFetches(value: unknown, outputNames: readonly string[]): boolean {
+  if (!isObject(value)) return false;
+  try {
+    return Array.isArray(value) || Object.keys(value).some((key) => outputNames.includes(key));
+  } catch (error) {
+    throw unreadable('fetches', error);
+  }
 }
 
 function readRunOptions(options: unknown): AbortSignal | undefined {
@@ -132,11 +171,12 @@ function readRunOptions(options: unknown): AbortSignal | undefined {
 }
 
 function readFetches(value: unknown, outputNames: readonly string[]): Map<string, Tensor | null> {
-  if (!isObject(value)) throw mismatch('fetches', 'a list of names or an object of tensors by name', value);
-  const entries = Array.isArray(value)
-    ? value.map((name: unknown) => [checkOneOf('fetches', name, outputNames), null] as const)
-    : Object.entries(value).map(
-        ([name, tensor]) => [checkOneOf('fetches', name, outputNames), readFetch(name, tensor)] as const,
+  const what = 'a list of names or an object of tensors by name';
+  const named = (name: unknown) => checkOneOf('fetches', name, outputNames);
+  const entries = isList('fetches', value)
+    ? checkList('fetches', value, what, (_, name) => [named(name), null] as const)
+    : readEntries('fetches', value, what).map(
+        ([name, tensor]) => [named(name), readFetch(name, tensor)] as const,
       );
   if (entries.length === 0) throw invalid(`fetches ${describe(value)} names no output`);
   return new Map(entries);
@@ -144,6 +184,10 @@ function readFetches(value: unknown, outputNames: readonly string[]): Map<string
 
 function readFetch(name: string, value: unknown): Tensor | null {
   if (value === null || value === undefined) return null;
-  if (!isObject(value) || !('dims' in value)) throw mismatch(`fetches.${name}`, 'a tensor or null', value);
-  return value as Tensor;
+  try {
+    if (!isObject(value) || !('dims' in value)) throw mismatch(`fetches.${name}`, 'a tensor or null', value);
+    return value as Tensor;
+  } catch (error) {
+    throw unreadable(`fetches.${name}`, error);
+  }
 }

@@ -9,7 +9,9 @@ import {
   describe,
   elementCount,
   invalid,
+  isList,
   mismatch,
+  unreadable,
 } from './check';
 import { callNative, WarpconvError } from './errors';
 import { addon } from './load';
@@ -170,15 +172,15 @@ export function emptyOnGpu(place: Exclude<Place, 'cpu'>, dims: readonly number[]
 export function allocPinned<T extends DataType>(type: T, dims: readonly number[]): Tensor<T> {
   const Elements = CONSTRUCTORS[checkOneOf('type', type, DATA_TYPES)];
   const extents = checkDims(dims);
-  const length = elementCount(extents);
-  const bytes = length * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
+  const bytes = elementCount(extents) * Elements.BYTES_PER_ELEMENT;
   if (!(bytes <= Number.MAX_SAFE_INTEGER))
     throw invalid(`dims ${describe(extents)} need more bytes than can be counted`);
   const place = locate('cuda');
   openPlaceSync(place);
   // No bytes need no locking.
   const buffer = bytes === 0 ? null : callNative(() => addon().allocatePinned(indexOf(place), bytes));
-  const elements = buffer === null ? new Elements(length) : new PinnedElements(new Elements(buffer), buffer);
+  const elements =
+    buffer === null ? newArray(type, extents, 'a tensor') : new PinnedElements(new Elements(buffer), buffer);
   return new Tensor(type, elements as unknown as DataTypeMap[T], extents);
 }
 
@@ -395,18 +397,33 @@ export function tensorOver(type: DataType, array: TypedArray, dims: readonly num
 }
 
 function checkArray(type: DataType, data: unknown): TypedArray {
-  if (Array.isArray(data) && (type === 'float32' || type === 'float64')) return fromNumbers(type, data);
+  if ((type === 'float32' || type === 'float64') && isList('data', data)) return fromNumbers(type, data);
   const kinds = ARRAYS[type];
   if (kinds.includes(kindOf(data) ?? '')) return data as TypedArray;
   throw mismatch('data', `a ${kinds.join(' or ')} for type '${type}'`, data);
 }
 
+/** No list of more is dense in V8. */
+const MOST_NUMBERS = 2 ** 27;
+
 function fromNumbers(type: 'float32' | 'float64', values: readonly unknown[]): TypedArray {
-  const numbers = values.map((value, index) => {
-    if (typeof value !== 'number') throw mismatch(`data[${index}]`, 'a number', value);
-    return value;
-  });
-  return type === 'float32' ? Float32Array.from(numbers) : Float64Array.from(numbers);
+  try {
+    const { length } = values;
+    if (length > MOST_NUMBERS) {
+      throw invalid(
+        `data has ${length} elements; a list has at most ${MOST_NUMBERS}, a typed array may have more`,
+      );
+    }
+    const array = newArray(type, [length], 'a tensor') as Float32Array | Float64Array;
+    for (let index = 0; index < length; index++) {
+      const value = values[index];
+      if (typeof value !== 'number') throw mismatch(`data[${index}]`, 'a number', value);
+      array[index] = value;
+    }
+    return array;
+  } catch (error) {
+    throw unreadable('data', error);
+  }
 }
 
 function checkDims(dims: unknown): number[] {

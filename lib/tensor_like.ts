@@ -2,8 +2,8 @@
 import type { NativeElements, NativeGpuBuffer } from './addon';
 import { callNativeAsync } from './calls';
 import { WarpconvError } from './errors';
-import { checkElements, checkIntegers, invalid, isObject, mismatch } from './check';
-import type { Place } from './placement';
+import { checkElements, checkIntegers, invalid, isObject, mismatch, propertyOf, unreadable } from './check';
+import { isGpu, type GpuPlace, type Place } from './placement';
 import { newArray, stable } from './tensor';
 import { instability, kindOf, overlap, type TypedArray } from './typed_array';
 
@@ -19,86 +19,108 @@ export interface TensorLike {
 }
 
 /** A tensor argument, each of its properties read once. `name` is the argument as the caller wrote it. */
-export interface TensorArgument {
+export type TensorArgument = InCpuMemory | InGpuMemory;
+
+interface InCpuMemory {
   readonly name: string;
   readonly dims: readonly number[];
-  readonly elements: Float32Array | OnGpu;
+  readonly place: 'cpu';
+  readonly elements: Float32Array;
+}
+
+interface InGpuMemory extends OnGpu {
+  readonly name: string;
+  readonly dims: readonly number[];
 }
 
 /** Elements on a GPU. */
 export interface OnGpu {
-  readonly place: Exclude<Place, 'cpu'>;
-  readonly buffer: NativeGpuBuffer;
-}
-
-function isOnGpu(elements: Float32Array | OnGpu): elements is OnGpu {
-  return 'buffer' in elements && 'place' in elements;
+  readonly place: GpuPlace;
+  readonly elements: NativeGpuBuffer;
 }
 
 const SHAPES = { 1: '[K], one value per output channel', 4: 'a list of 4 positive integers' } as const;
 
-/** Reads a float32 tensor. This runs the caller's getters; what follows runs none. */
-export function readTensor(name: string, value: unknown, rank: keyof typeof SHAPES): TensorArgument {
+/**
+ * Reads a float32 tensor. This runs the caller's getters; what follows runs none.
+ *
+ * @param min - the least that the first extent may be: batches may be empty
+ */
+export function readTensor(
+  name: string,
+  value: unknown,
+  rank: keyof typeof SHAPES,
+  min: 0 | 1 = 1,
+): TensorArgument {
   if (!isObject(value)) throw mismatch(name, 'a tensor ({ type, dims, data })', value);
-  const tensor = value as Partial<Record<keyof TensorLike, unknown>>;
-  const onGpu = checkLocation(name, tensor.location) === 'gpu-buffer';
-  const type = tensor.type;
-  if (type !== 'float32') throw mismatch(`${name}.type`, `'float32'`, type);
-  const dims = readDims(`${name}.dims`, tensor.dims, SHAPES[rank], rank);
-  if (onGpu) return { name, dims, elements: readOnGpu(name, value) };
-  const data = tensor.data;
-  if (kindOf(data) !== 'Float32Array') throw mismatch(`${name}.data`, 'a Float32Array', data);
-  return { name, dims, elements: data as Float32Array };
+  try {
+    const tensor = value as Partial<Record<keyof TensorLike, unknown>>;
+    const location = readLocation(name, value);
+    const type = tensor.type;
+    if (type !== 'float32') throw mismatch(`${name}.type`, `'float32'`, type);
+    const dims = readDims(`${name}.dims`, tensor.dims, SHAPES[rank], rank, min);
+    if (location === 'gpu-buffer') return { name, dims, ...readOnGpu(name, value) };
+    const data = tensor.data;
+    if (kindOf(data) !== 'Float32Array') throw mismatch(`${name}.data`, 'a Float32Array', data);
+    return { name, dims, place: 'cpu', elements: data as Float32Array };
+  } catch (error) {
+    throw unreadable(name, error);
+  }
 }
 
 /** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */
 export function readOnGpu(name: string, tensor: { device?: unknown; gpuBuffer?: unknown }): OnGpu {
   const { device, gpuBuffer } = tensor;
-  if (isObject(gpuBuffer) && typeof device === 'string') {
-    return { place: device as OnGpu['place'], buffer: gpuBuffer as NativeGpuBuffer };
-  }
+  if (isObject(gpuBuffer) && isGpu(device)) return { place: device, elements: gpuBuffer as NativeGpuBuffer };
   throw invalid(`${name} is in GPU memory that is not warpconv's own; get its data into CPU memory first`);
 }
 
-/** Reads dimensions of which none may be zero. */
-export function readDims(name: string, value: unknown, shape: string, rank: number): number[] {
-  return checkIntegers(name, value, [rank], { min: 1, max: Number.MAX_SAFE_INTEGER }, shape);
+/**
+ * Reads dimensions of which none may be zero, save the first.
+ *
+ * @param min - the least that the first may be
+ */
+export function readDims(name: string, value: unknown, shape: string, rank: number, min: 0 | 1): number[] {
+  const max = Number.MAX_SAFE_INTEGER;
+  return checkIntegers(name, value, [rank], { min: 1, max }, shape, { min, max });
 }
 
-export function checkLocation(name: string, location: unknown): 'cpu' | 'gpu-buffer' {
+/** Where a tensor is. It is in CPU memory if it does not say. */
+export function readLocation(name: string, tensor: { location?: unknown }): 'cpu' | 'gpu-buffer' {
+  const { location } = tensor;
   if (location === undefined || location === 'cpu' || location === 'cpu-pinned') return 'cpu';
+  return otherLocation(name, propertyOf(tensor, 'location'));
+}
+
+function otherLocation(name: string, location: unknown): 'cpu' | 'gpu-buffer' {
+  if (location === undefined) return 'cpu';
   if (location === 'gpu-buffer') return location;
   if (location === 'none') throw new WarpconvError('ERR_WARPCONV_DISPOSED', `${name} has been disposed`);
   throw mismatch(`${name}.location`, `'cpu' or 'gpu-buffer'`, location);
 }
 
-/** Where the elements are. */
-export function placeOf({ elements }: TensorArgument): Place {
-  return isOnGpu(elements) ? elements.place : 'cpu';
-}
-
 /** The elements for a call on that device to read: resident there, or in CPU memory. */
 export function readableElements(argument: TensorArgument, place: Place): NativeElements {
+  if (argument.place === 'cpu') return stableData(argument);
   const { name, elements } = argument;
-  if (!isOnGpu(elements)) return stableData(argument);
-  if (elements.place === place) return elements.buffer;
+  if (argument.place === place) return elements;
   throw invalid(
-    `${name} is on '${elements.place}' and the call runs on '${place}'; await ${name}.to('${place}') first`,
+    `${name} is on '${argument.place}' and the call runs on '${place}'; await ${name}.to('${place}') first`,
   );
 }
 
 /** The elements for a call on that device to write. */
 export function writableElements(argument: TensorArgument, place: Place): NativeElements {
-  return isOnGpu(argument.elements) ? readableElements(argument, place) : writableData(argument);
+  return argument.place === 'cpu' ? writableData(argument) : readableElements(argument, place);
 }
 
 /** An argument whose elements are in CPU memory, brought there where they are not. */
 export async function toCpu(argument: TensorArgument): Promise<TensorArgument> {
+  if (argument.place === 'cpu') return argument;
   const { name, dims, elements } = argument;
-  if (!isOnGpu(elements)) return argument;
   const array = newArray('float32', dims, `a copy of ${name}`) as Float32Array;
-  await callNativeAsync((done) => elements.buffer.read(array, done));
-  return { name, dims, elements: array };
+  await callNativeAsync((done) => elements.read(array, done));
+  return { name, dims, place: 'cpu', elements: array };
 }
 
 /** The data for native code to read during a call: a view, or a copy where the memory may change hands or shrink. */
@@ -137,12 +159,13 @@ function shareMemory(a: NamedElements['elements'], b: NamedElements['elements'])
   return a === b || (ArrayBuffer.isView(a) && ArrayBuffer.isView(b) && overlap(a, b));
 }
 
-function dataInCpuMemory({ name, elements, dims }: TensorArgument): Float32Array {
-  if (isOnGpu(elements)) {
+function dataInCpuMemory(argument: TensorArgument): Float32Array {
+  const { name, dims } = argument;
+  if (argument.place !== 'cpu') {
     throw invalid(
-      `${name} must be in CPU memory, and is on '${elements.place}'; await ${name}.to('cpu') first`,
+      `${name} must be in CPU memory, and is on '${argument.place}'; await ${name}.to('cpu') first`,
     );
   }
-  checkElements(`${name}.`, elements, dims);
-  return elements;
+  checkElements(`${name}.`, argument.elements, dims);
+  return argument.elements;
 }

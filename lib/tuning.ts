@@ -1,6 +1,8 @@
 /** Plans, and the choice of their algorithms by measurement. */
 import type { ConvolutionSpec, NativeMeasurement, NativePlan } from './addon';
 import { callNativeAsync, unlessAborted } from './calls';
+import { admit } from './allocation';
+import { elementCount, isEmptyBatch } from './check';
 import { callNative, WarpconvError } from './errors';
 import { addon, packageVersion } from './load';
 import type { Precision } from './options';
@@ -29,15 +31,29 @@ export interface ChosenPlan {
 
 const cache = new TuningCache();
 
-/** Lets native code choose an algorithm for the problem, or refuse it. */
+const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/** Lets native code choose an algorithm for the problem, or refuse it: an empty batch as one image, which it does not run. */
 export function openPlan(spec: ConvolutionSpec): NativePlan {
   const { Plan } = addon();
-  return callNative(() => new Plan(spec));
+  const asked = isEmptyBatch(spec.inputDims) ? { ...spec, inputDims: [1, ...spec.inputDims.slice(1)] } : spec;
+  return callNative(() => new Plan(asked));
+}
+
+/** `[N, K, P, Q]` */
+export function outputDimsOf(plan: NativePlan, { inputDims }: Pick<ConvolutionSpec, 'inputDims'>): number[] {
+  const dims = plan.outputDims;
+  return isEmptyBatch(inputDims) ? [0, ...dims.slice(1)] : dims;
+}
+
+/** Whether something has to be measured before there is a plan. Nothing of an empty batch is. */
+export function isTuned({ spec }: PlanRequest): boolean {
+  return spec.algorithm === 'tune' && !isEmptyBatch(spec.inputDims);
 }
 
 /** Opens the plan that is asked for, measuring first where that is `'tune'` and nothing is remembered. */
 export async function openChosen(request: PlanRequest, signal?: AbortSignal): Promise<ChosenPlan> {
-  if (request.spec.algorithm !== 'tune') return { native: openPlan(request.spec) };
+  if (!isTuned(request)) return { native: openPlan(request.spec) };
   const remembered = openRemembered(request);
   if (remembered !== undefined) return remembered;
   const record = await measureShared(request, signal);
@@ -46,7 +62,7 @@ export async function openChosen(request: PlanRequest, signal?: AbortSignal): Pr
 
 /** As {@link openChosen}, measuring on the calling thread. */
 export function openChosenSync(request: PlanRequest): ChosenPlan {
-  if (request.spec.algorithm !== 'tune') return { native: openPlan(request.spec) };
+  if (!isTuned(request)) return { native: openPlan(request.spec) };
   return openRemembered(request) ?? openMeasured(request, { ...measureSync(request), fromCache: false });
 }
 
@@ -111,16 +127,26 @@ function learn(key: TuningKey, measurements: readonly NativeMeasurement[]): Tuni
   return record;
 }
 
+/** A plan for measuring, which makes tensors of its own, and has memory for them. */
+function openMeasurable({ spec, place }: PlanRequest): NativePlan {
+  const plan = openPlan(spec);
+  if (place !== 'cpu') return plan;
+  const dims = [spec.inputDims, spec.weightDims, plan.outputDims];
+  const bytes = dims.reduce((sum, extents) => sum + elementCount(extents) * FLOAT_BYTES, 0);
+  admit({ what: 'measuring algorithms', bytes, scratchBytes: plan.workspaceBytes });
+  return plan;
+}
+
 function measureSync(request: PlanRequest): TuningRecord {
-  const plan = openPlan(request.spec);
+  const plan = openMeasurable(request);
   return learn(
     keyOf(request),
     callNative(() => plan.measureSync()),
   );
 }
 
-async function measure({ spec }: PlanRequest, key: TuningKey, signal: AbortSignal): Promise<TuningRecord> {
-  const plan = openPlan(spec);
+async function measure(request: PlanRequest, key: TuningKey, signal: AbortSignal): Promise<TuningRecord> {
+  const plan = openMeasurable(request);
   const report: { measurements?: NativeMeasurement[] } = {};
   await callNativeAsync((done) => plan.measure(report, done), signal);
   return learn(key, report.measurements!);

@@ -298,6 +298,8 @@ export interface NativeProgram {
     done: Done,
   ): CallId;
   runSync(inputs: readonly (ArrayBufferView | NativeGpuBuffer)[], outputs: readonly ArrayBufferView[]): void;
+  /** Memory that it holds once it is prepared: packed weights, and the scratch memory of one run */
+  readonly bytes: number;
   /** For each step what was chosen for it; null where there is no choice. */
   choices(): (NativeCandidate | null)[];
   /** Lets go of the weights; running calls keep them until they end. */

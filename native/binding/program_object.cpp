@@ -92,6 +92,7 @@ Napi::Function ProgramObject::define(Napi::Env env) {
                          InstanceMethod<&ProgramObject::run>("run"),
                          InstanceMethod<&ProgramObject::runSync>("runSync"),
                          InstanceMethod<&ProgramObject::choices>("choices"),
+                         InstanceAccessor<&ProgramObject::bytes>("bytes"),
                          InstanceMethod<&ProgramObject::dispose>("dispose"),
                      });
 }
@@ -185,6 +186,10 @@ Napi::Value ProgramObject::choices(const Napi::CallbackInfo& info) {
     list.Set(i, choices[i].algorithm.empty() ? env.Null() : toCandidate(env, choices[i]));
   }
   return list;
+}
+
+Napi::Value ProgramObject::bytes(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), prepared_ ? static_cast<double>(prepared_->bytes()) : 0);
 }
 
 void ProgramObject::keep(Napi::Env env, std::shared_ptr<const program::PreparedProgram> prepared) {

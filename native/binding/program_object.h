@@ -25,6 +25,7 @@ class ProgramObject : public Napi::ObjectWrap<ProgramObject> {
   Napi::Value run(const Napi::CallbackInfo& info);
   void runSync(const Napi::CallbackInfo& info);
   Napi::Value choices(const Napi::CallbackInfo& info);
+  Napi::Value bytes(const Napi::CallbackInfo& info);
   void dispose(const Napi::CallbackInfo& info);
 
   Run runFrom(const Napi::CallbackInfo& info) const;

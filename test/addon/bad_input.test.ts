@@ -113,10 +113,10 @@ const TENSORS: Row[] = [
     'input.dims[0] must be a positive integer, got 1n',
   ],
   [
-    'a batch of none',
-    { input: tensor([0, 4, 5, 5]) },
+    'a batch of less than none',
+    { input: like({ dims: [-1, 4, 5, 5] }) },
     INVALID,
-    'input.dims[0] must be a positive integer, got 0',
+    'input.dims[0] must be a positive integer, got -1',
   ],
   ['no channels', { input: tensor([1, 0, 5, 5]) }, INVALID, 'input.dims[1]'],
   ['no filters', { weight: tensor([0, 4, 3, 3]) }, INVALID, 'weight.dims[0]'],

@@ -1,12 +1,11 @@
 /** Memory of the CPU that cannot be had: each call says so by the package's own error. */
-import os from 'node:os';
-
 import type { Done } from '../../lib/addon';
 import { conv2d } from '../../lib/convolution';
 import { Conv2d } from '../../lib/plan';
 import { InferenceSession } from '../../lib/session';
 import { emptyOnGpu, Tensor } from '../../lib/tensor';
 import type { TensorLike } from '../../lib/tensor_like';
+import { pretendMachine, restoreMachine } from '../support/memory';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 class MockGpuBuffer {
@@ -86,6 +85,8 @@ it.each<[string, () => Promise<unknown>]>([
   await expect(call()).rejects.toMatchObject(failure(4, 'a copy of a tensor'));
 });
 
+afterEach(restoreMachine);
+
 describe('of a session', () => {
   it('for an output', async () => {
     const pads = Array<number>(4).fill(2 ** 19 - 1);
@@ -95,12 +96,10 @@ describe('of a session', () => {
       nodes: [node('Conv', ['x', 'w'], ['y'], { pads })],
       outputs: [value('y')],
     });
-    jest.spyOn(os, 'totalmem').mockReturnValue(Infinity);
-    jest.spyOn(process, 'constrainedMemory').mockReturnValue(0);
+    pretendMachine({ total: Infinity, free: Infinity });
     const session = await InferenceSession.create(model, { device: 'cpu' });
     const bytes = 4 * (2 ** 20 - 1) ** 2;
     await expect(session.run({ x: one })).rejects.toMatchObject(failure(bytes, 'an output'));
-    jest.restoreAllMocks();
   });
 
   it('for a copy of a feed', async () => {
