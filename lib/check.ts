@@ -93,9 +93,18 @@ export function mismatch(name: string, expected: string, value: unknown): Warpco
 
 /** The error for what was thrown while an argument was read. Our own errors stay as they are. */
 export function unreadable(name: string, cause: unknown): WarpconvError {
-  if (cause instanceof WarpconvError) return cause;
+  if (isOurs(cause)) return cause;
   const message = `${name} cannot be read: ${describeThrown(cause)}`;
   return new WarpconvError('ERR_WARPCONV_INVALID_ARGUMENT', message, { cause });
+}
+
+/** Whatever is thrown can be a proxy, too. */
+function isOurs(thrown: unknown): thrown is WarpconvError {
+  try {
+    return thrown instanceof WarpconvError;
+  } catch {
+    return false;
+  }
 }
 
 function describeThrown(thrown: unknown): string {

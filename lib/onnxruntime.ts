@@ -11,6 +11,7 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
 
+import { checkList, isObject, mismatch, propertyOf, unreadable } from './check';
 import { WarpconvError } from './errors';
 import { InferenceSession, type ValueMetadata } from './session';
 import type { SessionOptions } from './session_options';
@@ -72,10 +73,29 @@ export const backend: Backend = {
 };
 
 /** Ours from beside our name, and of onnxruntime's own those that mean something here. */
-function sessionOptions({ executionProviders = [], freeDimensionOverrides }: OrtOptions): SessionOptions {
-  const entry = executionProviders.find((one) => typeof one !== 'string' && one.name === NAME);
-  const { name: _, ...own } = (entry ?? {}) as { name?: string } & SessionOptions;
-  return { ...(freeDimensionOverrides && { freeDimensionOverrides }), ...own };
+function sessionOptions(options: unknown): SessionOptions {
+  try {
+    if (!isObject(options)) throw mismatch('options', 'an object', options);
+    const providers = propertyOf(options, 'executionProviders') ?? [];
+    const what = 'a list of names, and of objects with a name';
+    const [own = {}] = checkList('options.executionProviders', providers, what, readProvider).filter(
+      isObject,
+    );
+    const freeDimensionOverrides = propertyOf(
+      options,
+      'freeDimensionOverrides',
+    ) as OrtOptions['freeDimensionOverrides'];
+    return { ...(freeDimensionOverrides && { freeDimensionOverrides }), ...own };
+  } catch (error) {
+    throw unreadable('options', error);
+  }
+}
+
+/** Our options, where the entry has our name and is more than that. */
+function readProvider(_: string, entry: unknown): SessionOptions | undefined {
+  if (!isObject(entry) || propertyOf(entry, 'name') !== NAME) return undefined;
+  const { name: _name, ...own } = entry as { name?: unknown } & SessionOptions;
+  return own;
 }
 
 interface Registry {

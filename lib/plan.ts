@@ -1,7 +1,7 @@
 import type { NativeElements } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { admit } from './allocation';
-import { elementCount, invalid, isEmptyBatch } from './check';
+import { elementCount, invalid, isEmptyBatch, isObject } from './check';
 import {
   biasData,
   elementsOf,
@@ -38,6 +38,13 @@ import { openChosen, outputDimsOf, type ChosenPlan, type PlanRequest } from './t
 
 /** What {@link Conv2d.create} hands to the constructor, and nobody else can make. */
 class Prepared {
+  readonly #made = true;
+
+  /** Without asking the value, as `instanceof` does. */
+  static isOne(value: unknown): value is Prepared {
+    return isObject(value) && #made in value;
+  }
+
   constructor(
     readonly request: PlanRequest,
     readonly chosen: ChosenPlan,
@@ -70,7 +77,7 @@ export class Conv2d {
 
   /** Use {@link Conv2d.create}. */
   private constructor(prepared: Prepared) {
-    if (!(prepared instanceof Prepared)) {
+    if (!Prepared.isOne(prepared)) {
       throw invalid('a Conv2d is made by await Conv2d.create(weight, options)');
     }
     this.#prepared = prepared;

@@ -56,6 +56,13 @@ const MOST_DECIDING = 1024;
 
 /** What {@link InferenceSession.create} hands to the constructor, and nobody else can make. */
 class Loaded {
+  readonly #made = true;
+
+  /** Without asking the value, as `instanceof` does. */
+  static isOne(value: unknown): value is Loaded {
+    return isObject(value) && #made in value;
+  }
+
   constructor(
     readonly graph: Graph,
     readonly place: Place,
@@ -93,7 +100,7 @@ export class InferenceSession {
 
   /** Use {@link InferenceSession.create}. */
   private constructor(loaded: Loaded) {
-    if (!(loaded instanceof Loaded)) {
+    if (!Loaded.isOne(loaded)) {
       throw invalid('a session is made by await InferenceSession.create(model)');
     }
     const { graph, place, options } = loaded;

@@ -93,15 +93,27 @@ export const CONSTRUCTORS: { readonly [T in DataType]: ArrayType<DataTypeMap[T]>
   bool: Uint8Array,
 };
 
+/** Elements that the constructor of {@link Tensor} takes from this package alone. */
+abstract class OwnElements {
+  readonly #own = true;
+
+  /** Without asking the value, as `instanceof` does. */
+  static isOne(value: unknown): value is OwnElements {
+    return typeof value === 'object' && value !== null && #own in value;
+  }
+}
+
 /** Elements on a GPU, shared by the tensors that are reshapes of each other: freed when the last lets go. */
-class GpuElements {
+class GpuElements extends OwnElements {
   #holders = 0;
 
   constructor(
     readonly place: Exclude<Place, 'cpu'>,
     readonly buffer: NativeGpuBuffer,
     readonly length: number,
-  ) {}
+  ) {
+    super();
+  }
 
   hold(): this {
     this.#holders++;
@@ -114,13 +126,15 @@ class GpuElements {
 }
 
 /** Elements in pinned memory, shared likewise. The array has no elements any more when the last lets go. */
-class PinnedElements {
+class PinnedElements extends OwnElements {
   #holders = 0;
 
   constructor(
     readonly array: TypedArray,
     readonly buffer: ArrayBuffer,
-  ) {}
+  ) {
+    super();
+  }
 
   hold(): this {
     this.#holders++;
@@ -133,8 +147,10 @@ class PinnedElements {
 }
 
 /** Elements that are known to be of their tensor's type and dims. */
-class UncheckedElements {
-  constructor(readonly array: TypedArray) {}
+class UncheckedElements extends OwnElements {
+  constructor(readonly array: TypedArray) {
+    super();
+  }
 }
 
 /** Memory on a GPU that has been opened, for that many elements: uninitialised. */
@@ -224,7 +240,13 @@ export class Tensor<T extends DataType = DataType> {
     const typeFirst = typeof args[0] === 'string';
     const [data, dims] = typeFirst ? [args[1], args[2]] : args;
     this.type = (typeFirst ? checkOneOf('type', args[0], DATA_TYPES) : inferType(data)) as T;
-    if (data instanceof UncheckedElements) {
+    if (!OwnElements.isOne(data)) {
+      const array = checkArray(this.type, data);
+      this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
+      checkElements('', array, this.dims);
+      this.size = lengthOf(array);
+      this.#data = array as DataTypeMap[T];
+    } else if (data instanceof UncheckedElements) {
       this.dims = dims as readonly number[];
       this.size = data.array.length;
       this.#data = data.array as DataTypeMap[T];
@@ -233,17 +255,12 @@ export class Tensor<T extends DataType = DataType> {
       checkCount('', data.length, this.dims);
       this.size = data.length;
       this.#data = data.hold();
-    } else if (data instanceof PinnedElements) {
-      this.dims = Object.freeze(checkDims(dims));
-      checkElements('', data.array, this.dims);
-      this.size = lengthOf(data.array);
-      this.#data = data.hold();
     } else {
-      const array = checkArray(this.type, data);
-      this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
-      checkElements('', array, this.dims);
-      this.size = lengthOf(array);
-      this.#data = array as DataTypeMap[T];
+      const pinned = data as PinnedElements;
+      this.dims = Object.freeze(checkDims(dims));
+      checkElements('', pinned.array, this.dims);
+      this.size = lengthOf(pinned.array);
+      this.#data = pinned.hold();
     }
     live++;
     forgotten.register(this, undefined, this);

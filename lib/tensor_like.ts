@@ -3,6 +3,7 @@ import type { NativeElements, NativeGpuBuffer } from './addon';
 import { callNativeAsync } from './calls';
 import { WarpconvError } from './errors';
 import { checkElements, checkIntegers, invalid, isObject, mismatch, propertyOf, unreadable } from './check';
+import { addon } from './load';
 import { isGpu, type GpuPlace, type Place } from './placement';
 import { newArray, stable } from './tensor';
 import { instability, kindOf, overlap, type TypedArray } from './typed_array';
@@ -68,10 +69,10 @@ export function readTensor(
   }
 }
 
-/** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */
+/** What a {@link Tensor} on a GPU has. Native code checks that the buffer is on that device. */
 export function readOnGpu(name: string, tensor: { device?: unknown; gpuBuffer?: unknown }): OnGpu {
   const { device, gpuBuffer } = tensor;
-  if (isObject(gpuBuffer) && isGpu(device)) return { place: device, elements: gpuBuffer as NativeGpuBuffer };
+  if (gpuBuffer instanceof addon().GpuBuffer && isGpu(device)) return { place: device, elements: gpuBuffer };
   throw invalid(`${name} is in GPU memory that is not warpconv's own; get its data into CPU memory first`);
 }
 

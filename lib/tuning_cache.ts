@@ -12,10 +12,21 @@
  * The directory is where env-paths would put it; that package is ESM only, which CommonJS of Node.js 20 cannot load.
  *
  * Files are read and written on the calling thread: they are of a few kilobytes, read once for a problem, and written after a
- * measurement that took a thousand times as long.
+ * measurement that took a thousand times as long. What is no file, or too large for one of ours, is not read: a pipe or a
+ * device in its place would have the process wait for ever.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
@@ -112,7 +123,7 @@ function writeAtomically(file: string, text: string): void {
   // Process numbers are not unique where containers share a directory.
   const temporary = `${file}.${randomUUID()}.tmp`;
   try {
-    writeFileSync(temporary, text);
+    writeFileSync(temporary, text, { flag: 'wx' });
     renameSync(temporary, file);
   } catch (error) {
     rmSync(temporary, { force: true });
@@ -131,7 +142,7 @@ function readEntry(key: TuningKey): TuningRecord | string | undefined {
   }
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readSmallFile(file);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
@@ -140,15 +151,35 @@ function readEntry(key: TuningKey): TuningRecord | string | undefined {
   return parseEntry(text, key) ?? `has a file that is not as it was written, ${file}`;
 }
 
+/** Far more than there are algorithms and variants. */
+const MOST_BYTES = 2 ** 20;
+
+function readSmallFile(file: string): string {
+  // Without the flag, which Windows does not have, a pipe would not be open before somebody writes to it.
+  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const status = fstatSync(descriptor);
+    if (!status.isFile()) throw new Error(`${file} is not a file`);
+    if (status.size > MOST_BYTES)
+      throw new Error(`${file} has ${status.size} bytes, and at most ${MOST_BYTES} are read`);
+    return readFileSync(descriptor, 'utf8');
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
 function parseEntry(text: string, key: TuningKey): TuningRecord | undefined {
   let entry: Partial<Record<keyof TuningRecord | 'key', unknown>>;
+  let found: string | undefined;
   try {
     entry = Object(JSON.parse(text)) as typeof entry;
+    // Of lists in lists it throws before JSON.parse does.
+    found = JSON.stringify(entry.key);
   } catch {
     return undefined;
   }
   const { measuredAt, measurements } = entry;
-  if (JSON.stringify(entry.key) !== key || typeof measuredAt !== 'string') return undefined;
+  if (found !== key || typeof measuredAt !== 'string') return undefined;
   if (!Array.isArray(measurements) || measurements.length === 0) return undefined;
   return measurements.every(isMeasurement) ? { measuredAt, measurements } : undefined;
 }

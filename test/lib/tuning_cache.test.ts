@@ -115,6 +115,11 @@ describe('a file that is not as it was written', () => {
     ],
     ['with no variant', changed({ measurements: [{ algorithm: 'direct', milliseconds: 1 }] })],
     [
+      'of lists in lists',
+      changed({}).replace('{"key":{', `{"key":${'['.repeat(200_000)}${']'.repeat(200_000)},"k":{`),
+    ],
+    ['longer than any of ours', whole + ' '.repeat(2 ** 20)],
+    [
       'with a text for a time',
       changed({ measurements: [{ algorithm: 'direct', variant: '', milliseconds: '1' }] }),
     ],

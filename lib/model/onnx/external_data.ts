@@ -57,12 +57,23 @@ function isExternal({ what, tensor }: Located): boolean {
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming the tensor whose file is outside `folder`, missing or too short
  */
 export async function readExternalData(tensors: readonly Located[], folder: string): Promise<ExternalData> {
-  const files = new ExternalFiles(await realpath(folder));
+  const files = new ExternalFiles(await findFolder(folder));
   const data = new Map<TensorProto, Uint8Array>();
   for (const { what, tensor } of tensors) {
     data.set(tensor, await files.read(what, placeOf(what, tensor), readHeader(what, tensor).byteLength));
   }
   return data;
+}
+
+async function findFolder(folder: string): Promise<string> {
+  try {
+    return await realpath(folder);
+  } catch (cause) {
+    throw invalidModel(
+      `the model has data in other files of its folder, which cannot be found: ${(cause as Error).message}`,
+      cause,
+    );
+  }
 }
 
 interface Place {

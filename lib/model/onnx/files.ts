@@ -1,23 +1,28 @@
 /** Reading files that may be larger than what Node.js reads at once, or no files at all. */
-import { open, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, stat, type FileHandle } from 'node:fs/promises';
 
-import { plural } from '../../check';
-import { WarpconvError } from '../../errors';
+import { allocate as allocateFor } from '../../allocation';
 
 // Node.js reads less than 2 GiB at once.
 const LONGEST_READ = 2 ** 30;
 
+/** No system takes longer ones. */
+const LONGEST_PATH = 32_767;
+
 /** The size in bytes; throws for what is no file. To open a pipe would be to wait for its other end. */
 export async function sizeOfFile(file: string): Promise<number> {
+  // A message has the path in it.
+  if (file.length > LONGEST_PATH) throw new Error(`its path has ${file.length} characters`);
   const status = await stat(file);
-  if (!status.isFile()) throw new Error('it is not a file');
+  requireFile(status);
   return status.size;
 }
 
 /** @throws `ERR_WARPCONV_OUT_OF_MEMORY`, or whatever went wrong with the file */
 export async function readFilePart(file: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = allocate(length);
-  const handle = await open(file);
+  const handle = await openFile(file);
   try {
     for (let done = 0; done < length;) {
       const { bytesRead } = await handle.read(
@@ -35,15 +40,23 @@ export async function readFilePart(file: string, offset: number, length: number)
   return bytes;
 }
 
+/** Opens a file, which something else may have replaced since anybody looked. Windows has no such flag, nor such pipes. */
+async function openFile(file: string): Promise<FileHandle> {
+  const handle = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    requireFile(await handle.stat());
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+function requireFile(status: { isFile(): boolean }): void {
+  if (!status.isFile()) throw new Error('it is not a file');
+}
+
 /** @throws `ERR_WARPCONV_OUT_OF_MEMORY` */
 export function allocate(length: number): Uint8Array {
-  try {
-    return new Uint8Array(length);
-  } catch (cause) {
-    throw new WarpconvError(
-      'ERR_WARPCONV_OUT_OF_MEMORY',
-      `there is no memory for ${plural(length, 'byte')} of the model`,
-      { cause },
-    );
-  }
+  return allocateFor({ what: 'the model', bytes: length }, () => new Uint8Array(length));
 }
