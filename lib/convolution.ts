@@ -1,7 +1,7 @@
 import { constants } from 'node:buffer';
 
 import { allocate, LEAST_CHECKED_BYTES } from './allocation';
-import type { ConvolveOperands, NativeElements, NativeGpuBuffer, NativePlan } from './addon';
+import type { NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { areSameDims, describe, elementCount, invalid, isEmptyBatch } from './check';
 import { callNative } from './errors';
@@ -51,8 +51,9 @@ export async function conv2d(
   let output: Tensor<'float32'> | undefined;
   try {
     const outputDims = outputDimsOf(plan, asking.spec);
+    const given = givenOperands(request, outputDims);
     output = newOutput(request.input, outputDims, scratchBytes(plan, request, outputDims));
-    const operands = operandsOf(request, outputDims, output);
+    const operands = [...given, elementsOf(output)] as const;
     if (isEmptyBatch(outputDims)) return output;
     if (atOnce(plan, outputDims, request)) callNative(() => plan.convolveSync(...operands));
     else await callNativeAsync((done) => plan.convolve(...operands, done), signal);
@@ -83,8 +84,9 @@ export function conv2dSync(
   let output: Tensor<'float32'> | undefined;
   try {
     const outputDims = outputDimsOf(plan, asking.spec);
+    const given = givenOperands(request, outputDims);
     output = newOutput(request.input, outputDims, scratchBytes(plan, request, outputDims));
-    const operands = operandsOf(request, outputDims, output);
+    const operands = [...given, elementsOf(output)] as const;
     if (isEmptyBatch(outputDims)) return output;
     callNative(() => plan.convolveSync(...operands));
     return output;
@@ -153,19 +155,25 @@ function scratchBytes(
   return most < LEAST_CHECKED_BYTES ? 0 : weights * FLOAT_BYTES + plan.workspaceBytes;
 }
 
-function operandsOf(
+/** What a call reads. Where that cannot be had, nothing is allocated for its output. */
+function givenOperands(
   { weight, bias, input, options, place }: PlacedRequest,
   outputDims: readonly number[],
-  output: Tensor<'float32'>,
-): ConvolveOperands {
+): GivenOperands {
   return [
     stableData(weight),
     biasData(bias, weight.dims),
     readableElements(input, place),
     residualElements(options.residual, outputDims, place),
-    elementsOf(output),
   ];
 }
+
+type GivenOperands = readonly [
+  weight: Float32Array,
+  bias: Float32Array | null,
+  input: NativeElements,
+  residual: NativeElements | null,
+];
 
 /**
  * A tensor for a result: where the input is. Whatever is read of it before the call has succeeded is noise.

@@ -1,4 +1,6 @@
 /** Tensors as arguments: anything of the right shape is one, whoever made it. */
+import { types } from 'node:util';
+
 import type { NativeElements, NativeGpuBuffer } from './addon';
 import { callNativeAsync } from './calls';
 import { WarpconvError } from './errors';
@@ -69,11 +71,15 @@ export function readTensor(
   }
 }
 
-/** What a {@link Tensor} on a GPU has. Native code checks that the buffer is on that device. */
+/** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */
 export function readOnGpu(name: string, tensor: { device?: unknown; gpuBuffer?: unknown }): OnGpu {
   const { device, gpuBuffer } = tensor;
-  if (gpuBuffer instanceof addon().GpuBuffer && isGpu(device)) return { place: device, elements: gpuBuffer };
-  throw invalid(`${name} is in GPU memory that is not warpconv's own; get its data into CPU memory first`);
+  if (isObject(gpuBuffer) && isGpu(device)) return { place: device, elements: gpuBuffer as NativeGpuBuffer };
+  throw foreign(name);
+}
+
+function foreign(name: string): WarpconvError {
+  return invalid(`${name} is in GPU memory that is not warpconv's own; get its data into CPU memory first`);
 }
 
 /**
@@ -119,9 +125,16 @@ export function writableElements(argument: TensorArgument, place: Place): Native
 export async function toCpu(argument: TensorArgument): Promise<TensorArgument> {
   if (argument.place === 'cpu') return argument;
   const { name, dims, elements } = argument;
+  // Here a method of it is called, which somebody else's might never answer.
+  if (!isOurs(elements)) throw foreign(name);
   const array = newArray('float32', dims, `a copy of ${name}`) as Float32Array;
   await callNativeAsync((done) => elements.read(array, done));
   return { name, dims, place: 'cpu', elements: array };
+}
+
+function isOurs(buffer: object): boolean {
+  // On whatever may be a proxy, `instanceof` would ask it.
+  return !types.isProxy(buffer) && buffer instanceof addon().GpuBuffer;
 }
 
 /** The data for native code to read during a call: a view, or a copy where the memory may change hands or shrink. */

@@ -92,7 +92,7 @@ export const HOSTILE: Readonly<Record<string, () => unknown>> = {
   'a function': () => fail,
   'a class': () => Throwing,
   'no elements': () => [],
-  'a list with a hole': () => [1, , 3], // eslint-disable-line no-sparse-arrays
+  'a list with a hole': () => [1, , 3],
   'a list of holes': () => new Array(4),
   'a list as long as can be': () => new Array(2 ** 32 - 1),
   'a list of what is no number': () => [1, '2', null, {}],
@@ -167,7 +167,7 @@ export const HOSTILE: Readonly<Record<string, () => unknown>> = {
     type: 'float32',
     dims: [1, , 5, 5],
     data: new Float32Array(9),
-  }), // eslint-disable-line no-sparse-arrays
+  }),
 };
 
 /** What those of them that are legal somewhere say to who does not let them deceive him. */
