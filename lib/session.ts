@@ -23,6 +23,7 @@ import { addon } from './load';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
 import { ValueNeeded } from './model/lowering';
+import { rowFunction } from './model/rows';
 import { loadOnnx } from './model/onnx/load';
 import { unsupportedNode } from './model/refusals';
 import { explainProgram, type SessionExplanation } from './model/explain';
@@ -50,6 +51,9 @@ export interface ValueMetadata {
   /** A dimension that each run chooses has its name, or an empty one */
   readonly shape: readonly (number | string)[];
 }
+
+/** Most input dims for which a session remembers what their rows compute. */
+const MOST_ROW_FUNCTIONS = 1024;
 
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
 const MOST_DECIDING = 1024;
@@ -94,6 +98,9 @@ export class InferenceSession {
   /** The dims of the last run and their key: it takes longer to make than to compare them. */
   #latest: { readonly dims: readonly (readonly number[])[]; readonly key: string } | undefined;
   readonly #running = new Set<Promise<unknown>>();
+  readonly #rowFunctions = new LRUCache<string, { readonly name: string | undefined }>({
+    max: MOST_ROW_FUNCTIONS,
+  });
   /** The inputs whose elements were found to decide shapes */
   readonly #deciding = new Set<string>();
   #released = false;
@@ -239,6 +246,27 @@ export class InferenceSession {
     const count = checkInteger('options.runs', runs, { min: 1, max: MAX_INT32 });
     this.#requireLive();
     return this.#track(this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count)));
+  }
+
+  /**
+   * Whether runs can be joined: whether one run, whose inputs are those of several along dimension 0, gives each of them
+   * the rows of the outputs that it would get by itself, up to rounding. True only where each step of the network is
+   * proved to keep rows apart, and to compute the same of a row in the joined run as alone. The proof for new dims takes
+   * about as long as it takes to compile the network, on the calling thread; it is remembered.
+   *
+   * @param inputDims - the dims of every input, by name, of any of the runs
+   * @param rows - dimension 0 of all inputs in each of the runs
+   */
+  canJoin(inputDims: Readonly<Record<string, readonly number[]>>, rows: readonly number[]): boolean {
+    this.#requireLive();
+    const counts = checkIntegers('rows', rows, 'any', { min: 1, max: MAX_INT32 }, 'a list of numbers of rows');
+    const dims = this.#graph.inputs.map(({ name, shape }) => {
+      const given = Object.hasOwn(inputDims, name) ? inputDims[name] : undefined;
+      return readDims(`inputDims.${name}`, given, shape);
+    });
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    const joined = this.#rowFunction(dims, total);
+    return joined !== undefined && counts.every((count) => this.#rowFunction(dims, count) === joined);
   }
 
   /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
@@ -528,6 +556,21 @@ export class InferenceSession {
     }
   }
 
+  #rowFunction(dims: readonly (readonly number[])[], rows: number): string | undefined {
+    const key = `${rows};${dims.map((extents) => extents.slice(1).join('x')).join(';')}`;
+    const known = this.#rowFunctions.get(key) ?? { name: this.#findRowFunction(dims, rows) };
+    this.#rowFunctions.set(key, known);
+    return known.name;
+  }
+
+  #findRowFunction(dims: readonly (readonly number[])[], rows: number): string | undefined {
+    const { inputs } = this.#graph;
+    const inRows = dims.map((extents) => (extents.length === 0 ? [] : extents.with(0, rows)));
+    const fits = inputs.every(({ shape }, i) => shape === undefined || fitsShape(inRows[i]!, shape));
+    if (!fits || findConflict(inputs, inRows) !== undefined) return undefined;
+    return rowFunction(this.#graph, new Map(inputs.map(({ name }, i) => [name, inRows[i]!])));
+  }
+
   #fixedDims(): ReadonlyMap<string, readonly number[]> | undefined {
     const { freeDimensions } = this.#options;
     const entries = this.#graph.inputs.map(({ name, shape }) => {
@@ -645,20 +688,29 @@ function hasSharedDimensions(infos: readonly ValueInfo[]): boolean {
 
 /** Dimensions of one name have one extent. */
 function requireConsistent(infos: readonly ValueInfo[], feeds: readonly Feed[]): void {
-  const extents = new Map<string, number>();
-  infos.forEach(({ name, shape }, i) =>
-    shape?.forEach((symbol, axis) => {
-      if (typeof symbol !== 'string') return;
-      const extent = feeds[i]!.dims[axis]!;
-      const known = extents.get(symbol) ?? extent;
-      if (known !== extent) {
-        throw invalid(
-          `feeds.${name}.dims has ${extent} for the dimension '${symbol}', which another feed has as ${known}`,
-        );
-      }
-      extents.set(symbol, extent);
-    }),
+  const conflict = findConflict(
+    infos,
+    feeds.map(({ dims }) => dims),
   );
+  if (conflict === undefined) return;
+  const { name, symbol, extent, known } = conflict;
+  throw invalid(
+    `feeds.${name}.dims has ${extent} for the dimension '${symbol}', which another feed has as ${known}`,
+  );
+}
+
+function findConflict(infos: readonly ValueInfo[], dims: readonly (readonly number[])[]) {
+  const extents = new Map<string, number>();
+  for (const [i, { name, shape = [] }] of infos.entries()) {
+    for (const [axis, symbol] of shape.entries()) {
+      if (typeof symbol !== 'string') continue;
+      const extent = dims[i]![axis]!;
+      const known = extents.get(symbol) ?? extent;
+      if (known !== extent) return { name, symbol, extent, known };
+      extents.set(symbol, extent);
+    }
+  }
+  return undefined;
 }
 
 /** The graph's inputs that a value is made from. */

@@ -45,17 +45,7 @@ export function requireOperators(graph: Graph): void {
  */
 export function compile(graph: Graph, bindings: Bindings, algorithm = 'auto'): Compiled {
   const build = new Builder(algorithm);
-  const values = new Map<string, Value>();
-  for (const [name, tensor] of graph.constants) values.set(name, build.constant(tensor));
-  const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
-  inputs.forEach(({ name, value }) => values.set(name, value));
-  for (const node of graph.nodes) {
-    const outputs = lower(graph, build, node, values);
-    node.outputs.forEach((name, i) => {
-      if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
-    });
-  }
-  const outputs = graph.outputs.map(({ name }) => valueOf(values, name));
+  const { inputs, outputs } = lowerGraph(graph, bindings, build);
   const places = placeOutputs(build, outputs);
   const storages = new Set(places.map(({ storage }) => storage));
   const steps = fuse(withoutDead(build.steps, storages), storages).map(finish);
@@ -75,7 +65,35 @@ export function compile(graph: Graph, bindings: Bindings, algorithm = 'auto'): C
   };
 }
 
-function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bindings: Bindings) {
+/** The graph's inputs and outputs as tensors of known extents; the steps from one to the other are left in `build`. */
+export function lowerGraph(
+  graph: Graph,
+  bindings: Bindings,
+  build: Builder,
+): { readonly inputs: readonly NamedValue[]; readonly outputs: readonly Value[] } {
+  const values = new Map<string, Value>();
+  for (const [name, tensor] of graph.constants) values.set(name, build.constant(tensor));
+  const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
+  inputs.forEach(({ name, value }) => values.set(name, value));
+  for (const node of graph.nodes) {
+    const outputs = lower(graph, build, node, values);
+    node.outputs.forEach((name, i) => {
+      if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
+    });
+  }
+  return { inputs, outputs: graph.outputs.map(({ name }) => valueOf(values, name)) };
+}
+
+interface NamedValue {
+  readonly name: string;
+  readonly value: Value;
+}
+
+function bindInput(
+  build: Builder,
+  { name, type }: Graph['inputs'][number],
+  bindings: Bindings,
+): NamedValue {
   const dims = bindings.dims.get(name)!;
   const storage: Storage = { space: 'input', bytes: sizeOf(dims) * bytesOf(type) };
   const constant = bindings.constants.get(name);
@@ -147,7 +165,7 @@ function placeOutputs(build: Builder, outputs: readonly Value[]): Operand[] {
 }
 
 /** The steps that an output depends on. */
-function withoutDead(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>): PlannedStep[] {
+export function withoutDead(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>): PlannedStep[] {
   const needed = new Set(outputs);
   const kept = [...steps].reverse().filter(({ step }) => {
     if (!needed.has(step.output.storage)) return false;

@@ -44,7 +44,7 @@ export interface RunResult {
 }
 
 export class Batcher {
-  readonly #waiting: Job[] = [];
+  #waiting: Job[] = [];
   #busy = false;
 
   /** @param onRun - told before each run how many requests it serves */
@@ -87,8 +87,7 @@ export class Batcher {
       const extents = extentsOf(this.model, inputs);
       const job = { inputs, outputs, cancellation, queued, resolve, reject, ...extents };
       const leave = () => {
-        const index = this.#waiting.indexOf(job);
-        if (index >= 0) this.#waiting.splice(index, 1);
+        this.#waiting = this.#waiting.filter((other) => other !== job);
         reject(cancellation.reason);
       };
       cancellation.follow(leave);
@@ -109,22 +108,22 @@ export class Batcher {
   }
 
   /**
-   * The job that has waited longest, with those that can be joined to it. A job may leave before an older one of another
-   * shape, but no job waits for more runs than there are jobs before it.
+   * The job that has waited longest, with those that can be joined to it: with all of its shape that there is room for, or
+   * with none. A job may leave before an older one of another shape, but no job waits for more runs than there are jobs
+   * before it.
    */
   #takeBatch(): Job[] {
-    const [first, ...others] = this.#waiting.splice(0);
-    const batch = [first!];
-    let { rows } = first!;
+    const [first, ...others] = this.#waiting as [Job, ...Job[]];
+    const batch = [first];
+    let { rows } = first;
     for (const job of others) {
-      if (job.shape === first!.shape && rows + job.rows <= this.model.maxBatch) {
-        batch.push(job);
-        rows += job.rows;
-      } else {
-        this.#waiting.push(job);
-      }
+      if (job.shape !== first.shape || rows + job.rows > this.model.maxBatch) continue;
+      batch.push(job);
+      rows += job.rows;
     }
-    return batch;
+    const taken = new Set(canJoin(this.model, batch) ? batch : [first]);
+    this.#waiting = this.#waiting.filter((job) => !taken.has(job));
+    return [...taken];
   }
 
   /** Where a run of several fails each is run once by itself, so that none fails for its neighbours' sake. */
@@ -160,6 +159,19 @@ export class Batcher {
     const tensors = new Map<ValueSpec, OutputTensor>();
     for (const spec of wanted) tensors.set(spec, await readOutput(spec, results));
     return split(jobs, tensors);
+  }
+}
+
+function canJoin({ session, inputs, needsProof }: Model, jobs: readonly Job[]): boolean {
+  if (jobs.length === 1 || !needsProof) return true;
+  // An input may have any name, `__proto__` too.
+  const dims = Object.fromEntries(inputs.map(({ name }) => [name, jobs[0]!.inputs.get(name)!.dims]));
+  try {
+    const rows = jobs.map((job) => job.rows);
+    return session.canJoin!(dims, rows) === true;
+  } catch {
+    // What is wrong with the session its run will say.
+    return false;
   }
 }
 

@@ -43,6 +43,14 @@ export interface ServedSession {
     fetches: readonly string[],
     options: object,
   ): Promise<Readonly<Record<string, unknown>>>;
+  /**
+   * Whether one run may serve several: whether it gives each the rows of the outputs that it would get by itself. Without
+   * this method nothing is joined, unless {@link ModelOptions.maxBatch} says that it may be.
+   *
+   * @param inputDims - of any of the runs, by input
+   * @param rows - dimension 0 of all inputs in each of the runs
+   */
+  canJoin?(inputDims: Readonly<Record<string, readonly number[]>>, rows: readonly number[]): boolean;
 }
 
 /** A session with what there is to say about serving it. */
@@ -52,9 +60,10 @@ export interface ModelOptions {
   readonly version?: string;
   /**
    * Most rows (extents of dimension 0) of waiting requests that are joined in one run; a single request with more runs by
-   * itself. Default 32 where dimension 0 of all inputs and outputs has one and the same name, which no other dimension
-   * has, and otherwise 1. To give more than 1 says that rows do not depend on each other, and needs a dimension 0 that
-   * varies everywhere, under names that no other dimension has.
+   * itself. To give more than 1 says that rows do not depend on each other; it needs a dimension 0 that varies everywhere,
+   * under names that no other dimension has. By default 32 rows are joined where dimension 0 of all inputs and outputs
+   * has one name, which no other dimension has, and the session's `canJoin` proves of the very requests that nobody can
+   * tell.
    */
   readonly maxBatch?: number;
 }
@@ -74,6 +83,8 @@ export interface Model {
   readonly inputs: readonly ValueSpec[];
   readonly outputs: readonly ValueSpec[];
   readonly maxBatch: number;
+  /** Whether the session's `canJoin` has to be asked */
+  readonly needsProof: boolean;
 }
 
 const DEFAULT_MAX_BATCH = 32;
@@ -95,7 +106,10 @@ export function readModel(option: string, name: string, value: unknown): Model {
   const outputs = readSpecs(`${option}'s outputMetadata`, session.outputMetadata);
   const version = checkName(`${option}.version`, given.version);
   const maxBatch = readMaxBatch(`${option}.maxBatch`, given.maxBatch, [...inputs, ...outputs]);
-  return { name, version, session, inputs, outputs, maxBatch };
+  const needsProof = given.maxBatch === undefined;
+  // Nobody else's session can prove anything.
+  const canJoin = !needsProof || typeof session.canJoin === 'function';
+  return { name, version, session, inputs, outputs, maxBatch: canJoin ? maxBatch : 1, needsProof };
 }
 
 function checkSession(name: string, value: unknown): ServedSession {

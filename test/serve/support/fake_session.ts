@@ -15,6 +15,8 @@ export function value(name: string, type: string, shape: (number | string)[]): S
 
 export class FakeSession implements ServedSession {
   readonly runs: FakeRun[] = [];
+  /** A session that proves nothing has none */
+  canJoin: ServedSession['canJoin'] = () => true;
   #gate: Promise<void> = Promise.resolve();
   #open = () => {};
 
