@@ -53,7 +53,7 @@ export interface ValueMetadata {
 }
 
 /** Most input dims for which a session remembers what their rows compute. */
-const MOST_ROW_FUNCTIONS = 1024;
+const MOST_ROW_FUNCTIONS = 256;
 
 /** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
 const MOST_DECIDING = 1024;
@@ -251,19 +251,22 @@ export class InferenceSession {
   /**
    * Whether runs can be joined: whether one run, whose inputs are those of several along dimension 0, gives each of them
    * the rows of the outputs that it would get by itself, up to rounding. True only where each step of the network is
-   * proved to keep rows apart, and to compute the same of a row in the joined run as alone. The proof for new dims takes
-   * about as long as it takes to compile the network, on the calling thread; it is remembered.
+   * proved to keep rows apart, and to compute the same of a row in the joined run as alone. The proof runs on the calling
+   * thread, once for each new number of rows: it takes a small part of the time that compiling the network takes.
    *
    * @param inputDims - the dims of every input, by name, of any of the runs
    * @param rows - dimension 0 of all inputs in each of the runs
    */
   canJoin(inputDims: Readonly<Record<string, readonly number[]>>, rows: readonly number[]): boolean {
     this.#requireLive();
-    const counts = checkIntegers('rows', rows, 'any', { min: 1, max: MAX_INT32 }, 'a list of numbers of rows');
+    if (!isObject(inputDims)) throw mismatch('inputDims', 'an object of dims by input', inputDims);
+    const range = { min: 1, max: MAX_INT32 } as const;
+    const counts = checkIntegers('rows', rows, 'any', range, 'a list of numbers of rows');
     const dims = this.#graph.inputs.map(({ name, shape }) => {
       const given = Object.hasOwn(inputDims, name) ? inputDims[name] : undefined;
       return readDims(`inputDims.${name}`, given, shape);
     });
+    if (counts.length < 2) return true;
     const total = counts.reduce((sum, count) => sum + count, 0);
     const joined = this.#rowFunction(dims, total);
     return joined !== undefined && counts.every((count) => this.#rowFunction(dims, count) === joined);

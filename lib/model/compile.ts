@@ -89,11 +89,7 @@ interface NamedValue {
   readonly value: Value;
 }
 
-function bindInput(
-  build: Builder,
-  { name, type }: Graph['inputs'][number],
-  bindings: Bindings,
-): NamedValue {
+function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bindings: Bindings): NamedValue {
   const dims = bindings.dims.get(name)!;
   const storage: Storage = { space: 'input', bytes: sizeOf(dims) * bytesOf(type) };
   const constant = bindings.constants.get(name);

@@ -28,10 +28,7 @@ class NotProved extends Error {}
  *
  * This lowers the graph, on the calling thread, and looks at no elements but those of constants that were computed.
  */
-export function rowFunction(
-  graph: Graph,
-  dims: ReadonlyMap<string, readonly number[]>,
-): string | undefined {
+export function rowFunction(graph: Graph, dims: ReadonlyMap<string, readonly number[]>): string | undefined {
   try {
     return nameFunction(graph, dims);
   } catch (error) {
@@ -125,7 +122,8 @@ class Tensors {
   #describe(storage: Storage, writers: readonly Step<Operand>[], rows: number): Place {
     const writes = writers.map((step) => {
       const { fields, reads, write } = rowOf(step, rows);
-      if (reads.length !== buffersRead(step).length) throw new NotProved('a step reads what no rule knows of');
+      if (reads.length !== buffersRead(step).length)
+        throw new NotProved('a step reads what no rule knows of');
       const places = reads.map((access) => this.read(access, rows));
       return { step, fields, places, write: requireInRow(write, rows) };
     });
@@ -275,7 +273,7 @@ const AROUND = (step: { outer: number; reduced: number; inner: number }) =>
   step.outer * step.reduced * step.inner;
 
 const RULES: Rules = {
-  convolution: ({ kind: _, convolution, input, weight, bias, residual, output }, rows) => {
+  convolution: ({ convolution, input, weight, bias, residual, output }, rows) => {
     const [n, ...map] = convolution.inputDims as [number, ...number[]];
     const count = output.storage.bytes / FLOAT;
     const added = residual === null ? [] : [dense(residual, count, rows)];
@@ -353,12 +351,7 @@ const RULES: Rules = {
   reduce: ({ kind: _, input, output, ...fields }, rows) => ({
     fields: { ...fields, outer: share(fields.outer, rows) },
     reads: [dense(input, AROUND(fields), rows)],
-    write: dense(
-      output,
-      fields.outer * fields.inner,
-      rows,
-      fields.mode.startsWith('arg') ? INT64 : FLOAT,
-    ),
+    write: dense(output, fields.outer * fields.inner, rows, fields.mode.startsWith('arg') ? INT64 : FLOAT),
   }),
 
   softmax: ({ kind: _, input, output, ...fields }, rows) => ({
@@ -387,7 +380,7 @@ const RULES: Rules = {
     };
   },
 
-  copy: ({ kind: _, bytes, extents, inputStrides, outputStrides, input, output }, rows) => {
+  copy: ({ bytes, extents, inputStrides, outputStrides, input, output }, rows) => {
     const row = boxOfRow(extents, [inputStrides, outputStrides], rows);
     const [from, to] = row.strides as [number[], number[]];
     return {
@@ -397,7 +390,7 @@ const RULES: Rules = {
     };
   },
 
-  fill: ({ kind: _, count, value, output }, rows) => ({
+  fill: ({ count, value, output }, rows) => ({
     fields: { count: share(count, rows), value },
     reads: [],
     write: dense(output, count, rows),

@@ -201,6 +201,33 @@ describe('models are run one request at a time', () => {
     ]);
   });
 
+  test('whose session cannot prove that rows are independent', async () => {
+    const session = doublingSession();
+    session.canJoin = undefined;
+    const { first, others } = await queueBehind(session, session, [1, 2, 3].map(one));
+    session.open();
+    await Promise.all([first, ...others]);
+    expect(rowsOfRuns(session)).toEqual([1, 1, 1]);
+  });
+
+  test.each([
+    ['says that these rows are not', () => false],
+    ['fails to say', () => Promise.reject(new Error('what?')).catch(() => true)],
+    [
+      'throws',
+      () => {
+        throw new Error('what?');
+      },
+    ],
+  ])('whose session %s', async (_, canJoin) => {
+    const session = doublingSession();
+    session.canJoin = canJoin as () => boolean;
+    const { first, others } = await queueBehind(session, session, [1, 2, 3].map(one));
+    session.open();
+    await Promise.all([first, ...others]);
+    expect(rowsOfRuns(session)).toEqual([1, 1, 1]);
+  });
+
   test('that are told to by maxBatch', async () => {
     const session = doublingSession();
     const { first, others } = await queueBehind({ session, maxBatch: 1 }, session, [1, 2, 3].map(one));
@@ -228,6 +255,31 @@ test('maxBatch joins what varies without a common name, unless inputs differ in 
   const answers = await Promise.all([first, ...others]);
   expect(rowsOfRuns(session)).toEqual([1, 3, 1]);
   expect(answers.map((answer) => outputOf(answer, 'c').data)).toEqual([[0], [1], [2], [3, 4]]);
+});
+
+test('a session is asked about the very rows that are to be joined', async () => {
+  const session = doublingSession();
+  const asked: unknown[] = [];
+  session.canJoin = (...question) => asked.push(question) > 1;
+  const ofRows = (rows: number) => doublingRequest(Array.from({ length: rows }, (): Row => [rows, rows]));
+  const { first, others } = await queueBehind(session, session, [1, 2, 3, 1].map(ofRows));
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(asked).toEqual([
+    [{ x: [2, 2] }, [2, 3, 1]],
+    [{ x: [3, 2] }, [3, 1]],
+  ]);
+  expect(rowsOfRuns(session)).toEqual([1, 2, 4]);
+  expect(answers.map((answer) => outputOf(answer, 'sum').data)).toEqual([[2], [4, 4], [6, 6, 6], [2]]);
+});
+
+test('maxBatch says that rows are independent, and the session is not asked', async () => {
+  const session = doublingSession();
+  session.canJoin = () => false;
+  const { first, others } = await queueBehind({ session, maxBatch: 3 }, session, [1, 2, 3].map(one));
+  session.open();
+  await Promise.all([first, ...others]);
+  expect(rowsOfRuns(session)).toEqual([1, 2]);
 });
 
 describe('a batch that fails', () => {
