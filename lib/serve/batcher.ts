@@ -1,6 +1,4 @@
 /** Runs a model on what requests bring: one run at a time, joining what waits while the device is busy. */
-import { setImmediate } from 'node:timers/promises';
-
 import { describe, elementCount, isObject } from '../check';
 import { kindOf, type TypedArray } from '../typed_array';
 import type { Cancellation } from './cancellation';
@@ -8,6 +6,7 @@ import type { Model, ServedTensor, ValueSpec } from './model';
 import { brokenSession, unavailable } from './refusal';
 import type { InputTensor } from './request';
 import type { OutputTensor } from './response';
+import { nextTurn } from './timers';
 
 /** How much is copied into a batch in one turn of the event loop: 0.6 ms into fresh memory, page faults included (Zen 4). */
 const COPY_BYTES = 2 ** 20;
@@ -99,7 +98,7 @@ export class Batcher {
   async #work(): Promise<void> {
     this.#busy = true;
     while (this.#waiting.length > 0) {
-      const turn = setImmediate();
+      const turn = nextTurn();
       await this.#serve(this.#takeBatch());
       // A short run may be over before the event loop turns: what that still brings belongs to the next batch.
       await turn;
@@ -134,7 +133,7 @@ export class Batcher {
       const computed = performance.now() - started;
       for (const [index, { queued, resolve }] of jobs.entries()) {
         resolve({ tensors: results[index]!, waited: started - queued, computed });
-        if (index % ANSWERS === ANSWERS - 1) await setImmediate();
+        if (index % ANSWERS === ANSWERS - 1) await nextTurn();
       }
     } catch (error) {
       if (jobs.length === 1) return jobs[0]!.reject(error as Error);
@@ -197,7 +196,7 @@ async function join(tensors: readonly InputTensor[]): Promise<ServedTensor> {
     offset += tensor.data.length;
     copied += tensor.data.byteLength;
     if (copied < COPY_BYTES) continue;
-    await setImmediate();
+    await nextTurn();
     copied = 0;
   }
   const rows = tensors.reduce((sum, tensor) => sum + tensor.dims[0]!, 0);

@@ -6,6 +6,7 @@ import type { Cancellation } from './cancellation';
 import type { Holding } from './memory';
 import { clientGone, Refusal } from './refusal';
 import type { Framing } from './request';
+import { clearTimeout, setTimeout } from './timers';
 
 /** How long a client that was refused may go on sending before its connection is cut, so that it can read why. */
 export const LINGER_MS = 5000;

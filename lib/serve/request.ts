@@ -15,6 +15,8 @@ import {
   plural,
 } from '../check';
 import type { TypedArray } from '../typed_array';
+import type { Datatype } from './datatypes';
+import { checkLength, ElementSink, notNested, parseJson, parseLongList, type LongLists } from './json';
 import type { Model, ValueSpec } from './model';
 import { Refusal } from './refusal';
 
@@ -82,29 +84,49 @@ function readHeaderLength(length: string | string[] | undefined): number | undef
   throw mismatch(HEADER_LENGTH, 'a number of bytes', length);
 }
 
-/** Decodes a request. Tensors that came as binary data are views of the body where their alignment allows it. */
-export function decodeRequest(model: Model, body: Buffer, headerLength: number | undefined): InferRequest {
+/**
+ * Decodes a request. Tensors that came as binary data are views of the body where their alignment allows it.
+ *
+ * @param turn - lets the event loop turn; may reject to end it
+ */
+export async function decodeRequest(
+  model: Model,
+  body: Buffer,
+  headerLength: number | undefined,
+  turn: () => Promise<void>,
+): Promise<InferRequest> {
   const jsonLength = headerLength ?? body.length;
   if (jsonLength > body.length) {
     throw invalid(`${HEADER_LENGTH} is ${jsonLength}, and the body has ${plural(body.length, 'byte')}`);
   }
-  const json = parseJson(body.subarray(0, jsonLength));
-  const binary = new BinaryTensors(body.subarray(jsonLength));
-  const inputs = readInputs(model, json.inputs, binary);
-  binary.checkAllTaken();
-  return { id: readId(json.id), inputs, outputs: readOutputs(model, json) };
+  const { request, lists } = readJson(model, body.subarray(0, jsonLength));
+  const source = { binary: new BinaryTensors(body.subarray(jsonLength)), lists, turn };
+  const inputs = await readInputs(model, request.inputs, source);
+  source.binary.checkAllTaken();
+  lists.requireAllTaken();
+  return { id: readId(request.id), inputs, outputs: readOutputs(model, request) };
 }
 
-function parseJson(text: Buffer): JsonObject {
+/** Where elements come from that are not in the parsed JSON. */
+interface Source {
+  readonly binary: BinaryTensors;
+  readonly lists: LongLists;
+  readonly turn: () => Promise<void>;
+}
+
+function readJson(
+  { inputs, outputs }: Model,
+  text: Buffer,
+): { readonly request: JsonObject; readonly lists: LongLists } {
   if (text.length === 0) throw invalid('the body is empty; it must be the JSON of an inference request');
   if (!isUtf8(text)) throw invalid('the JSON of the request is not UTF-8');
-  let value: unknown;
-  try {
-    value = JSON.parse(text.toString());
-  } catch (error) {
-    throw invalid(`the request is not JSON: ${(error as Error).message}`);
-  }
-  return checkObject('the request', value);
+  const { value, lists } = parseJson(text, inputs.length + outputs.length);
+  return { request: checkObject('the request', value), lists };
+}
+
+/** What a member says: one that is null says as much as one that is left out, which is how some clients write it. */
+function present(value: unknown): unknown {
+  return value ?? undefined;
 }
 
 function checkObject(name: string, value: unknown): JsonObject {
@@ -117,15 +139,21 @@ function checkList(name: string, value: unknown): readonly unknown[] {
   throw mismatch(name, 'a list', value);
 }
 
-function readId(id: unknown): string | undefined {
+function readId(value: unknown): string | undefined {
+  const id = present(value);
   if (id === undefined || typeof id === 'string') return id;
   throw mismatch('id', 'a string', id);
 }
 
 /** Parameters are the protocol's way of extending it: unknown ones are ignored, save those that would change the answer. */
 function readParameters(name: string, value: unknown, unsupported: readonly string[] = []): JsonObject {
-  const parameters = value === undefined ? {} : checkObject(name, value);
-  const found = unsupported.find((key) => Object.hasOwn(parameters, key));
+  const given = checkObject(name, present(value) ?? {});
+  // Without those that are null, and without what every object inherits.
+  const parameters = Object.create(null) as Record<string, unknown>;
+  for (const [key, parameter] of Object.entries(given)) {
+    if (parameter !== null) parameters[key] = parameter;
+  }
+  const found = unsupported.find((key) => key in parameters);
   if (found !== undefined) throw invalid(`${name}.${found} is not supported`);
   return parameters;
 }
@@ -151,7 +179,7 @@ class BinaryTensors {
   }
 }
 
-function readInputs(model: Model, value: unknown, binary: BinaryTensors): Map<string, InputTensor> {
+async function readInputs(model: Model, value: unknown, source: Source): Promise<Map<string, InputTensor>> {
   const inputs = new Map<string, InputTensor>();
   // Extents by their symbolic names, which mean the same in all inputs.
   const extents = new Map<string, number>();
@@ -161,7 +189,7 @@ function readInputs(model: Model, value: unknown, binary: BinaryTensors): Map<st
     const spec = findSpec(`${at}.name`, 'input', model.inputs, input.name);
     if (inputs.has(spec.name))
       throw invalid(`${at}.name is '${spec.name}', which an input before it has too`);
-    inputs.set(spec.name, readInput(at, input, spec, extents, binary));
+    inputs.set(spec.name, await readInput(at, input, spec, extents, source));
   }
   const missing = model.inputs.find(({ name }) => !inputs.has(name));
   if (missing !== undefined) throw invalid(`inputs lacks '${missing.name}', which the model needs`);
@@ -174,13 +202,13 @@ function findSpec(at: string, kind: string, specs: readonly ValueSpec[], name: u
   throw mismatch(at, `an ${kind} of the model: ${alternatives(specs.map((one) => one.name))}`, name);
 }
 
-function readInput(
+async function readInput(
   at: string,
   input: JsonObject,
   spec: ValueSpec,
   extents: Map<string, number>,
-  binary: BinaryTensors,
-): InputTensor {
+  source: Source,
+): Promise<InputTensor> {
   const { datatype } = spec;
   if (input.datatype !== datatype.name) {
     throw mismatch(`${at}.datatype`, `'${datatype.name}' for '${spec.name}'`, input.datatype);
@@ -189,15 +217,28 @@ function readInput(
   checkDims(`${at}.shape`, dims, spec, extents);
   const parameters = readParameters(`${at}.parameters`, input.parameters, ['shared_memory_region']);
   const size = parameters.binary_data_size;
-  if ((size === undefined) === (input.data === undefined)) {
+  const list = present(input.data);
+  if ((size === undefined) === (list === undefined)) {
     const many = size === undefined ? 'neither' : 'both';
     throw invalid(`${at} must have data or parameters.binary_data_size, and has ${many}`);
   }
   const data =
     size === undefined
-      ? parseElements(`${at}.data`, input.data, dims, spec)
-      : viewElements(`${at}.parameters.binary_data_size`, size, dims, spec, binary);
+      ? await readElements(`${at}.data`, list, dims, spec, source)
+      : viewElements(`${at}.parameters.binary_data_size`, size, dims, spec, source.binary);
   return { type: datatype.type, dims, data };
+}
+
+function readElements(
+  at: string,
+  value: unknown,
+  dims: readonly number[],
+  { datatype }: ValueSpec,
+  { lists, turn }: Source,
+): TypedArray | Promise<TypedArray> {
+  const list = lists.take(value);
+  if (list !== undefined) return parseLongList(at, list, dims, datatype, turn);
+  return parseElements(at, checkList(at, value), dims, datatype);
 }
 
 function checkDims(at: string, dims: readonly number[], spec: ValueSpec, extents: Map<string, number>): void {
@@ -250,26 +291,16 @@ function viewElements(
 /** Reads elements from a flat list, or from lists nested as the shape is. */
 function parseElements(
   at: string,
-  value: unknown,
+  list: readonly unknown[],
   dims: readonly number[],
-  { datatype }: ValueSpec,
+  datatype: Datatype,
 ): TypedArray {
-  const count = elementCount(dims);
-  const list = checkList(at, value);
-  const nested = dims.length > 1 && Array.isArray(list[0]);
-  // Before memory is allocated for what a shape only claims.
-  if (!nested && list.length !== count) {
-    throw invalid(`${at} has ${plural(list.length, 'element')}; shape ${describe(dims)} needs ${count}`);
-  }
-  const flat = nested ? flatten(at, list, dims) : list;
-  const { Elements, parse, bytes } = datatype;
-  const elements = new Elements(new ArrayBuffer(count * bytes), 0, count);
-  for (let index = 0; index < count; index++) {
-    const element = parse(flat[index]);
-    if (element === undefined) throw mismatch(`${at}: element ${index}`, datatype.expected, flat[index]);
-    elements[index] = element as never;
-  }
-  return elements;
+  const isNested = dims.length > 1 && Array.isArray(list[0]);
+  const flat = isNested ? flatten(at, list, dims) : list;
+  checkLength(at, flat.length, dims);
+  const sink = new ElementSink(at, dims, datatype);
+  sink.add(flat);
+  return sink.end();
 }
 
 function flatten(at: string, list: readonly unknown[], dims: readonly number[]): unknown[] {
@@ -277,9 +308,7 @@ function flatten(at: string, list: readonly unknown[], dims: readonly number[]):
   for (const extent of dims) {
     const next: unknown[] = [];
     for (const part of level) {
-      if (!Array.isArray(part) || part.length !== extent) {
-        throw mismatch(at, `nested as shape ${describe(dims)} is, with a list of ${extent} here`, part);
-      }
+      if (!Array.isArray(part) || part.length !== extent) throw notNested(at, dims, extent, describe(part));
       for (const element of part) next.push(element);
     }
     level = next;
@@ -290,10 +319,11 @@ function flatten(at: string, list: readonly unknown[], dims: readonly number[]):
 function readOutputs(model: Model, request: JsonObject): RequestedOutput[] {
   const { binary_data_output: all = false } = readParameters('parameters', request.parameters);
   const binaryByDefault = checkBoolean('parameters.binary_data_output', all);
-  if (request.outputs === undefined) {
+  const asked = present(request.outputs);
+  if (asked === undefined) {
     return model.outputs.map((spec) => ({ spec, binary: binaryByDefault }));
   }
-  const list = checkList('outputs', request.outputs);
+  const list = checkList('outputs', asked);
   if (list.length === 0) throw invalid('outputs is empty; name an output, or leave it away for all');
   const outputs = list.map((entry, index) => readOutput(`outputs[${index}]`, entry, model, binaryByDefault));
   const names = outputs.map(({ spec }) => spec.name);

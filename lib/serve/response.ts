@@ -1,12 +1,11 @@
 /** From the tensors of a session to the bytes of an inference response. */
-import { setImmediate } from 'node:timers/promises';
-
 import type { TypedArray } from '../typed_array';
 import { answer, type Answer } from './answer';
 import type { RunResult } from './batcher';
 import type { Model, ValueSpec } from './model';
 import { Refusal } from './refusal';
 import type { InferRequest } from './request';
+import { nextTurn } from './timers';
 
 export interface OutputTensor {
   readonly dims: readonly number[];
@@ -80,7 +79,7 @@ async function elementsText(
   const pieces: string[] = [];
   let length = 0;
   for (let start = 0; start < elements.length; start += PIECE) {
-    if (start > 0) await setImmediate();
+    if (start > 0) await nextTurn();
     const values = datatype.values(elements.subarray(start, start + PIECE));
     if (datatype.isFloat && !Array.prototype.every.call(values, Number.isFinite)) {
       throw binaryOnly(`output '${name}' has elements that are infinite or not a number, which JSON lacks`);

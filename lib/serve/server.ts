@@ -7,6 +7,7 @@ import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
 import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions } from './options';
 import { checkName } from './model';
+import { clearTimeout, setTimeout } from './timers';
 
 /** The options of {@link serve}. */
 export interface ServeOptions extends HandlerOptions {

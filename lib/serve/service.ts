@@ -16,6 +16,7 @@ import { clientGone, Refusal, refusalFor, unavailable } from './refusal';
 import { decodeRequest, readHeaders } from './request';
 import { encodeResponse } from './response';
 import { allowedMethods, findRoute, type Route } from './routes';
+import { clearTimeout, nextTurn, setTimeout } from './timers';
 
 const debug = makeDebug('warpconv:serve');
 const DEBUG_LOGGER: ServeLogger = { error: (details, message) => debug('%s %o', message, details) };
@@ -169,7 +170,11 @@ export class Service {
     const framing = readHeaders(request.headers, this.#settings);
     const body = await readBody(request, framing, holding, cancellation);
     inference.isReading = false;
-    const decoded = decodeRequest(model, body, framing.headerLength);
+    const turn = async () => {
+      await nextTurn();
+      cancellation.throwIfRequested();
+    };
+    const decoded = await decodeRequest(model, body, framing.headerLength, turn);
     const outputs = decoded.outputs.map(({ spec }) => spec);
     const run = await batcher.run(decoded.inputs, outputs, cancellation);
     const result = await encodeResponse(model, decoded, run, this.#settings.maxJsonBytes);

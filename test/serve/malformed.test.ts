@@ -57,7 +57,8 @@ const CASES: readonly Case[] = [
   ['null', { body: 'null' }, 400, /the request must be an object, got null/],
   ['a number', { body: '17' }, 400, /the request must be an object, got 17/],
   ['a list', { body: '[]' }, 400, /the request must be an object, got \[\]/],
-  ['lists in lists in lists …', { body: '['.repeat(LIMIT) }, 400, /not JSON/],
+  ['lists in lists in lists …', { body: '['.repeat(1000) }, 400, /not JSON/],
+  ['lists in lists in lists without end', { body: '['.repeat(LIMIT) }, 413, /too much beside the data/],
   [
     'inputs behind __proto__',
     { body: `{"__proto__":${body({})}}` },
@@ -141,7 +142,12 @@ const CASES: readonly Case[] = [
     400,
     /data or parameters\.binary_data_size, and has neither/,
   ],
-  ['data that is null', { body: body({ data: null }) }, 400, /inputs\[0\]\.data must be a list, got null/],
+  [
+    'data that is null',
+    { body: body({ data: null }) },
+    400,
+    /data or parameters\.binary_data_size, and has nei/,
+  ],
   [
     'data that is a string',
     { body: body({ data: 'AAAA' }) },

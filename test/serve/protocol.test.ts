@@ -109,6 +109,67 @@ describe('inference', () => {
     expect(session.runs.map(({ fetches }) => fetches)).toEqual([['sum'], ['y', 'sum']]);
   });
 
+  /** Some clients write whatever they have nothing for: KServe's SDK the id, generated ones every member. */
+  describe('members that are null are as good as left out', () => {
+    const x = { name: 'x', datatype: 'FP32', shape: [1, 2], data: [1, 2] };
+    const parametersOf = (...names: string[]) => Object.fromEntries(names.map((name) => [name, null]));
+    const ofInput = parametersOf('binary_data_size', 'shared_memory_region', 'shared_memory_offset');
+    const ofOutput = parametersOf('binary_data', 'classification', 'shared_memory_region', 'other');
+
+    test.each<[string, object]>([
+      ['the id', { id: null, inputs: [x] }],
+      ['parameters', { parameters: null, inputs: [x] }],
+      ['binary_data_output', { parameters: { binary_data_output: null }, inputs: [x] }],
+      ['outputs', { outputs: null, inputs: [x] }],
+      ['parameters of an input', { inputs: [{ ...x, parameters: null }] }],
+      ['each parameter of an input', { inputs: [{ ...x, parameters: ofInput }] }],
+      [
+        'parameters of an output',
+        { inputs: [x], outputs: [{ name: 'y', parameters: null }, { name: 'sum' }] },
+      ],
+      [
+        'each parameter of an output',
+        {
+          inputs: [x],
+          outputs: [
+            { name: 'y', parameters: ofOutput },
+            { name: 'sum', data: null },
+          ],
+        },
+      ],
+    ])('%s', async (_, body) => {
+      const { url } = await open({ models: { double: doublingSession() } });
+      const received = await postJson(url, INFER, body);
+      expect(json(received)).toEqual({
+        ...{ model_name: 'double', model_version: '1' },
+        outputs: [
+          { name: 'y', datatype: 'FP32', shape: [1, 2], data: [2, 4] },
+          { name: 'sum', datatype: 'FP32', shape: [1], data: [3] },
+        ],
+      });
+    });
+
+    test('the data of an input that comes as binary data', async () => {
+      const { url } = await open({ models: { double: doublingSession() } });
+      const input = { ...x, data: null, parameters: { binary_data_size: 8 } };
+      const bytes = Buffer.from(Float32Array.of(1, 2).buffer);
+      const received = await request(url, { path: INFER, ...binaryRequest({ inputs: [input] }, bytes) });
+      expect(json(received).outputs).toHaveLength(2);
+    });
+
+    test('but not what a request needs', async () => {
+      const { url } = await open({ models: { double: doublingSession() } });
+      for (const member of ['name', 'datatype', 'shape', 'data']) {
+        const received = await postJson(url, INFER, { inputs: [{ ...x, [member]: null }] });
+        expect([received.status, json(received)]).toEqual([
+          400,
+          { error: expect.stringMatching(`inputs\\[0\\].*${member}`) },
+        ]);
+      }
+      expect((await postJson(url, INFER, { inputs: null })).status).toBe(400);
+    });
+  });
+
   test('elements nested as the shape is', async () => {
     const session = new FakeSession(
       [value('x', 'int32', [2, 1, 3])],

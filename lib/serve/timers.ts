@@ -1,0 +1,11 @@
+/**
+ * Node.js's own timers, as they were when this was loaded. Test frameworks fake the global ones, and a server that waits
+ * for a faked one waits for ever.
+ */
+import timers from 'node:timers';
+import promises from 'node:timers/promises';
+
+export const { setTimeout, clearTimeout } = timers;
+
+/** Resolves when the event loop has turned. */
+export const nextTurn: () => Promise<void> = promises.setImmediate;
