@@ -97,7 +97,7 @@ std::vector<Layer> readLayers(std::istream& input, const GpuTraits& traits) {
     wanted.inputDims = {n, c, h, w}, wanted.weightDims = {k, c / groups, r, s};
     wanted.stride = {stride, stride}, wanted.padding = {pad, pad, pad, pad}, wanted.groups = groups;
     const Result<ConvProblem> problem = makeConvProblem(wanted);
-    if (!problem.isOk()) throw std::runtime_error(problem.status().message());
+    if (!problem.isOk()) throw std::runtime_error(std::string(problem.status().message()));
     GpuRequest request;
     request.problem = problem.value();
     request.traits = traits;

@@ -27,7 +27,7 @@ using namespace warpconv;
 
 template <typename T>
 T valueOrThrow(Result<T> result) {
-  if (!result.isOk()) throw std::runtime_error(result.status().message());
+  if (!result.isOk()) throw std::runtime_error(std::string(result.status().message()));
   return std::move(result.value());
 }
 
@@ -79,7 +79,7 @@ class Contender {
 
   void run() {
     const Status status = prepared_->run({input_.data(), nullptr, output_.data()}, {});
-    if (!status.isOk()) throw std::runtime_error(status.message());
+    if (!status.isOk()) throw std::runtime_error(std::string(status.message()));
   }
 
   /** A turn begins with a run that is not timed: the caches are another's. */

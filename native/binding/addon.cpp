@@ -1,8 +1,10 @@
 #include <napi.h>
 
 #include <atomic>
+#include <limits>
 
 #include "binding/arguments.h"
+#include "binding/boundary.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 #include "binding/gpu_buffer.h"
@@ -18,7 +20,15 @@
 namespace warpconv::binding {
 namespace {
 
-void cancel(const Napi::CallbackInfo& info) { Environment::of(info.Env()).cancel(info[0].ToNumber().Uint32Value()); }
+void cancel(const Napi::CallbackInfo& info) {
+  const int64_t id = toInteger(info[0], "call", 0, std::numeric_limits<uint32_t>::max());
+  Environment::of(info.Env()).cancel(static_cast<uint32_t>(id));
+}
+
+/** Argument: done. */
+Napi::Value nextTurn(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), Environment::of(info.Env()).startNothing(toFunction(info[0], "done")));
+}
 
 Napi::Value cpu(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
@@ -39,7 +49,7 @@ Napi::Value cpu(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value usableIsa(const Napi::CallbackInfo& info) {
-  const CpuInfo cpu = valueOrThrow(info.Env(), usableCpu());
+  const CpuInfo cpu = valueOrThrow(usableCpu());
   return Napi::String::New(info.Env(), isaName(cpu.isaLevel));
 }
 
@@ -93,7 +103,7 @@ Napi::Value openGpu(const Napi::CallbackInfo& info) {
   auto slot = std::make_shared<std::shared_ptr<Gpu>>();
   const uint32_t id = Environment::of(env).start(
       toFunction(info[1], "done"), {},
-      [index = info[0].ToNumber().Int32Value(), slot](const Cancellation&) {
+      [index = toDevice(info[0]), slot](const Cancellation&) {
         Result<std::shared_ptr<Gpu>> gpu = warpconv::openGpu(index);
         if (gpu.isOk()) *slot = std::move(gpu.value());
         return gpu.isOk() ? Status{} : gpu.status();
@@ -103,23 +113,23 @@ Napi::Value openGpu(const Napi::CallbackInfo& info) {
 }
 
 void openGpuSync(const Napi::CallbackInfo& info) {
-  Environment::of(info.Env()).keepGpu(valueOrThrow(info.Env(), warpconv::openGpu(info[0].ToNumber().Int32Value())));
+  Environment::of(info.Env()).keepGpu(valueOrThrow(warpconv::openGpu(toDevice(info[0]))));
 }
 
 Napi::Value hasGpu(const Napi::CallbackInfo& info) {
-  return Napi::Boolean::New(info.Env(), Environment::of(info.Env()).hasGpu(info[0].ToNumber().Int32Value()));
+  return Napi::Boolean::New(info.Env(), Environment::of(info.Env()).hasGpu(toDevice(info[0])));
 }
 
 Napi::Value gpuMemory(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(gpuBytesInUse(info[0].ToNumber().Int32Value())));
+  return Napi::Number::New(info.Env(), static_cast<double>(gpuBytesInUse(toDevice(info[0]))));
 }
 
 /** Arguments: index, an object that gets what was measured, done. */
 Napi::Value gpuCeilings(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  Gpu* gpu = &Environment::of(env).gpu(env, info[0].ToNumber().Int32Value());
+  Gpu* gpu = &Environment::of(env).gpu(toDevice(info[0]));
   auto slot = std::make_shared<Ceilings>();
-  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[1].As<Napi::Object>()));
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(toObject(info[1], "report")));
   const uint32_t id = Environment::of(env).start(
       toFunction(info[2], "done"), {},
       [gpu, slot](const Cancellation&) {
@@ -145,8 +155,8 @@ Napi::Value memory(const Napi::CallbackInfo& info) {
 }
 
 void adviseHugePages(const Napi::CallbackInfo& info) {
-  const Napi::Float32Array array = info[0].As<Napi::Float32Array>();
-  warpconv::adviseHugePages(const_cast<float*>(array.Data()), array.ByteLength());
+  const auto [data, bytes] = toBytes(info[0], "array");
+  warpconv::adviseHugePages(data, static_cast<size_t>(bytes));
 }
 
 Napi::Value threads(const Napi::CallbackInfo& info) {
@@ -154,7 +164,9 @@ Napi::Value threads(const Napi::CallbackInfo& info) {
 }
 
 void setThreads(const Napi::CallbackInfo& info) {
-  Environment::of(info.Env()).executor().setThreads(info[0].ToNumber().Uint32Value());
+  constexpr int64_t kMostThreads = 1024;
+  const int64_t count = toInteger(info[0], "count", 1, kMostThreads);
+  Environment::of(info.Env()).executor().setThreads(static_cast<unsigned>(count));
 }
 
 Napi::Value firstFallback(const Napi::CallbackInfo& info) {
@@ -162,33 +174,38 @@ Napi::Value firstFallback(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), !happened.exchange(true));
 }
 
-Napi::Object initialise(Napi::Env env, Napi::Object exports) {
+void initialise(Napi::Env env, Napi::Object exports) {
   Environment::create(env);
   exports.Set("Plan", PlanObject::define(env));
   exports.Set("Program", ProgramObject::define(env));
-  exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
-  exports.Set("cpu", Napi::Function::New<cpu>(env, "cpu"));
-  exports.Set("usableIsa", Napi::Function::New<usableIsa>(env, "usableIsa"));
-  exports.Set("gpuProbe", Napi::Function::New<gpuProbe>(env, "gpuProbe"));
+  exportFunction<cancel>(exports, "cancel");
+  exportFunction<nextTurn>(exports, "nextTurn");
+  exportFunction<cpu>(exports, "cpu");
+  exportFunction<usableIsa>(exports, "usableIsa");
+  exportFunction<gpuProbe>(exports, "gpuProbe");
   exports.Set("GpuBuffer", GpuBuffer::define(env));
-  exports.Set("probeGpus", Napi::Function::New<probe>(env, "probeGpus"));
-  exports.Set("gpusProbed", Napi::Function::New<gpusProbed>(env, "gpusProbed"));
-  exports.Set("openGpu", Napi::Function::New<openGpu>(env, "openGpu"));
-  exports.Set("openGpuSync", Napi::Function::New<openGpuSync>(env, "openGpuSync"));
-  exports.Set("hasGpu", Napi::Function::New<hasGpu>(env, "hasGpu"));
-  exports.Set("gpuMemory", Napi::Function::New<gpuMemory>(env, "gpuMemory"));
-  exports.Set("allocatePinned", Napi::Function::New<allocatePinned>(env, "allocatePinned"));
-  exports.Set("releasePinned", Napi::Function::New<releasePinned>(env, "releasePinned"));
-  exports.Set("gpuCeilings", Napi::Function::New<gpuCeilings>(env, "gpuCeilings"));
-  exports.Set("memory", Napi::Function::New<memory>(env, "memory"));
-  exports.Set("adviseHugePages", Napi::Function::New<adviseHugePages>(env, "adviseHugePages"));
-  exports.Set("threads", Napi::Function::New<threads>(env, "threads"));
-  exports.Set("setThreads", Napi::Function::New<setThreads>(env, "setThreads"));
-  exports.Set("firstFallback", Napi::Function::New<firstFallback>(env, "firstFallback"));
-  return exports;
+  exportFunction<probe>(exports, "probeGpus");
+  exportFunction<gpusProbed>(exports, "gpusProbed");
+  exportFunction<openGpu>(exports, "openGpu");
+  exportFunction<openGpuSync>(exports, "openGpuSync");
+  exportFunction<hasGpu>(exports, "hasGpu");
+  exportFunction<gpuMemory>(exports, "gpuMemory");
+  exportFunction<allocatePinned>(exports, "allocatePinned");
+  exportFunction<releasePinned>(exports, "releasePinned");
+  exportFunction<gpuCeilings>(exports, "gpuCeilings");
+  exportFunction<memory>(exports, "memory");
+  exportFunction<adviseHugePages>(exports, "adviseHugePages");
+  exportFunction<threads>(exports, "threads");
+  exportFunction<setThreads>(exports, "setThreads");
+  exportFunction<firstFallback>(exports, "firstFallback");
 }
-
-NODE_API_MODULE(warpconv, initialise)
 
 }  // namespace
 }  // namespace warpconv::binding
+
+NAPI_MODULE_INIT() {
+  return warpconv::binding::atBoundary(env, [=]() -> napi_value {
+    warpconv::binding::initialise(env, Napi::Object(env, exports));
+    return exports;
+  });
+}

@@ -1,6 +1,7 @@
 #include "binding/arguments.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,28 +10,62 @@
 
 namespace warpconv::binding {
 
+namespace {
+
+/** Larger magnitudes are no exact integers in JavaScript, and no legal extent anyway. */
+constexpr int64_t kMostExact = 9007199254740991;
+
+}  // namespace
+
 int64_t toInteger(const Napi::Value& value, const std::string& name) {
   const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : NAN;
-  // Larger magnitudes are no exact integers in JavaScript, and no legal extent anyway.
-  constexpr double kMostExact = 9007199254740991.0;
-  if (!(std::abs(number) <= kMostExact) || std::trunc(number) != number) {
-    throwFailure(value.Env(), invalidArgument(name + " must be an integer"));
+  if (!(std::abs(number) <= static_cast<double>(kMostExact)) || std::trunc(number) != number) {
+    throwFailure(invalidArgument(name + " must be an integer"));
   }
   return static_cast<int64_t>(number);
 }
 
+int64_t toInteger(const Napi::Value& value, const std::string& name, int64_t least, int64_t most) {
+  const int64_t integer = toInteger(value, name);
+  if (integer < least || integer > most) {
+    throwFailure(invalidArgument(name + " is " + std::to_string(integer) + "; it goes from " + std::to_string(least) +
+                                 " to " + std::to_string(most)));
+  }
+  return integer;
+}
+
+int64_t toSize(const Napi::Value& value, const std::string& name) { return toInteger(value, name, 0, kMostExact); }
+
+int toDevice(const Napi::Value& value) {
+  return static_cast<int>(toInteger(value, "a GPU's index", 0, std::numeric_limits<int>::max()));
+}
+
 Napi::Object toObject(const Napi::Value& value, const std::string& name) {
-  if (!value.IsObject()) throwFailure(value.Env(), invalidArgument(name + " must be an object"));
+  if (!value.IsObject()) throwFailure(invalidArgument(name + " must be an object"));
   return value.As<Napi::Object>();
+}
+
+Napi::Array toList(const Napi::Value& value, const std::string& name) {
+  if (!value.IsArray()) throwFailure(invalidArgument(name + " must be an array"));
+  return value.As<Napi::Array>();
+}
+
+Napi::Function toFunction(const Napi::Value& value, const char* name) {
+  if (!value.IsFunction()) throwFailure(invalidArgument(std::string(name) + " must be a function"));
+  return value.As<Napi::Function>();
 }
 
 Activation toActivation(const Napi::Value& value) {
   const Napi::Object object = toObject(value, "options.activation");
-  const Napi::Object list = toObject(object.Get("parameters"), "options.activation.parameters");
+  const Napi::Array list = toList(object.Get("parameters"), "options.activation.parameters");
   std::vector<double> parameters;
-  const uint32_t count = list.Get("length").ToNumber().Uint32Value();
-  for (uint32_t i = 0; i < count; ++i) parameters.push_back(list.Get(i).ToNumber().DoubleValue());
-  return valueOrThrow(value.Env(), makeActivation(object.Get("name").ToString().Utf8Value(), parameters));
+  for (uint32_t i = 0; i < list.Length(); ++i) {
+    const Napi::Value parameter = list.Get(i);
+    // Before the next one: a list can be of any length.
+    if (!parameter.IsNumber()) throwFailure(invalidArgument("options.activation.parameters must be numbers"));
+    parameters.push_back(parameter.As<Napi::Number>().DoubleValue());
+  }
+  return valueOrThrow(makeActivation(object.Get("name").ToString().Utf8Value(), parameters));
 }
 
 namespace {
@@ -52,7 +87,7 @@ void readPadding(const Napi::Value& value, ConvRequest& request) {
   if (value.IsString()) {
     const std::string mode = value.As<Napi::String>();
     if (mode != "same" && mode != "valid") {
-      throwFailure(value.Env(), invalidArgument("options.padding must be four integers, 'same' or 'valid'"));
+      throwFailure(invalidArgument("options.padding must be four integers, 'same' or 'valid'"));
     }
     request.paddingMode = mode == "same" ? PaddingMode::same : PaddingMode::valid;
     return;
@@ -69,7 +104,7 @@ ConvProblem toProblem(const Napi::Object& spec) {
   request.dilation = toExtent(spec.Get("dilation"), "options.dilation");
   readPadding(spec.Get("padding"), request);
   request.groups = toInteger(spec.Get("groups"), "options.groups");
-  return valueOrThrow(spec.Env(), makeConvProblem(request));
+  return valueOrThrow(makeConvProblem(request));
 }
 
 /** The meaning of one of a few words, or nothing for null. */
@@ -81,7 +116,7 @@ std::optional<T> toNamed(const Napi::Value& value, const char* name,
   for (const auto& [word, meaning] : words) {
     if (given == word) return meaning;
   }
-  throwFailure(value.Env(), invalidArgument(std::string(name) + " does not take '" + given + "'"));
+  throwFailure(invalidArgument(std::string(name) + " does not take '" + given + "'"));
 }
 
 sconv::Switches toSwitches(const Napi::Value& value) {
@@ -115,7 +150,41 @@ Specification toSpecification(const Napi::Value& value) {
   return {.asked = {.problem = toProblem(spec),
                     .activation = toActivation(spec.Get("activation")),
                     .request = toRequest(spec)},
-          .device = static_cast<int>(toInteger(spec.Get("device"), "options.device"))};
+          .device = static_cast<int>(
+              toInteger(spec.Get("device"), "options.device", -1, std::numeric_limits<int>::max()))};
+}
+
+namespace {
+
+int64_t bytesOfElement(napi_typedarray_type type) {
+  switch (type) {
+    case napi_int8_array:
+    case napi_uint8_array:
+    case napi_uint8_clamped_array: return 1;
+    case napi_int16_array:
+    case napi_uint16_array:
+    case napi_float16_array: return 2;
+    case napi_int32_array:
+    case napi_uint32_array:
+    case napi_float32_array: return 4;
+    case napi_float64_array:
+    case napi_bigint64_array:
+    case napi_biguint64_array: return 8;
+    default: throwFailure(invalidArgument("there is no tensor of such a typed array"));
+  }
+}
+
+}  // namespace
+
+std::pair<void*, int64_t> toBytes(const Napi::Value& value, const char* name) {
+  napi_typedarray_type type{};
+  size_t length = 0;
+  void* data = nullptr;
+  // It fails on what is no typed array.
+  if (napi_get_typedarray_info(value.Env(), value, &type, &length, &data, nullptr, nullptr) != napi_ok) {
+    throwFailure(invalidArgument(std::string(name) + " must be a typed array"));
+  }
+  return {data, static_cast<int64_t>(length) * bytesOfElement(type)};
 }
 
 float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
@@ -125,10 +194,10 @@ float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
   // Raw, because the wrapper asks several times, and a small call has three arrays. It fails on what is no typed array.
   const napi_status status = napi_get_typedarray_info(value.Env(), value, &type, &length, &data, nullptr, nullptr);
   if (status != napi_ok || type != napi_float32_array) {
-    throwFailure(value.Env(), invalidArgument(std::string(name) + ".data must be a Float32Array"));
+    throwFailure(invalidArgument(std::string(name) + ".data must be a Float32Array"));
   }
   if (static_cast<int64_t>(length) != elements) {
-    throwFailure(value.Env(), invalidArgument(std::string(name) + ".data has " + std::to_string(length) +
+    throwFailure(invalidArgument(std::string(name) + ".data has " + std::to_string(length) +
                                               " elements; the problem needs " + std::to_string(elements)));
   }
   return static_cast<float*>(data);
@@ -139,22 +208,19 @@ float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elem
 }
 
 Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, int device) {
-  if (value.IsNull()) return {};
-  const std::shared_ptr<const GpuMemory> memory = GpuBuffer::memoryOf(value);
+  const std::shared_ptr<const GpuMemory> memory = value.IsTypedArray() ? nullptr : GpuBuffer::memoryOf(value);
   if (memory == nullptr) return {toFloats(value, name, elements), nullptr};
   const int64_t needed = elements * static_cast<int64_t>(sizeof(float));
   if (memory->device() != device || memory->bytes() != needed) {
-    throwFailure(value.Env(),
-                 invalidArgument(std::string(name) + " has " + std::to_string(memory->bytes()) +
-                                 " bytes on 'cuda:" + std::to_string(memory->device()) + "'; the problem needs " +
-                                 std::to_string(needed) + " on the plan's device"));
+    throwFailure(invalidArgument(std::string(name) + " has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
+                                 std::to_string(memory->device()) + "'; the problem needs " + std::to_string(needed) +
+                                 " on the plan's device"));
   }
   return {nullptr, memory};
 }
 
-Napi::Function toFunction(const Napi::Value& value, const char* name) {
-  if (!value.IsFunction()) throwFailure(value.Env(), invalidArgument(std::string(name) + " must be a function"));
-  return value.As<Napi::Function>();
+Operand toOptionalOperand(const Napi::Value& value, const char* name, int64_t elements, int device) {
+  return value.IsNull() ? Operand{} : toOperand(value, name, elements, device);
 }
 
 Napi::Array toArray(Napi::Env env, const std::array<int64_t, 4>& dims) {

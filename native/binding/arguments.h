@@ -2,7 +2,10 @@
 
 #include <napi.h>
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "planner/backend.h"
 
@@ -15,25 +18,36 @@ struct Specification {
   int device;
 };
 
-/** These throw into JavaScript where the value is something else; `name` is for the message. */
+/** All of these throw a Failure where the value is something else. `name` is for its message. */
 int64_t toInteger(const Napi::Value& value, const std::string& name);
+/** From `least` to `most`, both included */
+int64_t toInteger(const Napi::Value& value, const std::string& name, int64_t least, int64_t most);
+/** Elements or bytes: from 0 */
+int64_t toSize(const Napi::Value& value, const std::string& name);
+/** The N of `cuda:N` */
+int toDevice(const Napi::Value& value);
 Napi::Object toObject(const Napi::Value& value, const std::string& name);
+Napi::Array toList(const Napi::Value& value, const std::string& name);
+Napi::Function toFunction(const Napi::Value& value, const char* name);
 Activation toActivation(const Napi::Value& value);
 
-/** Throws into JavaScript where the problem is illegal. */
+/** Throws where the problem is illegal, too. */
 Specification toSpecification(const Napi::Value& value);
 
-/** The elements of a Float32Array of exactly `elements`; throws into JavaScript otherwise. `name` is for the message.
- */
+/** Address and number of the bytes of any typed array. */
+std::pair<void*, int64_t> toBytes(const Napi::Value& value, const char* name);
+
+/** The elements of a Float32Array of exactly `elements`. */
 float* toFloats(const Napi::Value& value, const char* name, int64_t elements);
 
 /** The same, with null for a JavaScript null. */
 float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elements);
 
-/** `elements` floats in a Float32Array or in a GpuBuffer of that device; neither for a JavaScript null. */
+/** `elements` floats in a Float32Array or in a GpuBuffer of that device. */
 Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, int device);
 
-Napi::Function toFunction(const Napi::Value& value, const char* name);
+/** The same, with neither for a JavaScript null. */
+Operand toOptionalOperand(const Napi::Value& value, const char* name, int64_t elements, int device);
 
 /** Extents as a JavaScript array of numbers. */
 Napi::Array toArray(Napi::Env env, const std::array<int64_t, 4>& dims);

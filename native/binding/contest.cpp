@@ -1,18 +1,20 @@
 #include "binding/contest.h"
 
+#include "binding/arguments.h"
 #include "binding/failure.h"
 
 namespace warpconv::binding {
 namespace {
 
 std::vector<std::string> toStrings(const Napi::Value& value) {
-  const Napi::Array list = value.As<Napi::Array>();
+  const Napi::Array list = toList(value, "the names of libraries");
   std::vector<std::string> strings;
   for (uint32_t i = 0; i < list.Length(); ++i) strings.push_back(list.Get(i).ToString());
   return strings;
 }
 
-ContestEntry toEntry(const Napi::Object& entry) {
+ContestEntry toEntry(const Napi::Value& value) {
+  const Napi::Object entry = toObject(value, "an entry of a contest");
   const std::string library = entry.Get("library").ToString();
   if (library == "cublas") return CublasEntry{};
   if (library == "warpconv") return OwnEntry{entry.Get("algorithm").ToString(), entry.Get("variant").ToString()};
@@ -53,14 +55,15 @@ Napi::Object toResult(Napi::Env env, const ContestResult& result) {
 }  // namespace
 
 Contest toContest(const Napi::Value& value) {
-  const Napi::Object object = value.As<Napi::Object>();
-  const Napi::Array entries = object.Get("entries").As<Napi::Array>();
+  const Napi::Object object = toObject(value, "contest");
+  const Napi::Array entries = toList(object.Get("entries"), "contest.entries");
   Contest contest;
-  for (uint32_t i = 0; i < entries.Length(); ++i) contest.entries.push_back(toEntry(entries.Get(i).As<Napi::Object>()));
+  for (uint32_t i = 0; i < entries.Length(); ++i) contest.entries.push_back(toEntry(entries.Get(i)));
   contest.cudnnLibraries = toStrings(object.Get("cudnnLibraries"));
   contest.cublasLibraries = toStrings(object.Get("cublasLibraries"));
-  contest.pace.rounds = object.Get("rounds").ToNumber().Int32Value();
-  contest.pace.coldRounds = object.Get("coldRounds").ToNumber().Int32Value();
+  constexpr int64_t kMostRounds = 1'000'000;
+  contest.pace.rounds = static_cast<int>(toInteger(object.Get("rounds"), "contest.rounds", 1, kMostRounds));
+  contest.pace.coldRounds = static_cast<int>(toInteger(object.Get("coldRounds"), "contest.coldRounds", 0, kMostRounds));
   return contest;
 }
 

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <initializer_list>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "executor/executor.h"
@@ -25,6 +26,9 @@ namespace warpconv::binding {
  * A call pins its arrays by a reference, and what allocPinned gave by a share of it. When the environment ends, in the
  * middle of calls or not, its cleanup hook takes queued calls out, asks running ones to stop and waits for them, so
  * that no executor thread touches memory that the environment is about to free.
+ *
+ * Whatever a call's end needs is allocated when the call begins. Once start() and its like have returned, `done` is
+ * called once, whatever fails; where they throw, it never is, and nothing is left of the call.
  */
 class Environment {
  public:
@@ -36,12 +40,13 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
+  /** Values that a call uses */
+  using Pinned = std::span<const Napi::Value>;
   /**
    * Runs `work` on the executor; then, on the JavaScript thread, `settled` if it succeeded, and `done` with nothing or
    * the failure. `pinned` stays reachable until then. Returns the call's id for cancel().
    */
-  uint32_t start(Napi::Function done, std::initializer_list<Napi::Value> pinned, Executor::Work work,
-                 std::function<void()> settled = {});
+  uint32_t start(Napi::Function done, Pinned pinned, Executor::Work work, std::function<void()> settled = {});
   /**
    * Begins work, and is given what to call once, on any thread, when that has ended. Where it fails itself, nothing is
    * to be called: the call ends with that failure.
@@ -51,21 +56,22 @@ class Environment {
    * The same for work that somebody else does and that this thread begins: at once, or, once it has spent its time of a
    * turn on that, when the event loop has turned, in the order of the calls. Such a call cannot be cancelled.
    */
-  uint32_t startElsewhere(Napi::Function done, std::initializer_list<Napi::Value> pinned, Begin begin,
-                          std::function<void()> settled);
+  uint32_t startElsewhere(Napi::Function done, Pinned pinned, Begin begin, std::function<void()> settled);
+  /** A call that has nothing to do: `done` is called when the event loop has turned. No JavaScript can fake that. */
+  uint32_t startNothing(Napi::Function done);
   /** Begins what waits for its turn: before work that is to come after it, as calls that start() is given are. */
-  void beginAll();
-  void cancel(uint32_t id);
+  void beginAll() noexcept;
+  void cancel(uint32_t id) noexcept;
 
   Executor& executor() { return *executor_; }
 
   /** Makes `gpu(index)` work from now on. */
   void keepGpu(std::shared_ptr<Gpu> gpu);
   bool hasGpu(int index) const { return gpus_.contains(index); }
-  /** Throws into JavaScript where the device has not been opened here. */
-  Gpu& gpu(Napi::Env env, int index);
+  /** Throws a Failure where the device has not been opened here. */
+  Gpu& gpu(int index) const { return *openedGpu(index); }
   /** The GPU of that number, or the CPU for -1, as WARPCONV_ISA lets it be used now. */
-  std::shared_ptr<Backend> backend(Napi::Env env, int device);
+  std::shared_ptr<Backend> backend(int device) const;
 
   int64_t livePlans() const { return livePlans_; }
   void countPlan(int64_t change) { livePlans_ += change; }
@@ -76,46 +82,46 @@ class Environment {
     /** Under arrays that JavaScript might let go of in the meantime */
     std::vector<std::shared_ptr<const PinnedMemory>> memory;
     std::function<void()> settled;
-    /** Null for work elsewhere */
-    std::shared_ptr<Executor::Call> call;
+    /** None for work elsewhere. The executor's alone, so that a call that it loses ends: see Ending. */
+    std::weak_ptr<Executor::Call> call;
+  };
+  /** What is called once, on any thread, when a call has ended */
+  using Ended = std::function<void(Status)>;
+  struct Begun {
+    uint32_t id;
+    Pending& pending;
+    Ended ended;
   };
   struct Waiting {
-    uint32_t id;
     Begin begin;
+    Ended ended;
   };
   struct Finished {
     uint32_t id;
     Status status;
   };
-  /** What executor threads share with the environment; outlives it where a thread still holds it. */
-  struct Mailbox {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<Finished> finished;
-    size_t running = 0;
-    /** Somebody is going to look for finished calls, on the JavaScript thread. */
-    bool awaited = false;
-    napi_threadsafe_function wake = nullptr;
-  };
+  class Mailbox;
+  class Ending;
 
-  std::shared_ptr<Gpu> openedGpu(Napi::Env env, int index) const;
-  uint32_t pend(Napi::Function done, std::initializer_list<Napi::Value> pinned, std::function<void()> settled);
-  static void finish(const std::shared_ptr<Mailbox>& mailbox, uint32_t id, Status status);
-  static void wake(napi_env env, napi_value, void* context, void*);
-  static void cleanUp(void* self);
+  std::shared_ptr<Gpu> openedGpu(int index) const;
+  Begun pend(Napi::Function done, Pinned pinned, std::function<void()> settled);
+  void begin(const Waiting& call) noexcept;
+  void beginSome() noexcept;
+  void cancel(const Pending& pending) noexcept;
 
-  void begin(const Waiting& call);
-  void beginSome();
-  void deliver(Napi::Env env);
-  void settle(Napi::Env env, Finished finished);
-  void drain();
+  static void look(napi_env env, napi_value, void* self, void*) noexcept;
+  static void lookAgain(napi_env env, napi_value, void* self, void*) noexcept;
+  void deliver(Napi::Env env) noexcept;
+  void settle(Napi::Env env, Finished& finished);
+
+  static void cleanUp(void* self) noexcept;
+  void drain() noexcept;
 
   std::shared_ptr<Executor> executor_;
-  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  std::shared_ptr<Mailbox> mailbox_;
+  /** Runs lookAgain(); for this thread alone */
+  napi_threadsafe_function again_ = nullptr;
   std::map<int, std::shared_ptr<Gpu>> gpus_;
-  Napi::FunctionReference setImmediate_;
-  Napi::FunctionReference deliver_;
-  Napi::FunctionReference beginSome_;
   std::map<uint32_t, Pending> pending_;
   /** Work elsewhere that has not begun */
   std::deque<Waiting> waiting_;

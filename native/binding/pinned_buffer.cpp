@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "binding/arguments.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 
@@ -23,6 +24,10 @@ class Shares {
     const std::lock_guard lock(mutex_);
     byAddress_[(*share)->data()] = share;
   }
+  bool contains(const void* data) {
+    const std::lock_guard lock(mutex_);
+    return byAddress_.contains(data);
+  }
   /** Empties the share at that address. */
   void release(const void* data) {
     Share last;
@@ -39,7 +44,7 @@ class Shares {
 };
 
 /** When the collector, or the end of the environment, is done with a buffer. */
-void finalise(napi_env, void*, void* hint) {
+void finalise(napi_env, void*, void* hint) noexcept {
   const std::unique_ptr<Share> share(static_cast<Share*>(hint));
   // Where it was released, its address may be another's by now.
   if (*share != nullptr) Shares::all().release((*share)->data());
@@ -49,23 +54,29 @@ void finalise(napi_env, void*, void* hint) {
 
 Napi::Value allocatePinned(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  Gpu& gpu = Environment::of(env).gpu(env, info[0].ToNumber().Int32Value());
-  auto share = std::make_unique<Share>(valueOrThrow(env, gpu.allocatePinned(info[1].ToNumber().Int64Value())));
+  Gpu& gpu = Environment::of(env).gpu(toDevice(info[0]));
+  auto share = std::make_unique<Share>(valueOrThrow(gpu.allocatePinned(toSize(info[1], "bytes"))));
   void* const data = (*share)->data();
   napi_value buffer = nullptr;
   const napi_status status = napi_create_external_arraybuffer(env, data, static_cast<size_t>((*share)->bytes()),
                                                               finalise, share.get(), &buffer);
   if (status == napi_no_external_buffers_allowed) return env.Null();
-  if (status != napi_ok) throw Napi::Error::New(env);
+  check(env, status);
+  // The buffer's own from now on: see finalise.
   Shares::all().add(share.release());
   return {env, buffer};
 }
 
 void releasePinned(const Napi::CallbackInfo& info) {
-  const Napi::ArrayBuffer buffer = info[0].As<Napi::ArrayBuffer>();
-  const void* const data = const_cast<Napi::ArrayBuffer&>(buffer).Data();
+  void* data = nullptr;
+  size_t bytes = 0;
+  if (napi_get_arraybuffer_info(info.Env(), info[0], &data, &bytes) != napi_ok) {
+    throwFailure(invalidArgument("buffer must be an ArrayBuffer of allocatePinned"));
+  }
+  // Its owner may have transferred it.
+  if (!Shares::all().contains(data)) return;
   // Where the runtime keeps it from being detached, the collector has the last word.
-  if (napi_detach_arraybuffer(info.Env(), buffer) == napi_ok) Shares::all().release(data);
+  if (napi_detach_arraybuffer(info.Env(), info[0]) == napi_ok) Shares::all().release(data);
 }
 
 std::shared_ptr<const PinnedMemory> pinnedMemoryUnder(const Napi::Value& value) {

@@ -1,10 +1,13 @@
 #include "binding/plan_object.h"
 
+#include <array>
 #include <utility>
 
 #include "binding/arguments.h"
+#include "binding/boundary.h"
 #include "binding/contest.h"
 #include "binding/environment.h"
+#include "binding/external_memory.h"
 #include "binding/failure.h"
 
 namespace warpconv::binding {
@@ -46,26 +49,32 @@ Napi::Object toCandidate(Napi::Env env, const Candidate& candidate) {
   return object;
 }
 
+namespace {
+
+using PlanClass = Class<PlanObject>;
+
+}  // namespace
+
 Napi::Function PlanObject::define(Napi::Env env) {
-  return DefineClass(env, "Plan",
-                     {
-                         InstanceAccessor<&PlanObject::outputDims>("outputDims"),
-                         InstanceAccessor<&PlanObject::algorithm>("algorithm"),
-                         InstanceAccessor<&PlanObject::workspaceBytes>("workspaceBytes"),
-                         InstanceAccessor<&PlanObject::predictedMilliseconds>("predictedMilliseconds"),
-                         InstanceMethod<&PlanObject::candidates>("candidates"),
-                         InstanceMethod<&PlanObject::prepare>("prepare"),
-                         InstanceMethod<&PlanObject::prepareSync>("prepareSync"),
-                         InstanceMethod<&PlanObject::run>("run"),
-                         InstanceMethod<&PlanObject::runSync>("runSync"),
-                         InstanceMethod<&PlanObject::convolve>("convolve"),
-                         InstanceMethod<&PlanObject::convolveSync>("convolveSync"),
-                         InstanceMethod<&PlanObject::measure>("measure"),
-                         InstanceMethod<&PlanObject::measureSync>("measureSync"),
-                         InstanceMethod<&PlanObject::holdContest>("holdContest"),
-                         InstanceMethod<&PlanObject::variants>("variants"),
-                         InstanceMethod<&PlanObject::dispose>("dispose"),
-                     });
+  return PlanClass::define(env, "Plan",
+                           {
+                               PlanClass::getter<&PlanObject::outputDims>("outputDims"),
+                               PlanClass::getter<&PlanObject::algorithm>("algorithm"),
+                               PlanClass::getter<&PlanObject::workspaceBytes>("workspaceBytes"),
+                               PlanClass::getter<&PlanObject::predictedMilliseconds>("predictedMilliseconds"),
+                               PlanClass::method<&PlanObject::candidates>("candidates"),
+                               PlanClass::method<&PlanObject::prepare>("prepare"),
+                               PlanClass::method<&PlanObject::prepareSync>("prepareSync"),
+                               PlanClass::method<&PlanObject::run>("run"),
+                               PlanClass::method<&PlanObject::runSync>("runSync"),
+                               PlanClass::method<&PlanObject::convolve>("convolve"),
+                               PlanClass::method<&PlanObject::convolveSync>("convolveSync"),
+                               PlanClass::method<&PlanObject::measure>("measure"),
+                               PlanClass::method<&PlanObject::measureSync>("measureSync"),
+                               PlanClass::method<&PlanObject::holdContest>("holdContest"),
+                               PlanClass::method<&PlanObject::variants>("variants"),
+                               PlanClass::method<&PlanObject::dispose>("dispose"),
+                           });
 }
 
 struct PlanObject::Decision {
@@ -81,17 +90,14 @@ struct PlanObject::Decision {
   }
 };
 
-PlanObject::PlanObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<PlanObject>(info) {
-  const Napi::Env env = info.Env();
+PlanObject::PlanObject(const Napi::CallbackInfo& info) : env_(info.Env()) {
   const Specification spec = toSpecification(info[0]);
-  auto backend = Environment::of(env).backend(env, spec.device);
+  auto backend = Environment::of(env_).backend(spec.device);
   std::vector<Candidate> candidates = backend->candidates(spec.asked);
-  const size_t chosen = valueOrThrow(env, choose(candidates, spec.asked.request, backend->device()));
+  const size_t chosen = valueOrThrow(choose(candidates, spec.asked.request, backend->device()));
   decision_ = std::make_shared<const Decision>(
       Decision{spec.asked, spec.device, std::move(backend), std::move(candidates[chosen])});
 }
-
-PlanObject::~PlanObject() { release(Env()); }
 
 Napi::Value PlanObject::outputDims(const Napi::CallbackInfo& info) {
   return toArray(info.Env(), decision_->problem().outputDims());
@@ -127,63 +133,53 @@ Operands PlanObject::operandsFrom(const Napi::CallbackInfo& info, size_t first) 
   const ConvProblem& x = decision_->problem();
   const int device = decision_->device;
   return {.input = toOperand(info[first], "input", x.inputSize(), device),
-          .residual = toOperand(info[first + 1], "options.residual", x.outputSize(), device),
+          .residual = toOptionalOperand(info[first + 1], "options.residual", x.outputSize(), device),
           .output = toOperand(info[first + 2], "options.output", x.outputSize(), device)};
 }
 
-std::shared_ptr<const Prepared> PlanObject::preparedOrThrow(Napi::Env env) const {
-  if (!prepared_)
-    throwFailure(env, {StatusCode::disposed, "the plan holds no weights: it was disposed or never prepared"});
+std::shared_ptr<const Prepared> PlanObject::preparedOrThrow() const {
+  if (!prepared_) throwFailure({StatusCode::disposed, "the plan holds no weights: it was disposed or never prepared"});
   return prepared_;
 }
 
-void PlanObject::keep(Napi::Env env, std::shared_ptr<const Prepared> prepared) {
-  release(env);
+void PlanObject::keep(std::shared_ptr<const Prepared> prepared) noexcept {
+  release();
   prepared_ = std::move(prepared);
-  Environment::of(env).countPlan(+1);
-  Napi::MemoryManagement::AdjustExternalMemory(env, prepared_->bytes());
+  Environment::of(env_).countPlan(+1);
+  countExternalMemory(env_, prepared_->bytes());
 }
 
-void PlanObject::release(Napi::Env env) {
+void PlanObject::release() noexcept {
   if (!prepared_) return;
-  Napi::MemoryManagement::AdjustExternalMemory(env, -prepared_->bytes());
-  Environment::of(env).countPlan(-1);
+  countExternalMemory(env_, -prepared_->bytes());
+  Environment::of(env_).countPlan(-1);
   prepared_.reset();
 }
 
 Napi::Value PlanObject::prepare(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
   const Weights weights = weightsFrom(info);
   auto slot = std::make_shared<std::shared_ptr<const Prepared>>();
-  const uint32_t id = Environment::of(env).start(
-      toFunction(info[2], "done"), {info.This(), info[0], info[1]},
+  const uint32_t id = Environment::of(env_).start(
+      toFunction(info[2], "done"), std::array{info.This(), info[0], info[1]},
       [decision = decision_, weights, slot](const Cancellation&) {
         auto prepared = decision->prepare(weights);
         if (prepared.isOk()) *slot = std::move(prepared.value());
         return prepared.isOk() ? Status{} : prepared.status();
       },
-      [this, env, slot] { keep(env, std::move(*slot)); });
-  return Napi::Number::New(env, id);
+      [this, slot] { keep(std::move(*slot)); });
+  return Napi::Number::New(env_, id);
 }
 
 void PlanObject::prepareSync(const Napi::CallbackInfo& info) {
-  const Weights weights = weightsFrom(info);
-  std::shared_ptr<const Prepared> made;
-  throwUnlessOk(info.Env(), callToStatus([&] {
-                  auto prepared = decision_->prepare(weights);
-                  if (prepared.isOk()) made = std::move(prepared.value());
-                  return prepared.isOk() ? Status{} : prepared.status();
-                }));
-  keep(info.Env(), std::move(made));
+  keep(valueOrThrow(decision_->prepare(weightsFrom(info))));
 }
 
 Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
   const Operands operands = operandsFrom(info, 0);
   const Napi::Function done = toFunction(info[3], "done");
-  const std::initializer_list<Napi::Value> pinned = {info[0], info[1], info[2]};
-  const std::shared_ptr<const Prepared> prepared = preparedOrThrow(env);
-  Environment& environment = Environment::of(env);
+  const std::array pinned{info[0], info[1], info[2]};
+  const std::shared_ptr<const Prepared> prepared = preparedOrThrow();
+  Environment& environment = Environment::of(env_);
   const uint32_t id = prepared->canEnqueue(operands)
                           // The operands are let go on this thread, when the call has settled.
                           ? environment.startElsewhere(
@@ -195,59 +191,54 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
                           : environment.start(done, pinned, [prepared, operands](const Cancellation& cancellation) {
                               return prepared->run(operands, &cancellation);
                             });
-  return Napi::Number::New(env, id);
+  return Napi::Number::New(env_, id);
 }
 
 void PlanObject::runSync(const Napi::CallbackInfo& info) {
   const Operands operands = operandsFrom(info, 0);
-  const std::shared_ptr<const Prepared> prepared = preparedOrThrow(info.Env());
-  Environment::of(info.Env()).beginAll();
-  throwUnlessOk(info.Env(), callToStatus([&] { return prepared->run(operands, nullptr); }));
+  const std::shared_ptr<const Prepared> prepared = preparedOrThrow();
+  Environment::of(env_).beginAll();
+  throwUnlessOk(prepared->run(operands, nullptr));
 }
 
 Napi::Value PlanObject::convolve(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
   const Weights weights = weightsFrom(info);
   const Operands operands = operandsFrom(info, 2);
   const uint32_t id =
-      Environment::of(env).start(toFunction(info[5], "done"), {info[0], info[1], info[2], info[3], info[4]},
-                                 [decision = decision_, weights, operands](const Cancellation& cancellation) {
-                                   const auto prepared = decision->prepare(weights);
-                                   if (!prepared.isOk()) return prepared.status();
-                                   return prepared.value()->run(operands, &cancellation);
-                                 });
-  return Napi::Number::New(env, id);
+      Environment::of(env_).start(toFunction(info[5], "done"), std::array{info[0], info[1], info[2], info[3], info[4]},
+                                  [decision = decision_, weights, operands](const Cancellation& cancellation) {
+                                    const auto prepared = decision->prepare(weights);
+                                    if (!prepared.isOk()) return prepared.status();
+                                    return prepared.value()->run(operands, &cancellation);
+                                  });
+  return Napi::Number::New(env_, id);
 }
 
 void PlanObject::convolveSync(const Napi::CallbackInfo& info) {
   const Weights weights = weightsFrom(info);
   const Operands operands = operandsFrom(info, 2);
-  Environment::of(info.Env()).beginAll();
-  throwUnlessOk(info.Env(), callToStatus([&] {
-                  const auto prepared = decision_->prepare(weights);
-                  if (!prepared.isOk()) return prepared.status();
-                  return prepared.value()->run(operands, nullptr);
-                }));
+  Environment::of(env_).beginAll();
+  throwUnlessOk(valueOrThrow(decision_->prepare(weights))->run(operands, nullptr));
 }
 
 /** Arguments: input and weight or nulls, what to compare, an object that gets the report, done. */
 Napi::Value PlanObject::holdContest(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
   Contest contest = toContest(info[2]);
   contest.input = toOptionalFloats(info[0], "input", decision_->problem().inputSize());
   contest.weight = toOptionalFloats(info[1], "weight", decision_->problem().weightSize());
-  Gpu* gpu = &Environment::of(env).gpu(env, decision_->device);
+  Environment& environment = Environment::of(env_);
+  Gpu* gpu = &environment.gpu(decision_->device);
   auto slot = std::make_shared<ContestReport>();
-  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[3].As<Napi::Object>()));
-  const uint32_t id = Environment::of(env).start(
-      toFunction(info[4], "done"), {info.This(), info[0], info[1]},
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(toObject(info[3], "report")));
+  const uint32_t id = environment.start(
+      toFunction(info[4], "done"), std::array{info.This(), info[0], info[1]},
       [decision = decision_, gpu, contest = std::move(contest), slot](const Cancellation&) {
         auto held = gpu->holdContest(contest, decision->problem());
         if (held.isOk()) *slot = std::move(held.value());
         return held.isOk() ? Status{} : held.status();
       },
-      [env, slot, report] { fillReport(env, *slot, report->Value()); });
-  return Napi::Number::New(env, id);
+      [env = env_, slot, report] { fillReport(env, *slot, report->Value()); });
+  return Napi::Number::New(env_, id);
 }
 
 namespace {
@@ -268,39 +259,31 @@ Napi::Array toMeasurements(Napi::Env env, const std::vector<Measurement>& measur
 
 /** Arguments: an object that gets the report, done. */
 Napi::Value PlanObject::measure(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
   auto slot = std::make_shared<std::vector<Measurement>>();
-  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[0].As<Napi::Object>()));
-  const uint32_t id = Environment::of(env).start(
-      toFunction(info[1], "done"), {info.This()},
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(toObject(info[0], "report")));
+  const uint32_t id = Environment::of(env_).start(
+      toFunction(info[1], "done"), std::array{info.This()},
       [decision = decision_, slot](const Cancellation& cancellation) {
         auto measured = decision->backend->measure(decision->asked, &cancellation);
         if (measured.isOk()) *slot = std::move(measured.value());
         return measured.isOk() ? Status{} : measured.status();
       },
-      [env, slot, report] { report->Value().Set("measurements", toMeasurements(env, *slot)); });
-  return Napi::Number::New(env, id);
+      [env = env_, slot, report] { report->Value().Set("measurements", toMeasurements(env, *slot)); });
+  return Napi::Number::New(env_, id);
 }
 
-Napi::Value PlanObject::measureSync(const Napi::CallbackInfo& info) {
-  std::vector<Measurement> measurements;
-  throwUnlessOk(info.Env(), callToStatus([&] {
-                  auto measured = decision_->backend->measure(decision_->asked, nullptr);
-                  if (measured.isOk()) measurements = std::move(measured.value());
-                  return measured.isOk() ? Status{} : measured.status();
-                }));
-  return toMeasurements(info.Env(), measurements);
+Napi::Value PlanObject::measureSync(const Napi::CallbackInfo&) {
+  return toMeasurements(env_, valueOrThrow(decision_->backend->measure(decision_->asked, nullptr)));
 }
 
 /** Argument: an algorithm's name. */
 Napi::Value PlanObject::variants(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  const Gpu& gpu = Environment::of(env).gpu(env, decision_->device);
-  Napi::Array list = Napi::Array::New(env);
+  const Gpu& gpu = Environment::of(env_).gpu(decision_->device);
+  Napi::Array list = Napi::Array::New(env_);
   for (const std::string& variant : gpu.variants(info[0].ToString())) list.Set(list.Length(), variant);
   return list;
 }
 
-void PlanObject::dispose(const Napi::CallbackInfo& info) { release(info.Env()); }
+void PlanObject::dispose(const Napi::CallbackInfo&) { release(); }
 
 }  // namespace warpconv::binding

@@ -12,12 +12,16 @@ namespace warpconv::binding {
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate);
 
 /** The NativePlan of lib/addon.ts. */
-class PlanObject : public Napi::ObjectWrap<PlanObject> {
+class PlanObject {
  public:
+  static constexpr napi_type_tag kTag{0x5d0c7be1fa234c19ULL, 0x83e16bd40c9a7f52ULL};
+
   static Napi::Function define(Napi::Env env);
 
   explicit PlanObject(const Napi::CallbackInfo& info);
-  ~PlanObject() override;
+  PlanObject(const PlanObject&) = delete;
+  PlanObject& operator=(const PlanObject&) = delete;
+  ~PlanObject() { release(); }
 
  private:
   /** In CPU memory: filters and, unless null, biases */
@@ -47,10 +51,11 @@ class PlanObject : public Napi::ObjectWrap<PlanObject> {
 
   Weights weightsFrom(const Napi::CallbackInfo& info) const;
   Operands operandsFrom(const Napi::CallbackInfo& info, size_t first) const;
-  std::shared_ptr<const Prepared> preparedOrThrow(Napi::Env env) const;
-  void keep(Napi::Env env, std::shared_ptr<const Prepared> prepared);
-  void release(Napi::Env env);
+  std::shared_ptr<const Prepared> preparedOrThrow() const;
+  void keep(std::shared_ptr<const Prepared> prepared) noexcept;
+  void release() noexcept;
 
+  const Napi::Env env_;
   /** Shared with calls in flight, which outlive a disposed or collected plan. */
   std::shared_ptr<const Decision> decision_;
   std::shared_ptr<const Prepared> prepared_;

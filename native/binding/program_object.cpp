@@ -1,10 +1,14 @@
 #include "binding/program_object.h"
 
+#include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "binding/arguments.h"
+#include "binding/boundary.h"
 #include "binding/environment.h"
+#include "binding/external_memory.h"
 #include "binding/failure.h"
 #include "binding/gpu_buffer.h"
 #include "binding/plan_object.h"
@@ -15,36 +19,28 @@
 namespace warpconv::binding {
 namespace {
 
-/** The bytes of any typed array, and their number. */
-std::pair<void*, int64_t> bytesOf(const Napi::Value& value, const char* name) {
-  if (!value.IsTypedArray()) {
-    throwFailure(value.Env(), invalidArgument(std::string(name) + " must be typed arrays"));
-  }
-  const Napi::TypedArray array = value.As<Napi::TypedArray>();
-  auto* start = static_cast<std::byte*>(array.ArrayBuffer().Data()) + array.ByteOffset();
-  return {start, static_cast<int64_t>(array.ByteLength())};
-}
+using ProgramClass = Class<ProgramObject>;
 
 std::vector<int64_t> toSizes(const Napi::Value& value, const char* name) {
-  const Napi::Array list = value.As<Napi::Array>();
+  const Napi::Array list = toList(value, name);
   std::vector<int64_t> sizes;
-  for (uint32_t i = 0; i < list.Length(); ++i) sizes.push_back(toInteger(list.Get(i), name));
+  for (uint32_t i = 0; i < list.Length(); ++i) sizes.push_back(toSize(list.Get(i), name));
   return sizes;
 }
 
-/** As many values as there are sizes. */
-Napi::Array listOf(const Napi::Value& value, size_t count, const char* name) {
-  const Napi::Array list = value.As<Napi::Array>();
+/** Adds as many values as there are sizes. Reading them may run JavaScript. */
+void addValues(std::vector<Napi::Value>& values, const Napi::Value& given, size_t count, const char* name) {
+  const Napi::Array list = toList(given, name);
   if (list.Length() != count) {
-    throwFailure(value.Env(), {StatusCode::internal, std::string(name) + " are not as many as the program's"});
+    throwFailure({StatusCode::internal, std::string(name) + " are not as many as the program's"});
   }
-  return list;
+  for (uint32_t i = 0; i < count; ++i) values.push_back(list.Get(i));
 }
 
-void requireBytes(Napi::Env env, int64_t bytes, int64_t needed, const char* name) {
+void requireBytes(int64_t bytes, int64_t needed, const char* name) {
   if (bytes == needed) return;
-  throwFailure(env, {StatusCode::internal, std::string("one of the ") + name + " has " + std::to_string(bytes) +
-                                               " bytes; the program needs " + std::to_string(needed)});
+  throwFailure({StatusCode::internal, std::string(name) + " has " + std::to_string(bytes) +
+                                          " bytes; the program needs " + std::to_string(needed)});
 }
 
 }  // namespace
@@ -59,8 +55,8 @@ struct ProgramObject::Run {
   std::vector<std::shared_ptr<const PinnedMemory>> pinned;
 
   void* arrayOf(const Napi::Value& value, int64_t needed, const char* name) {
-    const auto [address, bytes] = bytesOf(value, name);
-    requireBytes(value.Env(), bytes, needed, name);
+    const auto [address, bytes] = toBytes(value, name);
+    requireBytes(bytes, needed, name);
     if (auto under = pinnedMemoryAt(address)) pinned.push_back(std::move(under));
     return address;
   }
@@ -69,14 +65,14 @@ struct ProgramObject::Run {
   void addInput(const Napi::Value& value, int64_t needed, int device) {
     auto memory = value.IsTypedArray() ? nullptr : GpuBuffer::memoryOf(value);
     if (memory != nullptr && (memory->device() != device || memory->bytes() != needed)) {
-      throwFailure(value.Env(), invalidArgument("an input has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
-                                                std::to_string(memory->device()) + "'; the network needs " +
-                                                std::to_string(needed) + " on the session's device"));
+      throwFailure(invalidArgument("an input has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
+                                   std::to_string(memory->device()) + "'; the network needs " +
+                                   std::to_string(needed) + " on the session's device"));
     }
     if (memory == nullptr && !value.IsTypedArray()) {
-      throwFailure(value.Env(), invalidArgument("an input on a GPU was disposed before the run began"));
+      throwFailure(invalidArgument("an input on a GPU was disposed before the run began"));
     }
-    inputs.push_back(memory == nullptr ? arrayOf(value, needed, "inputs") : nullptr);
+    inputs.push_back(memory == nullptr ? arrayOf(value, needed, "an input") : nullptr);
     residentInputs.push_back(std::move(memory));
   }
 
@@ -86,95 +82,110 @@ struct ProgramObject::Run {
 };
 
 Napi::Function ProgramObject::define(Napi::Env env) {
-  return DefineClass(env, "Program",
-                     {
-                         InstanceMethod<&ProgramObject::prepare>("prepare"),
-                         InstanceMethod<&ProgramObject::run>("run"),
-                         InstanceMethod<&ProgramObject::runSync>("runSync"),
-                         InstanceMethod<&ProgramObject::choices>("choices"),
-                         InstanceAccessor<&ProgramObject::bytes>("bytes"),
-                         InstanceMethod<&ProgramObject::dispose>("dispose"),
-                     });
+  return ProgramClass::define(env, "Program",
+                              {
+                                  ProgramClass::method<&ProgramObject::prepare>("prepare"),
+                                  ProgramClass::method<&ProgramObject::run>("run"),
+                                  ProgramClass::method<&ProgramObject::runSync>("runSync"),
+                                  ProgramClass::method<&ProgramObject::choices>("choices"),
+                                  ProgramClass::getter<&ProgramObject::bytes>("bytes"),
+                                  ProgramClass::method<&ProgramObject::dispose>("dispose"),
+                              });
 }
 
-ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<ProgramObject>(info) {
-  const Napi::Env env = info.Env();
-  const Napi::Object spec = toObject(info[0], "program");
-  device_ = static_cast<int>(toInteger(spec.Get("device"), "program.device"));
-  backend_ = Environment::of(env).backend(env, device_);
-  const Napi::Array steps = spec.Get("steps").As<Napi::Array>();
+ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : env_(info.Env()) {
+  const Napi::Object given = toObject(info[0], "program");
+  device_ = static_cast<int>(toInteger(given.Get("device"), "program.device", -1, std::numeric_limits<int>::max()));
+  backend_ = Environment::of(env_).backend(device_);
+  program::ProgramSpec& spec = spec_.emplace();
+  const Napi::Array steps = toList(given.Get("steps"), "program.steps");
   for (uint32_t i = 0; i < steps.Length(); ++i) {
-    const Napi::HandleScope scope(env);
-    spec_.steps.push_back(toStep(steps.Get(i)));
+    const Napi::HandleScope scope(env_);
+    spec.steps.push_back(toStep(steps.Get(i)));
   }
-  const Napi::Array constants = spec.Get("constants").As<Napi::Array>();
+  spec.arenaBytes = toSize(given.Get("arenaBytes"), "program.arenaBytes");
+  inputBytes_ = spec.inputBytes = toSizes(given.Get("inputBytes"), "program.inputBytes");
+  outputBytes_ = spec.outputBytes = toSizes(given.Get("outputBytes"), "program.outputBytes");
+  readConstants(toList(given.Get("constants"), "program.constants"), spec);
+}
+
+/** Keeps the arrays in a list of its own, and takes their addresses when no more JavaScript can run. */
+void ProgramObject::readConstants(const Napi::Array& given, program::ProgramSpec& spec) {
+  Napi::Array constants = Napi::Array::New(env_);
+  for (uint32_t i = 0; i < given.Length(); ++i) constants.Set(i, given.Get(i));
   for (uint32_t i = 0; i < constants.Length(); ++i) {
-    const auto [address, bytes] = bytesOf(constants.Get(i), "program.constants");
-    spec_.constants.push_back(address);
-    spec_.constantBytes.push_back(bytes);
+    const auto [address, bytes] = toBytes(constants.Get(i), "a constant");
+    spec.constants.push_back(address);
+    spec.constantBytes.push_back(bytes);
   }
   constants_ = Napi::Persistent(constants);
-  spec_.arenaBytes = toInteger(spec.Get("arenaBytes"), "program.arenaBytes");
-  inputBytes_ = spec_.inputBytes = toSizes(spec.Get("inputBytes"), "program.inputBytes");
-  outputBytes_ = spec_.outputBytes = toSizes(spec.Get("outputBytes"), "program.outputBytes");
-  throwUnlessOk(env, program::verify(spec_));
+  throwUnlessOk(program::verify(spec));
 }
 
-ProgramObject::~ProgramObject() { release(Env()); }
-
 Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
+  const Napi::Function done = toFunction(info[0], "done");
+  if (!spec_) throwFailure({StatusCode::internal, "a program is prepared once"});
+  auto spec = std::make_shared<program::ProgramSpec>(*std::exchange(spec_, std::nullopt));
   auto slot = std::make_shared<std::shared_ptr<const program::PreparedProgram>>();
-  const uint32_t id = Environment::of(env).start(
-      toFunction(info[0], "done"), {info.This()},
-      [backend = backend_, spec = std::move(spec_), slot](const Cancellation&) mutable {
-        auto prepared = backend->prepareProgram(std::move(spec));
+  const uint32_t id = Environment::of(env_).start(
+      done, std::array{info.This()},
+      [backend = backend_, spec, slot](const Cancellation&) {
+        auto prepared = backend->prepareProgram(std::move(*spec));
         if (prepared.isOk()) *slot = std::move(prepared.value());
         return prepared.isOk() ? Status{} : prepared.status();
       },
-      [this, env, slot] { keep(env, std::move(*slot)); });
-  return Napi::Number::New(env, id);
+      [this, slot] { keep(std::move(*slot)); });
+  return Napi::Number::New(env_, id);
 }
 
-/** Two arguments: inputs, outputs. */
-ProgramObject::Run ProgramObject::runFrom(const Napi::CallbackInfo& info) const {
-  if (!prepared_) throwFailure(info.Env(), {StatusCode::disposed, "the session has been released"});
+/** Two arguments: inputs, outputs. Reading them may run JavaScript. */
+std::vector<Napi::Value> ProgramObject::valuesFrom(const Napi::CallbackInfo& info) const {
+  std::vector<Napi::Value> values;
+  addValues(values, info[0], inputBytes_.size(), "inputs");
+  addValues(values, info[1], outputBytes_.size(), "outputs");
+  return values;
+}
+
+/** Runs no JavaScript, so that nothing moves away from the address that is taken here. */
+ProgramObject::Run ProgramObject::runOf(std::span<const Napi::Value> values) const {
+  if (!prepared_) throwFailure({StatusCode::disposed, "the session has been released"});
   Run run{prepared_, {}, {}, {}, {}};
-  const Napi::Array inputs = listOf(info[0], inputBytes_.size(), "inputs");
-  for (uint32_t i = 0; i < inputs.Length(); ++i) run.addInput(inputs.Get(i), inputBytes_[i], device_);
-  const Napi::Array outputs = listOf(info[1], outputBytes_.size(), "outputs");
-  for (uint32_t i = 0; i < outputs.Length(); ++i) {
-    run.outputs.push_back(run.arrayOf(outputs.Get(i), outputBytes_[i], "outputs"));
+  const size_t inputs = inputBytes_.size();
+  for (size_t i = 0; i < inputs; ++i) run.addInput(values[i], inputBytes_[i], device_);
+  for (size_t i = 0; i < outputBytes_.size(); ++i) {
+    run.outputs.push_back(run.arrayOf(values[inputs + i], outputBytes_[i], "an output"));
   }
   return run;
 }
 
 /** Arguments: inputs, outputs, an array that gets the milliseconds of each step or null, done. */
 Napi::Value ProgramObject::run(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  const Run run = runFrom(info);
+  Environment& environment = Environment::of(env_);
+  std::vector<Napi::Value> values = valuesFrom(info);
   const Napi::Function done = toFunction(info[3], "done");
-  std::initializer_list<Napi::Value> pinned = {info.This(), info[0], info[1]};
+  Run run = runOf(values);
+  // The constants, to which the program has addresses
+  values.push_back(info.This());
   if (info[2].IsNull()) {
-    return Napi::Number::New(env, Environment::of(env).start(done, pinned, [run](const Cancellation& cancellation) {
-      return run(&cancellation, nullptr);
+    return Napi::Number::New(env_, environment.start(done, values, [run = std::move(run)](const Cancellation& asked) {
+      return run(&asked, nullptr);
     }));
   }
   auto milliseconds = std::make_shared<std::vector<double>>();
-  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(info[2].As<Napi::Object>()));
-  const uint32_t id = Environment::of(env).start(
-      done, pinned,
-      [run, milliseconds](const Cancellation& cancellation) { return run(&cancellation, milliseconds.get()); },
+  auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(toObject(info[2], "milliseconds")));
+  const uint32_t id = environment.start(
+      done, values,
+      [run = std::move(run), milliseconds](const Cancellation& asked) { return run(&asked, milliseconds.get()); },
       [milliseconds, report] {
         for (uint32_t i = 0; i < milliseconds->size(); ++i) report->Value().Set(i, (*milliseconds)[i]);
       });
-  return Napi::Number::New(env, id);
+  return Napi::Number::New(env_, id);
 }
 
 void ProgramObject::runSync(const Napi::CallbackInfo& info) {
-  const Run run = runFrom(info);
-  Environment::of(info.Env()).beginAll();
-  throwUnlessOk(info.Env(), callToStatus([&] { return run(nullptr, nullptr); }));
+  const Run run = runOf(valuesFrom(info));
+  Environment::of(env_).beginAll();
+  throwUnlessOk(run(nullptr, nullptr));
 }
 
 Napi::Value ProgramObject::choices(const Napi::CallbackInfo& info) {
@@ -188,24 +199,24 @@ Napi::Value ProgramObject::choices(const Napi::CallbackInfo& info) {
   return list;
 }
 
-Napi::Value ProgramObject::bytes(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), prepared_ ? static_cast<double>(prepared_->bytes()) : 0);
+Napi::Value ProgramObject::bytes(const Napi::CallbackInfo&) {
+  return Napi::Number::New(env_, prepared_ ? static_cast<double>(prepared_->bytes()) : 0);
 }
 
-void ProgramObject::keep(Napi::Env env, std::shared_ptr<const program::PreparedProgram> prepared) {
-  release(env);
+void ProgramObject::keep(std::shared_ptr<const program::PreparedProgram> prepared) noexcept {
+  release();
   prepared_ = std::move(prepared);
-  Environment::of(env).countPlan(+1);
-  Napi::MemoryManagement::AdjustExternalMemory(env, prepared_->bytes());
+  Environment::of(env_).countPlan(+1);
+  countExternalMemory(env_, prepared_->bytes());
 }
 
-void ProgramObject::release(Napi::Env env) {
+void ProgramObject::release() noexcept {
   if (!prepared_) return;
-  Napi::MemoryManagement::AdjustExternalMemory(env, -prepared_->bytes());
-  Environment::of(env).countPlan(-1);
+  countExternalMemory(env_, -prepared_->bytes());
+  Environment::of(env_).countPlan(-1);
   prepared_.reset();
 }
 
-void ProgramObject::dispose(const Napi::CallbackInfo& info) { release(info.Env()); }
+void ProgramObject::dispose(const Napi::CallbackInfo&) { release(); }
 
 }  // namespace warpconv::binding

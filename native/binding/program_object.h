@@ -3,6 +3,8 @@
 #include <napi.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/backend.h"
@@ -10,12 +12,16 @@
 namespace warpconv::binding {
 
 /** The NativeProgram of lib/addon.ts. */
-class ProgramObject : public Napi::ObjectWrap<ProgramObject> {
+class ProgramObject {
  public:
+  static constexpr napi_type_tag kTag{0xa27f60c8d1e5439bULL, 0xb60f2d9485c3ea17ULL};
+
   static Napi::Function define(Napi::Env env);
 
   explicit ProgramObject(const Napi::CallbackInfo& info);
-  ~ProgramObject() override;
+  ProgramObject(const ProgramObject&) = delete;
+  ProgramObject& operator=(const ProgramObject&) = delete;
+  ~ProgramObject() { release(); }
 
  private:
   /** What one run uses; kept by the call, so that it outlives a disposed or collected program. */
@@ -28,17 +34,21 @@ class ProgramObject : public Napi::ObjectWrap<ProgramObject> {
   Napi::Value bytes(const Napi::CallbackInfo& info);
   void dispose(const Napi::CallbackInfo& info);
 
-  Run runFrom(const Napi::CallbackInfo& info) const;
-  void keep(Napi::Env env, std::shared_ptr<const program::PreparedProgram> prepared);
-  void release(Napi::Env env);
+  void readConstants(const Napi::Array& given, program::ProgramSpec& spec);
+  std::vector<Napi::Value> valuesFrom(const Napi::CallbackInfo& info) const;
+  Run runOf(std::span<const Napi::Value> values) const;
+  void keep(std::shared_ptr<const program::PreparedProgram> prepared) noexcept;
+  void release() noexcept;
 
+  const Napi::Env env_;
   /** The N of `cuda:N`, or -1 for the CPU */
   int device_ = -1;
   std::shared_ptr<Backend> backend_;
-  program::ProgramSpec spec_;
+  /** Until it is prepared */
+  std::optional<program::ProgramSpec> spec_;
   std::vector<int64_t> inputBytes_;
   std::vector<int64_t> outputBytes_;
-  /** The arrays that `spec_.constants` points into */
+  /** The arrays that `spec_->constants` points into */
   Napi::Reference<Napi::Array> constants_;
   std::shared_ptr<const program::PreparedProgram> prepared_;
 };

@@ -22,7 +22,7 @@ T named(const Napi::Value& value, Words<T> words) {
   for (const auto& [word, meaning] : words) {
     if (given == word) return meaning;
   }
-  throwFailure(value.Env(), {StatusCode::internal, "a step has the unknown word '" + given + "'"});
+  throwFailure({StatusCode::internal, "a step has the unknown word '" + given + "'"});
 }
 
 /** Fills a step from an object with properties of the same names. */
@@ -37,15 +37,19 @@ class Fields {
 
  private:
   static void read(const Napi::Value& value, int64_t& field) { field = toInteger(value, "a step's field"); }
-  static void read(const Napi::Value& value, double& field) { field = value.ToNumber().DoubleValue(); }
+  static void read(const Napi::Value& value, double& field) {
+    if (!value.IsNumber()) throwFailure(invalidArgument("a step's field must be a number"));
+    field = value.As<Napi::Number>().DoubleValue();
+  }
   static void read(const Napi::Value& value, bool& field) { field = value.ToBoolean(); }
   static void read(const Napi::Value& value, Activation& field) { field = toActivation(value); }
 
   template <typename T>
   static void read(const Napi::Value& value, std::vector<T>& field) {
-    const Napi::Object list = toObject(value, "a step's list");
-    field.resize(list.Get("length").ToNumber().Uint32Value());
-    for (uint32_t i = 0; i < field.size(); ++i) read(list.Get(i), field[i]);
+    const Napi::Array list = toList(value, "a step's list");
+    // One after the other: a list with holes can be of any length.
+    field.clear();
+    for (uint32_t i = 0; i < list.Length(); ++i) read(list.Get(i), field.emplace_back());
   }
   template <typename T, size_t N>
   static void read(const Napi::Value& value, std::array<T, N>& field) {
@@ -179,7 +183,7 @@ Step toStep(const Napi::Value& value) {
   const Napi::Object object = toObject(value, "a step");
   const std::string kind = object.Get("kind").ToString();
   std::optional<Step> step = toAlternative(kind, object);
-  if (!step) throwFailure(value.Env(), {StatusCode::internal, "there is no step of the kind '" + kind + "'"});
+  if (!step) throwFailure({StatusCode::internal, "there is no step of the kind '" + kind + "'"});
   return std::move(*step);
 }
 

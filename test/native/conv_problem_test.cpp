@@ -27,7 +27,7 @@ std::string failureOf(const ConvRequest& bad) {
   const Result<ConvProblem> result = makeConvProblem(bad);
   REQUIRE_FALSE(result.isOk());
   CHECK(result.status().code() == StatusCode::invalidArgument);
-  return result.status().message();
+  return std::string(result.status().message());
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

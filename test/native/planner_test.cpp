@@ -166,7 +166,7 @@ TEST_CASE("the instruction sets are capped by name, and never widened") {
     const Result<CpuInfo> capped = capIsa(machine, refused);
     REQUIRE_FALSE(capped.isOk());
     CHECK(capped.status().code() == StatusCode::invalidArgument);
-    const std::string& message = capped.status().message();
+    const std::string_view message = capped.status().message();
     CHECK(message.find("WARPCONV_ISA is '" + std::string(refused) + "'") != std::string::npos);
     for (const auto& [name, isa] : sets) CHECK(message.find("'" + std::string(name) + "'") != std::string::npos);
   }

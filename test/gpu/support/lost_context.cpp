@@ -5,6 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/resident.h"
@@ -16,8 +17,8 @@ namespace {
 
 int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
+void require(bool condition, std::string_view what) {
+  if (!condition) throw std::runtime_error(std::string(what));
 }
 
 template <typename T>
@@ -27,7 +28,7 @@ T valueOf(Result<T> result) {
 }
 
 void requireSaid(const char* call, const Status& status) {
-  const std::string said = std::string(call) + " says: " + status.message();
+  const std::string said = std::string(call) + " says: " + std::string(status.message());
   require(status.code() == StatusCode::cuda, said);
   require(said.find("the GPU context of this process") != std::string::npos, said);
   require(said.find("restart the process, or use device 'cpu'") != std::string::npos, said);
