@@ -53,19 +53,15 @@ void watchFor(Happened happened, Clock::time_point until) {
 /** Which of its pool's threads this one is; -1 for any other thread. */
 thread_local int poolIndex = -1;
 
-Status abortedBeforeStart() { return {StatusCode::aborted, "the call was cancelled before it started"}; }
+Status abortedBeforeStart() { return Status::ofLiteral(StatusCode::aborted, "the call was cancelled before it started"); }
 
 }  // namespace
 
 Status callToStatus(const std::function<Status()>& work) {
   try {
     return work();
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::outOfMemory,
-            "not enough memory for packed weights or workspace; free tensors and plans, or "
-            "lower options.workspaceLimit"};
-  } catch (const std::exception& error) {
-    return {StatusCode::internal, error.what()};
+  } catch (...) {
+    return thrownStatus();
   }
 }
 
