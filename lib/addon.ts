@@ -256,6 +256,8 @@ export interface Addon {
   readonly Program: new (spec: NativeProgramSpec) => NativeProgram;
   /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */
   cancel(call: CallId): void;
+  /** A call that has nothing to do: it is done when the event loop has turned. */
+  nextTurn(done: Done): CallId;
   cpu(): NativeCpu;
   /** The widest instruction set that WARPCONV_ISA lets convolutions use; throws where that is misspelt. */
   usableIsa(): string;

@@ -66,7 +66,7 @@ function cpuInfo({ name, isa, features, cores, caches }: NativeCpu): CpuInfo {
 }
 
 function gpuInfos(): GpuInfo[] {
-  const { missing, reason, driver, gpus } = addon().gpuProbe();
+  const { missing, reason, driver, gpus } = callNative(() => addon().gpuProbe());
   if (missing !== null) return [{ device: 'cuda', type: 'cuda', available: false, reason }];
   return gpus.map((gpu) => gpuInfo(gpu, driver));
 }
@@ -98,7 +98,7 @@ export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' 
 
 /** What the package holds now, for finding leaks. */
 export function memory(): MemoryInfo {
-  return { ...addon().memory(), gpu: gpuMemory(), tensors: liveTensors() };
+  return callNative(() => ({ ...addon().memory(), gpu: gpuMemory(), tensors: liveTensors() }));
 }
 
 function gpuMemory(): Record<string, number> {
@@ -120,7 +120,8 @@ export function threads(): number {
  * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
  */
 export function setThreads(count: number): void {
-  addon().setThreads(checkInteger('count', count, { min: 1, max: MOST_THREADS }));
+  const checked = checkInteger('count', count, { min: 1, max: MOST_THREADS });
+  callNative(() => addon().setThreads(checked));
 }
 
 /** More than any machine can use; a slip of the pen should not start them. */

@@ -1,5 +1,6 @@
 /** Why an algorithm was chosen, and why not the others. */
 import type { ConvolutionSpec, NativeCandidate, NativePlan } from './addon';
+import { callNative } from './errors';
 import type { AlgorithmName } from './options';
 import { openPlan, outputDimsOf, type ChosenPlan, type PlanRequest, type Tuning } from './tuning';
 
@@ -90,15 +91,18 @@ const choosers: Readonly<Record<string, PlanExplanation['chosenBy']>> = {
 
 /** The candidates for a problem, with the chosen one marked. */
 export function describeAlgorithms(spec: ConvolutionSpec, { native, tuning }: ChosenPlan): AlgorithmInfo[] {
-  if (tuning === undefined) return native.candidates().map((candidate) => toInfo(candidate, native));
-  const own = new Map(native.candidates().map((candidate) => [candidate.algorithm, candidate]));
+  const candidates = candidatesOf(native);
+  if (tuning === undefined) return candidates.map((candidate) => toInfo(candidate, native));
+  const own = new Map(candidates.map((candidate) => [candidate.algorithm, candidate]));
   // The plan pins a variant, which other algorithms know nothing of.
-  return openPlan(spec)
-    .candidates()
-    .map((open) => {
-      const candidate = open.algorithm === native.algorithm ? own.get(open.algorithm)! : open;
-      return { ...toInfo(candidate, native), ...measured(open.algorithm, tuning) };
-    });
+  return candidatesOf(openPlan(spec)).map((open) => {
+    const candidate = open.algorithm === native.algorithm ? own.get(open.algorithm)! : open;
+    return { ...toInfo(candidate, native), ...measured(open.algorithm, tuning) };
+  });
+}
+
+function candidatesOf(plan: NativePlan): NativeCandidate[] {
+  return callNative(() => plan.candidates());
 }
 
 function toInfo({ algorithm, ...facts }: NativeCandidate, plan: NativePlan): AlgorithmInfo {

@@ -1,4 +1,5 @@
 import { elementCount } from './check';
+import { onNextTurn } from './turn';
 
 /**
  * The most that one call may be expected to take where the event loop's thread runs it. Handing a call to another
@@ -51,9 +52,8 @@ export class LoopBudget {
     if (milliseconds > LONGEST_CALL) return false;
     const now = performance.now();
     if (this.#since !== undefined) return now + milliseconds <= this.#since + BUDGET;
+    onNextTurn(() => (this.#since = undefined));
     this.#since = now;
-    // It keeps the process for this one turn. Without a reference the loop would sleep, the budget still spent.
-    setImmediate(() => (this.#since = undefined));
     return true;
   }
 }

@@ -35,6 +35,7 @@ import {
   type TensorLike,
 } from './tensor_like';
 import { openChosen, outputDimsOf, type ChosenPlan, type PlanRequest } from './tuning';
+import { nextTurn } from './turn';
 
 /** What {@link Conv2d.create} hands to the constructor, and nobody else can make. */
 class Prepared {
@@ -191,7 +192,10 @@ export class Conv2d {
   /** Disposes, and resolves when the running calls have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.dispose();
-    if (this.#running > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#running === 0) return;
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    // Not before the callers' promises have settled, too.
+    await nextTurn();
   }
 
   #runHere({ operands: { input, residual, output } }: Binding): void {
@@ -212,8 +216,7 @@ export class Conv2d {
 
   #endRun(): void {
     if (--this.#running > 0) return;
-    // Not before the callers' promises have settled, too.
-    for (const resume of this.#waiting.splice(0)) setImmediate(resume);
+    for (const resume of this.#waiting.splice(0)) resume();
   }
 
   #bind(input: unknown, options: unknown): Binding {

@@ -224,7 +224,11 @@ export class InferenceSession {
       throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
     }
     const call = this.#use(this.#holdForDims(dims), ({ compiled, native }) =>
-      explainProgram(this.device, compiled, native.choices()),
+      explainProgram(
+        this.device,
+        compiled,
+        callNative(() => native.choices()),
+      ),
     );
     return this.#track(call).catch((error: unknown) => {
       throw error instanceof ValueNeeded ? undecided(error) : error;
@@ -345,7 +349,11 @@ export class InferenceSession {
       }
       taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
     }
-    const explanation = explainProgram(this.device, compiled, native.choices());
+    const explanation = explainProgram(
+      this.device,
+      compiled,
+      callNative(() => native.choices()),
+    );
     const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
     return { ...explanation, steps };
   }

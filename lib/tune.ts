@@ -1,11 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-
 import type { ConvolutionSpec } from './addon';
 import { abortedBy, WarpconvError } from './errors';
 import { explain, type PlanExplanation } from './explanation';
 import { readTuneRequest, requirePrecision, type ConvolutionProblem, type TuneOptions } from './options';
 import { indexOf, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { openChosen, openPlan } from './tuning';
+import { nextTurn } from './turn';
 
 /**
  * Measures what is fastest for each of a list of problems, one after the other, without holding up the event loop, and

@@ -6,7 +6,9 @@ import type { Done } from '../../lib/addon';
 import { callNativeAsync, runsAtOnce } from '../../lib/calls';
 
 const mockCancel = jest.fn();
-jest.mock('../../lib/load', () => ({ addon: () => ({ cancel: mockCancel }) }));
+jest.mock('../../lib/load', () => ({
+  addon: () => ({ cancel: mockCancel, nextTurn: (done: () => void) => setImmediate(done) }),
+}));
 
 const ID = 17;
 

@@ -29,6 +29,7 @@ const mockCandidates: NativeCandidate[] = [];
 jest.mock('../../lib/load', () => ({
   addon: () => ({
     Plan: MockPlan,
+    nextTurn: (done: () => void) => setImmediate(done),
     firstFallback: () => false,
     gpusProbed: () => true,
     hasGpu: () => false,
