@@ -42,7 +42,11 @@ struct RunContext {
   /** The widest instruction set that a network's steps may use; convolutions were prepared for one. */
   Isa isa = cpuInfo().isaLevel;
 
-  bool isCancelled() const { return cancellation != nullptr && cancellation->isRequested(); }
+  /** A look at the cancellation, at which the call also yields to others. */
+  bool isCancelled() const {
+    if (executor != nullptr) executor->yield();
+    return cancellation != nullptr && cancellation->isRequested();
+  }
   unsigned threads() const { return executor == nullptr ? 1 : executor->threads(); }
   void parallelFor(int64_t tasks, TaskBody body, Executor::Sleepers sleepers = Executor::Sleepers::wake) const;
 };

@@ -43,10 +43,11 @@ struct Arena {
   Operands operands() { return {.input = {input.data(), {}}, .residual = {}, .output = {output.data(), {}}}; }
 };
 
+/** Other clients' calls have their turns between what is timed, not within. */
 class CpuContestant final : public Contestant {
  public:
-  CpuContestant(CpuBackend& backend, std::string algorithm, const PlanProblem& asked, Arena& arena)
-      : backend_(backend), algorithm_(std::move(algorithm)), asked_(asked), arena_(arena) {}
+  CpuContestant(CpuBackend& backend, Executor& executor, std::string algorithm, const PlanProblem& asked, Arena& arena)
+      : backend_(backend), executor_(executor), algorithm_(std::move(algorithm)), asked_(asked), arena_(arena) {}
 
   Status prepare() override {
     return callToStatus([&] {
@@ -60,16 +61,21 @@ class CpuContestant final : public Contestant {
     // More would overflow the clock's integers.
     constexpr double kLongest = 1e9;
     const std::chrono::duration<double, std::milli> longest(std::min(limit, kLongest));
+    executor_.yield();
     const Cancellation limited(cancellation, Clock::now() + std::chrono::duration_cast<Clock::duration>(longest));
     return time(1, &limited);
   }
 
-  Result<double> sample(int calls, const Cancellation* cancellation) override { return time(calls, cancellation); }
+  Result<double> sample(int calls, const Cancellation* cancellation) override {
+    executor_.yield();
+    return time(calls, cancellation);
+  }
 
  private:
   using Clock = Cancellation::Clock;
 
   Result<double> time(int calls, const Cancellation* cancellation) {
+    const Executor::Undisturbed undisturbed;
     const Operands operands = arena_.operands();
     const Clock::time_point begin = Clock::now();
     for (int call = 0; call < calls; ++call) {
@@ -80,6 +86,7 @@ class CpuContestant final : public Contestant {
   }
 
   CpuBackend& backend_;
+  Executor& executor_;
   const std::string algorithm_;
   const PlanProblem& asked_;
   Arena& arena_;
@@ -110,7 +117,7 @@ Result<std::vector<Measurement>> CpuBackend::measure(const PlanProblem& asked, c
   for (const Candidate& candidate : candidates(plain)) {
     if (!candidate.accepts()) continue;
     entrants.push_back({candidate.algorithm, "", candidate.estimate.milliseconds,
-                        std::make_unique<CpuContestant>(*this, candidate.algorithm, plain, arena)});
+                        std::make_unique<CpuContestant>(*this, executor_, candidate.algorithm, plain, arena)});
   }
   return compete(std::move(entrants), cancellation);
 }

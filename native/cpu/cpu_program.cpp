@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "cpu/cpu_backend.h"
@@ -35,9 +36,13 @@ class Arenas {
     }
     return AlignedBuffer(elements_);
   }
-  void giveBack(AlignedBuffer arena) {
+  void giveBack(AlignedBuffer arena) noexcept {
     const std::lock_guard lock(mutex_);
-    spare_.push_back(std::move(arena));
+    try {
+      spare_.push_back(std::move(arena));
+    } catch (const std::bad_alloc&) {
+      // The run has succeeded all the same; the next one takes a new arena.
+    }
   }
   int64_t bytes() const { return elements_ * static_cast<int64_t>(sizeof(float)); }
 
@@ -258,6 +263,7 @@ Result<std::shared_ptr<const PreparedProgram>> prepareCpuProgram(ProgramSpec spe
   for (const Step& step : steps) {
     const Status status = made->add(step);
     if (!status.isOk()) return status;
+    executor.yield();
   }
   return std::shared_ptr<const PreparedProgram>(std::move(made));
 }

@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace warpconv {
 namespace {
@@ -35,7 +36,16 @@ void relax() {
 #endif
 }
 
-using Clock = std::chrono::steady_clock;
+/**
+ * A call runs at least so long before another client's is let in: suspending one and waking another's thread takes 0.1
+ * to 0.2 ms, and a call finds its data gone from the caches.
+ */
+constexpr std::chrono::milliseconds kTurn{5};
+
+/** Suspended calls at most, each of which keeps a thread. With that many, further ones wait until one has ended. */
+constexpr size_t kMostSuspended = 64;
+
+using Clock = Executor::Clock;
 
 /** Waits awake until `happened()`, but no longer than `until`. */
 template <typename Happened>
@@ -50,79 +60,79 @@ void watchFor(Happened happened, Clock::time_point until) {
   } while (Clock::now() < until);
 }
 
-/** Which of its pool's threads this one is; -1 for any other thread. */
-thread_local int poolIndex = -1;
+Status abortedBeforeStart() noexcept {
+  return Status::ofLiteral(StatusCode::aborted, "the call was cancelled before it started");
+}
 
-Status abortedBeforeStart() { return Status::ofLiteral(StatusCode::aborted, "the call was cancelled before it started"); }
+void tell(const Executor::Done& done, Status status) noexcept {
+  try {
+    done(std::move(status));
+  } catch (...) {
+    // It must not throw, and there is nobody else to tell.
+  }
+}
 
 }  // namespace
 
-Status callToStatus(const std::function<Status()>& work) {
-  try {
-    return work();
-  } catch (...) {
-    return thrownStatus();
-  }
-}
+/** What a thread of a pool is about. */
+struct Executor::Worker {
+  Executor* pool = nullptr;
+  /** Which of the pool's places it has; kNoPlace for any other thread */
+  int place = kNoPlace;
+  /** The one it runs, if that may be suspended */
+  Call* call = nullptr;
+
+  static thread_local Worker own;
+};
+
+// Without a destructor, whose registration would take memory.
+thread_local Executor::Worker Executor::Worker::own;
+
+Executor::Undisturbed::Undisturbed() : call_(std::exchange(Worker::own.call, nullptr)) {}
+
+Executor::Undisturbed::~Undisturbed() { Worker::own.call = call_; }
 
 /**
  * Tasks in as many adjacent shares as threads may come. Each begins with a share of its own, the same one in every loop
  * of a call, and goes on with what is left of the others': loop after loop a thread finds in its own cache what it
  * wrote there.
  *
- * Loops are short and many, so that nothing is allocated for one: memory that one thread gets and another gives back
- * makes both wait for the allocator, asleep. Each thread keeps a loop, and lends it.
+ * Loops are short and many, so that one lies on its caller's stack and nothing is allocated for it. That cannot fail,
+ * and memory that one thread gets and another gives back would make both wait for the allocator, asleep.
  */
-class Executor::Loop {
+class Executor::Loop : public Linked<Loop> {
  public:
-  /** A thread's own, for as long as this lives; a new one where the thread is in a loop already. */
-  class Lent {
-   public:
-    Lent() : loop_(std::move(spare)) {
-      if (loop_ == nullptr) loop_ = std::make_unique<Loop>();
-    }
-    Lent(const Lent&) = delete;
-    Lent& operator=(const Lent&) = delete;
-    ~Lent() { spare = std::move(loop_); }
-    Loop& operator*() const { return *loop_; }
-
-   private:
-    static thread_local std::unique_ptr<Loop> spare;
-    std::unique_ptr<Loop> loop_;
-  };
-
-  /** Before anybody else sees it. */
-  void begin(int64_t tasks, unsigned helpers, const TaskBody& body) {
-    tasks_ = tasks;
-    body_ = &body;
-    caller_ = poolIndex;
-    endedTasks_.store(0, std::memory_order_relaxed);
-    if (memory_.size() <= helpers) memory_ = std::vector<Share>(helpers + 1);
-    shares_ = std::span(memory_.data(), helpers + 1);
-    const auto count = static_cast<int64_t>(shares_.size());
-    for (int64_t i = 0; i < count; ++i) {
-      shares_[static_cast<size_t>(i)].next.store(tasks * i / count, std::memory_order_relaxed);
-      shares_[static_cast<size_t>(i)].end = tasks * (i + 1) / count;
-    }
+  Loop(int64_t tasks, int helpers, const TaskBody& body)
+      : tasks_(tasks), body_(&body), helpers_(helpers), caller_(Worker::own.place) {
+    const int64_t count = std::min<int64_t>(helpers, kMostShares - 1) + 1;
+    auto* memory = reinterpret_cast<Share*>(memory_);
+    for (int64_t i = 0; i < count; ++i) new (memory + i) Share{{tasks * i / count}, tasks * (i + 1) / count};
+    shares_ = std::span(std::launder(memory), static_cast<size_t>(count));
   }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
 
-  /** Runs tasks until none is left that nobody has begun. */
-  void work() {
+  /** Runs tasks until none is left that nobody has begun, or `mustStop()` before one of them. */
+  template <typename MustStop>
+  void work(const MustStop& mustStop) {
     const size_t own = ownShare();
     for (size_t i = 0; i < shares_.size(); ++i) {
       Share& share = shares_[(own + i) % shares_.size()];
       while (share.isLeft()) {
+        if (mustStop()) return;
         const int64_t task = share.next.fetch_add(1, std::memory_order_relaxed);
         if (task < share.end) run(task);
       }
     }
   }
 
+  bool isShared() const { return helpers_ > 0; }
+
   /** Whether a caller from outside the pool takes the place of the pool's last thread. */
   bool replacesLastThread() const { return caller_ < 0; }
 
-  bool isOpenTo(unsigned thread) const {
-    return (!replacesLastThread() || thread + 1 < shares_.size()) &&
+  bool isOpenTo(int place) const {
+    return (!replacesLastThread() || place < helpers_) &&
            std::any_of(shares_.begin(), shares_.end(), std::mem_fn(&Share::isLeft));
   }
 
@@ -134,16 +144,17 @@ class Executor::Loop {
   bool isOver() const { return endedTasks_.load() == tasks_ && guests_.load() == 0; }
 
   /** Throws what a task has thrown, once the loop is over. */
-  void rethrow() {
-    if (!hasThrown_.load(std::memory_order_relaxed)) return;
-    hasThrown_.store(false, std::memory_order_relaxed);
-    std::rethrow_exception(std::exchange(thrown_, nullptr));
+  void rethrow() const {
+    if (thrown_ != nullptr) std::rethrow_exception(thrown_);
   }
 
  private:
+  /** More threads begin with shares of others. */
+  static constexpr int kMostShares = 128;
+
   struct alignas(64) Share {
-    std::atomic<int64_t> next{0};
-    int64_t end = 0;
+    std::atomic<int64_t> next;
+    int64_t end;
 
     bool isLeft() const { return next.load(std::memory_order_relaxed) < end; }
   };
@@ -151,7 +162,7 @@ class Executor::Loop {
   /** The share that this thread begins with: the first of the caller, the others in the pool's order. */
   size_t ownShare() const {
     const auto count = static_cast<int>(shares_.size());
-    const int ahead = (poolIndex - caller_) % count;
+    const int ahead = (Worker::own.place - caller_) % count;
     return static_cast<size_t>(ahead < 0 ? ahead + count : ahead);
   }
 
@@ -164,13 +175,13 @@ class Executor::Loop {
     endedTasks_.fetch_add(1);
   }
 
-  int64_t tasks_ = 0;
+  const int64_t tasks_;
   /** Alive until parallelFor returns, which is after the last task has ended */
-  const TaskBody* body_ = nullptr;
-  /** poolIndex of the thread that has begun the loop */
-  int caller_ = -1;
-  /** As many shares as a loop of this thread has had at most */
-  std::vector<Share> memory_;
+  const TaskBody* const body_;
+  /** Threads that may come besides the caller */
+  const int helpers_;
+  /** The place of the thread that has begun the loop */
+  const int caller_;
   std::span<Share> shares_;
   std::atomic<int64_t> endedTasks_{0};
   /** Threads of the pool that have joined and not left */
@@ -178,9 +189,9 @@ class Executor::Loop {
   std::atomic<bool> hasThrown_{false};
   /** Of the first task that has thrown */
   std::exception_ptr thrown_;
+  /** For the shares; nobody writes to what is not used */
+  alignas(Share) std::byte memory_[kMostShares * sizeof(Share)];
 };
-
-thread_local std::unique_ptr<Executor::Loop> Executor::Loop::Lent::spare;
 
 std::shared_ptr<Executor> Executor::shared() {
   static std::mutex mutex;
@@ -195,69 +206,110 @@ std::shared_ptr<Executor> Executor::shared() {
   return executor;
 }
 
-Executor::Executor(unsigned threads) : wantedThreads_(std::max(1u, threads)) {}
+Executor::Executor(unsigned threads) : wantedPlaces_(static_cast<int>(std::max(1u, threads))) {}
 
 Executor::~Executor() {
-  std::deque<std::shared_ptr<Call>> abandoned;
+  Chain<Call> abandoned;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
-    abandoned.swap(queue_);
+    while (!clients_.isEmpty()) {
+      Call& call = *clients_.first()->waiting_.first();
+      dequeue(call);
+      if (call.state_ == Call::State::suspended) {
+        resume(call, kNoPlace);
+      } else {
+        abandoned.append(call);
+      }
+    }
   }
   wakeAll();
-  for (const auto& call : abandoned) call->done_(abortedBeforeStart());
+  placeLeft_.notify_all();
+  while (!abandoned.isEmpty()) {
+    Call& call = *abandoned.first();
+    abandoned.remove(call);
+    finish(call, abortedBeforeStart());
+  }
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done) {
-  auto call = std::make_shared<Call>(std::move(work), std::move(done));
-  bool served = false;
+std::shared_ptr<Executor::Call> Executor::submit(Work work, Done done, std::shared_ptr<Client> client) {
+  std::shared_ptr<Call> call;
+  try {
+    if (client == nullptr) client = std::make_shared<Client>();
+    call = std::make_shared<Call>(std::move(work), std::move(done), std::move(client));
+  } catch (const std::bad_alloc&) {
+    // Arguments are moved only into a call that has memory.
+    tell(done, outOfMemory());
+    return nullptr;
+  }
+  call->self_ = call;
+  Status started;
   {
     const std::lock_guard lock(mutex_);
-    startThreads();
-    served = !threads_.empty();
-    if (served) {
-      queue_.push_back(call);
+    started = startThreads();
+    if (started.isOk()) {
+      // Who had nothing to run for a while has no time to catch up on.
+      Clock::duration& time = call->client_->served_;
+      time = std::max(time, virtualNow_);
+      enqueue(*call);
       announcements_.fetch_add(1);
     }
   }
-  if (served) {
+  if (started.isOk()) {
     wakeAll();
   } else {
-    call->done_({StatusCode::internal, "the system starts no thread for this process; raise its limit (ulimit -u)"});
+    finish(*call, std::move(started));
   }
   return call;
 }
 
-void Executor::startThreads() {
-  while (!closing_ && threads_.size() < wantedThreads_) {
-    try {
-      threads_.emplace_back([this, index = static_cast<unsigned>(threads_.size())] { serve(index); });
-    } catch (const std::system_error&) {
-      return;  // fewer threads than wanted still serve every call
-    }
+Status Executor::startThreads() noexcept {
+  Status failure;
+  try {
+    for (; !closing_ && manned_ < wantedPlaces_; ++manned_) man(manned_);
+  } catch (const std::bad_alloc&) {
+    failure = outOfMemory();
+  } catch (const std::system_error&) {
+    failure = Status::ofLiteral(StatusCode::internal,
+                                "the system starts no thread for this process; raise its limit (ulimit -u)");
+  }
+  // Fewer threads than wanted still serve every call.
+  return manned_ > 0 ? Status{} : failure;
+}
+
+void Executor::man(int place) {
+  if (awaitingPlace_ > vacant_.size()) {
+    vacant_.push_back(place);
+    placeLeft_.notify_one();
+  } else {
+    vacant_.reserve(threads_.size() + 1);
+    threads_.emplace_back([this, place] { serve(place); });
   }
 }
 
 void Executor::cancel(const std::shared_ptr<Call>& call) {
+  if (call == nullptr) return;
   call->cancellation_.request();
   {
     const std::lock_guard lock(mutex_);
-    const auto place = std::find(queue_.begin(), queue_.end(), call);
-    if (place == queue_.end()) return;
-    queue_.erase(place);
+    const bool isSuspended = call->state_ == Call::State::suspended;
+    if (!isSuspended && call->state_ != Call::State::queued) return;
+    dequeue(*call);
+    if (isSuspended) return resume(*call, kNoPlace);
+    call->state_ = Call::State::ended;
   }
-  call->done_(abortedBeforeStart());
+  finish(*call, abortedBeforeStart());
 }
 
 void Executor::parallelFor(int64_t tasks, TaskBody body, Sleepers sleepers) {
-  const Loop::Lent lent;
-  Loop& loop = *lent;
-  const unsigned helpers = tasks > 1 ? wantedThreads_ - 1 : 0;
-  loop.begin(tasks, helpers, body);
-  if (helpers > 0) publish(loop, sleepers);
-  loop.work();
-  if (helpers > 0) {
+  Loop loop(tasks, tasks > 1 ? wantedPlaces_ - 1 : 0, body);
+  if (loop.isShared()) publish(loop, sleepers);
+  loop.work([this] {
+    yield();
+    return false;
+  });
+  if (loop.isShared()) {
     withdraw(loop);
     awaitEnd(loop);
   }
@@ -267,8 +319,9 @@ void Executor::parallelFor(int64_t tasks, TaskBody body, Sleepers sleepers) {
 void Executor::publish(Loop& loop, Sleepers sleepers) {
   {
     const std::lock_guard lock(mutex_);
-    startThreads();
-    loops_.push_back(&loop);
+    // Without any, the caller runs all of it.
+    static_cast<void>(startThreads());
+    loops_.append(loop);
   }
   // With the mutex free again: whoever watches takes it next.
   announcements_.fetch_add(1);
@@ -287,7 +340,7 @@ void Executor::wakeAll() {
 
 void Executor::withdraw(Loop& loop) {
   const std::lock_guard lock(mutex_);
-  loops_.erase(std::find(loops_.begin(), loops_.end(), &loop));
+  loops_.remove(loop);
 }
 
 void Executor::awaitEnd(Loop& loop) {
@@ -311,42 +364,49 @@ void Executor::leave(Loop& loop) {
   loopEnded_.notify_all();
 }
 
-Executor::Loop* Executor::joinLoop(unsigned thread) const {
-  const auto place =
-      std::find_if(loops_.begin(), loops_.end(), [=](const Loop* loop) { return loop->isOpenTo(thread); });
-  if (place == loops_.end()) return nullptr;
-  (*place)->join();
-  return *place;
+Executor::Loop* Executor::joinLoop(int place) const {
+  Loop* loop = loops_.first();
+  while (loop != nullptr && !loop->isOpenTo(place)) loop = loop->next();
+  if (loop != nullptr) loop->join();
+  return loop;
 }
 
-unsigned Executor::threads() const { return wantedThreads_; }
+unsigned Executor::threads() const { return static_cast<unsigned>(wantedPlaces_); }
 
 void Executor::setThreads(unsigned threads) {
   {
     const std::lock_guard lock(mutex_);
-    wantedThreads_ = std::max(1u, threads);
+    wantedPlaces_ = static_cast<int>(std::max(1u, threads));
     // Threads beyond the number stay, asleep; missing ones start with the next call.
   }
   wakeAll();
 }
 
-Executor::Job Executor::takeJob(unsigned thread) {
-  if (queue_.empty()) return {nullptr, joinLoop(thread)};
-  Job job{std::move(queue_.front()), nullptr};
-  queue_.pop_front();
-  return job;
+Executor::Job Executor::takeJob(int place) {
+  Client* const client = nextClient();
+  if (client == nullptr) return {.loop = joinLoop(place)};
+  Call& call = *client->waiting_.first();
+  dequeue(call);
+  if (call.state_ == Call::State::suspended) {
+    resume(call, place);
+    return {.leftPlace = true};
+  }
+  beginTurn(call);
+  startClock(call);
+  return {.call = &call};
 }
 
-Executor::Job Executor::nextJob(unsigned thread, unsigned& seen, std::chrono::microseconds watch) {
+Executor::Job Executor::nextJob(int place, unsigned& seen, std::chrono::microseconds watch) {
   const auto until = Clock::now() + watch;
   watchFor([&] { return announcements_ != seen; }, until);
   std::unique_lock lock(mutex_);
   while (!closing_) {
     seen = announcements_;
-    Job job = thread < wantedThreads_ ? takeJob(thread) : Job{};
-    if (job.call != nullptr || job.loop != nullptr) {
+    const Job job = place < wantedPlaces_ ? takeJob(place) : Job{};
+    if (job.call != nullptr || job.loop != nullptr || job.leftPlace) {
       // What is left will not be announced again.
-      if (!queue_.empty() || loops_.size() > (job.loop != nullptr ? 1 : 0)) --seen;
+      const bool otherLoops = loops_.first() != job.loop || (job.loop != nullptr && job.loop->next() != nullptr);
+      if (isCrowded() || otherLoops) --seen;
       return job;
     }
     if (Clock::now() < until) {
@@ -354,35 +414,162 @@ Executor::Job Executor::nextJob(unsigned thread, unsigned& seen, std::chrono::mi
       watchFor([&] { return announcements_ != seen; }, until);
       lock.lock();
     } else {
-      (thread + 1 < wantedThreads_ ? allButLast_ : last_).wait(lock);
+      (place + 1 < wantedPlaces_ ? allButLast_ : last_).wait(lock);
     }
   }
   return {};
 }
 
-void Executor::serve(unsigned thread) {
-  poolIndex = static_cast<int>(thread);
-  unsigned seen = 0;
+int Executor::awaitPlace() {
+  std::unique_lock lock(mutex_);
+  ++awaitingPlace_;
+  placeLeft_.wait(lock, [this] { return closing_ || !vacant_.empty(); });
+  --awaitingPlace_;
+  if (closing_) return kNoPlace;
+  const int place = vacant_.back();
+  vacant_.pop_back();
+  return place;
+}
+
+void Executor::serve(int place) {
+  Worker& own = Worker::own;
+  own = {this, place, nullptr};
+  unsigned seen = announcements_ - 1;
   std::chrono::microseconds watch = kWatch;
-  while (true) {
-    const Job job = nextJob(thread, seen, watch);
+  while (own.place != kNoPlace) {
+    const Job job = nextJob(own.place, seen, watch);
     watch = job.loop != nullptr ? kLoopWatch : kWatch;
     if (job.loop != nullptr) {
-      job.loop->work();
+      // Calls come before loops, as in takeJob.
+      job.loop->work([this] { return isCrowded(); });
       leave(*job.loop);
     } else if (job.call != nullptr) {
       runCall(*job.call);
+    } else if (job.leftPlace) {
+      own.place = kNoPlace;
     } else {
       return;
     }
+    // Without one after a call that went on to end, too
+    if (own.place != kNoPlace) continue;
+    own.place = awaitPlace();
+    seen = announcements_ - 1;
   }
 }
 
 void Executor::runCall(Call& call) {
+  Worker::own.call = &call;
   Status status = callToStatus([&call] { return call.work_(call.cancellation_); });
+  Worker::own.call = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    endTurn(call, Call::State::ended);
+  }
+  finish(call, std::move(status));
+}
+
+void Executor::finish(Call& call, Status status) noexcept {
+  const std::shared_ptr<Call> kept = std::move(call.self_);
   // What the work captured is let go before anybody hears that it has ended.
   call.work_ = nullptr;
-  call.done_(std::move(status));
+  tell(call.done_, std::move(status));
+}
+
+void Executor::yieldTurn() {
+  Worker& own = Worker::own;
+  Call* const call = own.call;
+  if (call == nullptr || own.pool != this || own.place == kNoPlace || Clock::now() < call->turnEnds_) return;
+  std::unique_lock lock(mutex_);
+  charge(*call);
+  call->turnEnds_ = call->since_ + kTurn;
+  Client* const next = nextClient();
+  const bool othersCanServe = turns_ < std::min<int>(manned_, wantedPlaces_);
+  if (next == nullptr || othersCanServe) return;
+  if (next == call->client_.get() || next->served_ > call->client_->served_) return;
+  if (!passOn(own.place, *next)) return;
+  endTurn(*call, Call::State::suspended);
+  enqueue(*call);
+  call->resumed_.wait(lock, [call] { return call->state_ == Call::State::running; });
+  own.place = call->place_;
+  startClock(*call);
+}
+
+bool Executor::passOn(int place, Client& client) {
+  Call& call = *client.waiting_.first();
+  if (call.state_ == Call::State::suspended) {
+    dequeue(call);
+    resume(call, place);
+    return true;
+  }
+  if (awaitingPlace_ == vacant_.size() && threads_.size() >= kMostSuspended + static_cast<size_t>(wantedPlaces_)) {
+    return false;
+  }
+  try {
+    man(place);
+    return true;
+  } catch (const std::exception&) {
+    return false;  // for want of memory, or because the system starts no more threads
+  }
+}
+
+Executor::Client* Executor::nextClient() const {
+  Client* next = clients_.first();
+  for (Client* client = next; client != nullptr; client = client->next()) {
+    if (client->served_ < next->served_) next = client;
+  }
+  return next;
+}
+
+void Executor::enqueue(Call& call) {
+  if (!isCrowded()) crowdedSince_ = Clock::now();
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+  Client& client = *call.client_;
+  if (client.waiting_.isEmpty()) clients_.append(client);
+  if (call.state_ == Call::State::suspended) {
+    client.waiting_.prepend(call);
+  } else {
+    client.waiting_.append(call);
+  }
+}
+
+void Executor::dequeue(Call& call) {
+  Client& client = *call.client_;
+  client.waiting_.remove(call);
+  if (client.waiting_.isEmpty()) clients_.remove(client);
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Executor::beginTurn(Call& call) {
+  ++turns_;
+  call.state_ = Call::State::running;
+  virtualNow_ = std::max(virtualNow_, call.client_->served_);
+}
+
+void Executor::startClock(Call& call) {
+  call.since_ = Clock::now();
+  call.turnEnds_ = call.since_ + kTurn;
+}
+
+void Executor::endTurn(Call& call, Call::State next) {
+  charge(call);
+  if (Worker::own.place != kNoPlace) --turns_;
+  call.state_ = next;
+}
+
+void Executor::charge(Call& call) {
+  const Clock::time_point now = Clock::now();
+  if (isCrowded()) call.client_->served_ += now - std::max(call.since_, crowdedSince_);
+  call.since_ = now;
+}
+
+void Executor::resume(Call& call, int place) {
+  call.place_ = place;
+  if (place == kNoPlace) {
+    call.state_ = Call::State::running;
+  } else {
+    beginTurn(call);
+  }
+  call.resumed_.notify_one();
 }
 
 }  // namespace warpconv

@@ -2,12 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <chrono>
+#include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -317,5 +322,277 @@ TEST_CASE("the number of threads can change between and during calls") {
         into(done));
     CHECK(done.get_future().get().isOk());
     CHECK(ended.load() == 50);
+  }
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/** Far longer than anything here takes, so that a call that never has its turn fails a test instead of blocking it. */
+constexpr std::chrono::seconds kForever{20};
+/** Longer than a turn */
+constexpr milliseconds kLong{12};
+
+/** Keeps the thread busy, as a step does that nobody interrupts. */
+void spin(milliseconds time) {
+  const auto end = Executor::Clock::now() + time;
+  while (Executor::Clock::now() < end) {
+  }
+}
+
+/** Yields until `happened()`; false where that takes forever. */
+template <typename Happened>
+bool yieldUntil(Executor& executor, const Happened& happened) {
+  const auto end = Executor::Clock::now() + kForever;
+  while (!happened()) {
+    if (Executor::Clock::now() > end) return false;
+    executor.yield();
+  }
+  return true;
+}
+
+Executor::Done counting(std::atomic<int>& ended) {
+  return [&ended](Status status) {
+    CHECK(status.isOk());
+    ended.fetch_add(1);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a long call lets those of other clients go first, wherever it yields") {
+  Executor executor(1);
+  std::atomic<int> ended{0};
+  std::promise<void> entered;
+  std::promise<Status> done;
+  bool all = false;
+  const auto isOver = [&ended] { return ended.load() == 5; };
+  executor.submit(
+      [&](const Cancellation&) {
+        entered.set_value();
+        SUBCASE("between steps") { all = yieldUntil(executor, isOver); }
+        SUBCASE("between the tasks of a loop in a loop") {
+          const auto end = Executor::Clock::now() + kForever;
+          executor.parallelFor(1, [&](int64_t) {
+            while (!isOver() && Executor::Clock::now() < end) executor.parallelFor(2, [](int64_t) {});
+          });
+          all = isOver();
+        }
+        return Status{};
+      },
+      into(done));
+  entered.get_future().wait();
+  for (int i = 0; i < 5; ++i) executor.submit([](const Cancellation&) { return Status{}; }, counting(ended));
+  CHECK(done.get_future().get().isOk());
+  CHECK(all);
+}
+
+TEST_CASE("a stream of short calls does not starve a long one") {
+  Executor executor(1);
+  const auto client = std::make_shared<Executor::Client>();
+  std::atomic<bool> over{false};
+  std::atomic<int> inFlight{0};
+  std::function<void()> submitShort = [&] {
+    inFlight.fetch_add(1);
+    executor.submit(
+        [](const Cancellation&) {
+          spin(milliseconds(1));
+          return Status{};
+        },
+        [&](Status) {
+          // Two for one until there are many, so that one always waits
+          for (int i = inFlight.load() < 8 ? 2 : 1; i > 0 && !over.load(); --i) submitShort();
+          inFlight.fetch_sub(1);
+        },
+        client);
+  };
+  std::promise<void> entered;
+  std::promise<Status> done;
+  executor.submit(
+      [&](const Cancellation&) {
+        entered.set_value();
+        for (int step = 0; step < 20; ++step) {
+          spin(milliseconds(2));
+          executor.yield();
+        }
+        return Status{};
+      },
+      into(done));
+  entered.get_future().wait();
+  submitShort();
+  auto ended = done.get_future();
+  CHECK(ended.wait_for(kForever) == std::future_status::ready);
+  over.store(true);
+  while (inFlight.load() > 0) std::this_thread::yield();
+}
+
+TEST_CASE("calls of one client do not overtake each other while they take turns with another's") {
+  Executor executor(1);
+  const auto client = std::make_shared<Executor::Client>();
+  const auto other = std::make_shared<Executor::Client>();
+  std::mutex mutex;
+  std::vector<int> ended;
+  std::atomic<int> left{8};
+  for (int i = 0; i < 8; ++i) {
+    executor.submit(
+        [&](const Cancellation&) {
+          for (int step = 0; step < 4; ++step) {
+            spin(milliseconds(3));
+            executor.yield();
+          }
+          return Status{};
+        },
+        [&, i](Status) {
+          const std::lock_guard lock(mutex);
+          ended.push_back(i);
+          left.fetch_sub(1);
+        },
+        i % 2 == 0 ? client : other);
+  }
+  while (left.load() > 0) std::this_thread::yield();
+  std::vector<int> own, others;
+  for (const int i : ended) (i % 2 == 0 ? own : others).push_back(i);
+  CHECK(own == std::vector<int>{0, 2, 4, 6});
+  CHECK(others == std::vector<int>{1, 3, 5, 7});
+  // Neither waits for all of the other's.
+  CHECK(std::max(ended[2], ended[3]) < 4);
+}
+
+TEST_CASE("a suspended call that is cancelled goes on at once, and one that is not when its turn comes") {
+  Executor executor(1);
+  Gate gate;
+  std::promise<void> entered;
+  std::promise<Status> first, second;
+  const auto suspended = executor.submit(
+      [&](const Cancellation& cancellation) {
+        entered.set_value();
+        const bool ends = yieldUntil(executor, [&] { return cancellation.isRequested(); });
+        return ends ? Status{StatusCode::aborted, "stopped"} : Status{};
+      },
+      into(first));
+  entered.get_future().wait();
+  executor.submit(gate.work(), into(second));
+  gate.waitUntilEntered();
+  executor.cancel(suspended);
+  CHECK(first.get_future().get().message() == "stopped");
+  gate.open();
+  CHECK(second.get_future().get().isOk());
+  std::promise<Status> third;
+  executor.submit([](const Cancellation&) { return Status{}; }, into(third));
+  CHECK(third.get_future().get().isOk());
+}
+
+TEST_CASE("an executor that ends waits for suspended calls, too") {
+  std::promise<void> entered;
+  std::promise<Status> first, second;
+  Gate gate;
+  std::thread opener;
+  {
+    Executor executor(1);
+    bool suspended = false;
+    executor.submit(
+        [&](const Cancellation&) {
+          entered.set_value();
+          yieldUntil(executor, [&] { return suspended; });
+          return Status{};
+        },
+        into(first));
+    entered.get_future().wait();
+    executor.submit(
+        [&, work = gate.work()](const Cancellation& cancellation) {
+          suspended = true;
+          return work(cancellation);
+        },
+        into(second));
+    gate.waitUntilEntered();
+    opener = std::thread([&] { gate.open(); });
+  }
+  opener.join();
+  CHECK(first.get_future().get().isOk());
+  CHECK(second.get_future().get().isOk());
+}
+
+TEST_CASE("what is timed is not interrupted") {
+  Executor executor(1);
+  std::promise<void> entered;
+  std::promise<Status> first, second;
+  std::atomic<bool> begun{false};
+  bool early = true, later = false;
+  executor.submit(
+      [&](const Cancellation&) {
+        entered.set_value();
+        {
+          const Executor::Undisturbed undisturbed;
+          const auto end = Executor::Clock::now() + kLong;
+          while (Executor::Clock::now() < end) executor.yield();
+          early = begun.load();
+        }
+        later = yieldUntil(executor, [&] { return begun.load(); });
+        return Status{};
+      },
+      into(first));
+  entered.get_future().wait();
+  executor.submit(
+      [&](const Cancellation&) {
+        begun.store(true);
+        return Status{};
+      },
+      into(second));
+  CHECK(first.get_future().get().isOk());
+  CHECK(second.get_future().get().isOk());
+  CHECK_FALSE(early);
+  CHECK(later);
+}
+
+TEST_CASE("clients take turns in as many places as there are threads, and every task runs once") {
+  for (const unsigned threads : {1u, 3u}) {
+    constexpr int kClients = 6;
+    constexpr int kCalls = 4;
+    std::atomic<int> active{0}, most{0}, ended{0}, aborted{0};
+    std::vector<std::atomic<int>> ran(kClients * kCalls * 16);
+    {
+      Executor executor(threads);
+      std::vector<std::shared_ptr<Executor::Call>> cancelled;
+      for (int c = 0; c < kClients; ++c) {
+        const auto client = std::make_shared<Executor::Client>();
+        for (int i = 0; i < kCalls; ++i) {
+          const auto first = static_cast<size_t>(16 * (kCalls * c + i));
+          const auto call = executor.submit(
+              [&, first](const Cancellation& cancellation) {
+                for (size_t step = 0; step < 4; ++step) {
+                  const int now = active.fetch_add(1) + 1;
+                  for (int seen = most.load(); seen < now && !most.compare_exchange_weak(seen, now);) {
+                  }
+                  spin(milliseconds(2));
+                  active.fetch_sub(1);
+                  executor.parallelFor(4, [&](int64_t task) {
+                    executor.yield();
+                    ran[first + 4 * step + static_cast<size_t>(task)].fetch_add(1);
+                  });
+                  if (cancellation.isRequested()) return Status{StatusCode::aborted, "stopped"};
+                }
+                return Status{};
+              },
+              [&](Status status) {
+                ended.fetch_add(1);
+                if (!status.isOk()) aborted.fetch_add(1);
+              },
+              client);
+          if (i == 2) cancelled.push_back(call);
+        }
+      }
+      for (const auto& call : cancelled) {
+        spin(milliseconds(3));
+        executor.cancel(call);
+      }
+      while (ended.load() < kClients * kCalls) std::this_thread::yield();
+    }
+    // Calls that were cancelled while they were suspended end beside the others.
+    CHECK(most.load() <= static_cast<int>(threads) + kClients);
+    CHECK(std::all_of(ran.begin(), ran.end(), [](const std::atomic<int>& count) { return count.load() <= 1; }));
+    const int runs = std::accumulate(ran.begin(), ran.end(), 0);
+    CHECK(runs >= 16 * (kClients * kCalls - aborted.load()));
+    CHECK(aborted.load() <= kClients);
   }
 }
