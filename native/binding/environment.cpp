@@ -162,11 +162,12 @@ Environment::Environment(Napi::Env env)
       mailbox_(std::make_shared<Mailbox>(makeThreadsafe(env, this, look))),
       again_(makeThreadsafe(env, this, lookAgain)) {}
 
-uint32_t Environment::start(Napi::Function done, Pinned pinned, Executor::Work work, std::function<void()> settled) {
+uint32_t Environment::start(Napi::Function done, Pinned pinned, Executor::Work work, std::function<void()> settled,
+                            std::shared_ptr<Executor::Client> client) {
   beginAll();
   Begun call = pend(done, pinned, std::move(settled));
   try {
-    call.pending.call = executor_->submit(std::move(work), std::move(call.ended));
+    call.pending.call = executor_->submit(std::move(work), std::move(call.ended), std::move(client));
   } catch (...) {
     // Nobody has the call: its Ending says so.
   }

@@ -44,9 +44,11 @@ class Environment {
   using Pinned = std::span<const Napi::Value>;
   /**
    * Runs `work` on the executor; then, on the JavaScript thread, `settled` if it succeeded, and `done` with nothing or
-   * the failure. `pinned` stays reachable until then. Returns the call's id for cancel().
+   * the failure. `pinned` stays reachable until then. Calls of a client take turns with those of others; one without is
+   * a client of its own. Returns the call's id for cancel().
    */
-  uint32_t start(Napi::Function done, Pinned pinned, Executor::Work work, std::function<void()> settled = {});
+  uint32_t start(Napi::Function done, Pinned pinned, Executor::Work work, std::function<void()> settled = {},
+                 std::shared_ptr<Executor::Client> client = nullptr);
   /**
    * Begins work, and is given what to call once, on any thread, when that has ended. Where it fails itself, nothing is
    * to be called: the call ends with that failure.

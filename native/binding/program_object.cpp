@@ -134,7 +134,7 @@ Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
         if (prepared.isOk()) *slot = std::move(prepared.value());
         return prepared.isOk() ? Status{} : prepared.status();
       },
-      [this, slot] { keep(std::move(*slot)); });
+      [this, slot] { keep(std::move(*slot)); }, client_);
   return Napi::Number::New(env_, id);
 }
 
@@ -167,9 +167,9 @@ Napi::Value ProgramObject::run(const Napi::CallbackInfo& info) {
   // The constants, to which the program has addresses
   values.push_back(info.This());
   if (info[2].IsNull()) {
-    return Napi::Number::New(env_, environment.start(done, values, [run = std::move(run)](const Cancellation& asked) {
-      return run(&asked, nullptr);
-    }));
+    const uint32_t id = environment.start(
+        done, values, [run = std::move(run)](const Cancellation& asked) { return run(&asked, nullptr); }, {}, client_);
+    return Napi::Number::New(env_, id);
   }
   auto milliseconds = std::make_shared<std::vector<double>>();
   auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(toObject(info[2], "milliseconds")));
@@ -178,7 +178,8 @@ Napi::Value ProgramObject::run(const Napi::CallbackInfo& info) {
       [run = std::move(run), milliseconds](const Cancellation& asked) { return run(&asked, milliseconds.get()); },
       [milliseconds, report] {
         for (uint32_t i = 0; i < milliseconds->size(); ++i) report->Value().Set(i, (*milliseconds)[i]);
-      });
+      },
+      client_);
   return Napi::Number::New(env_, id);
 }
 

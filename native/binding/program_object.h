@@ -51,6 +51,7 @@ class ProgramObject {
   /** The arrays that `spec_->constants` points into */
   Napi::Reference<Napi::Array> constants_;
   std::shared_ptr<const program::PreparedProgram> prepared_;
+  const std::shared_ptr<Executor::Client> client_ = std::make_shared<Executor::Client>();
 };
 
 }  // namespace warpconv::binding
