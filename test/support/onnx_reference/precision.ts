@@ -1,0 +1,106 @@
+/** Element types as sets of numbers: what they can hold, and how they round. */
+import { isFloat, type ElementType, type Scalar } from './tensor';
+
+interface Format {
+  /** Bits of the significand, the leading one included */
+  readonly digits: number;
+  readonly minExponent: number;
+  readonly greatest: number;
+}
+
+const FORMATS: Readonly<Record<string, Format>> = {
+  float16: { digits: 11, minExponent: -14, greatest: 65504 },
+  bfloat16: { digits: 8, minExponent: -126, greatest: (2 - 2 ** -7) * 2 ** 127 },
+  float32: { digits: 24, minExponent: -126, greatest: (2 - 2 ** -23) * 2 ** 127 },
+  float64: { digits: 53, minExponent: -1022, greatest: Number.MAX_VALUE },
+};
+
+export function greatestOf(type: ElementType): number {
+  return FORMATS[type]!.greatest;
+}
+
+/** The distance of the type's numbers around x. */
+export function ulp(type: ElementType, x: number): number {
+  const { digits, minExponent } = FORMATS[type]!;
+  return 2 ** (exponentOf(x, minExponent) - digits + 1);
+}
+
+function exponentOf(x: number, least: number): number {
+  const magnitude = Math.abs(x);
+  if (!(magnitude >= 2 ** least)) return least;
+  if (magnitude === Infinity) return least;
+  let exponent = Math.floor(Math.log2(magnitude));
+  if (2 ** exponent > magnitude) exponent--;
+  if (2 ** (exponent + 1) <= magnitude) exponent++;
+  return exponent;
+}
+
+/** The nearest number of the type, of two equally near ones the even one. */
+export function roundTo(type: ElementType, x: number): number {
+  if (type === 'float64' || !Number.isFinite(x) || x === 0) return x;
+  if (type === 'float32') return Math.fround(x);
+  const unit = ulp(type, x);
+  const steps = x / unit;
+  const whole = Math.floor(steps);
+  const rest = steps - whole;
+  const rounded = rest > 0.5 || (rest === 0.5 && whole % 2 !== 0) ? whole + 1 : whole;
+  const result = rounded * unit;
+  return Math.abs(result) > greatestOf(type) ? Math.sign(x) * Infinity : result || 0 * x;
+}
+
+/** An integer as the nearest number of a float type, rounded once. */
+export function roundInteger(type: ElementType, x: bigint): number {
+  const near = Number(x);
+  if (type === 'float64') return near;
+  const rounded = roundTo(type, near);
+  // Rounded to a double first, what lay beside the middle of two numbers may have come to lie on it.
+  if (BigInt(near) === x || !Number.isFinite(rounded)) return rounded;
+  const unit = ulp(type, near);
+  const candidates = [rounded - unit, rounded, rounded + unit];
+  const distance = (candidate: number) => {
+    const difference = x - BigInt(candidate);
+    return difference < 0n ? -difference : difference;
+  };
+  return candidates.reduce(
+    (best, candidate) => (distance(candidate) < distance(best) ? candidate : best),
+    rounded,
+  );
+}
+
+const BITS: Readonly<Record<string, number>> = {
+  int8: 8,
+  int16: 16,
+  int32: 32,
+  int64: 64,
+  uint8: 8,
+  uint16: 16,
+  uint32: 32,
+  uint64: 64,
+};
+
+export function bitsOf(type: ElementType): number {
+  return BITS[type]!;
+}
+
+/** An integer without the bits beyond its type's width. */
+export function wrap(type: ElementType, x: bigint): bigint {
+  return type.startsWith('u') ? BigInt.asUintN(BITS[type]!, x) : BigInt.asIntN(BITS[type]!, x);
+}
+
+export function lowestOf(type: ElementType): Scalar {
+  if (isFloat(type)) return -greatestOf(type);
+  if (type === 'bool') return 0n;
+  return type.startsWith('u') ? 0n : -(1n << BigInt(BITS[type]! - 1));
+}
+
+export function highestOf(type: ElementType): Scalar {
+  if (isFloat(type)) return greatestOf(type);
+  if (type === 'bool') return 1n;
+  return (1n << BigInt(type.startsWith('u') ? BITS[type]! : BITS[type]! - 1)) - 1n;
+}
+
+/** What docs/numerics.md promises of sums: this times the sum of the absolute values of what is added. */
+export const SUM_RULE = 4e-6;
+
+/** A rounding among the subnormal numbers, times as many as a test adds up. */
+export const TINY = 1.5e-42;

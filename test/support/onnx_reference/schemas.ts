@@ -1,0 +1,462 @@
+/**
+ * The operators' signatures, by the opset since which each is so. Inputs read `X:T W:T B:T?`, the last one `…` where any
+ * number may follow; those of one letter are of one type. Attributes read `axis:int pads:ints!`, with `!` for what has to
+ * be there. Types that no tensor here can have, such as strings, are left out.
+ */
+import { SIGNED, UNSIGNED, type ElementType } from './tensor';
+
+type Types = readonly ElementType[];
+
+const HALF: Types = ['float16', 'float32', 'float64'];
+const FLOAT: Types = [...HALF, 'bfloat16'];
+const INTEGER: Types = [...SIGNED, ...UNSIGNED];
+const WIDE: Types = ['int32', 'int64', 'uint32', 'uint64'];
+const NUMBER: Types = [...INTEGER, ...HALF];
+const NUMBER_13: Types = [...INTEGER, ...FLOAT];
+const ANY: Types = [...NUMBER, 'bool'];
+const ANY_13: Types = [...NUMBER_13, 'bool'];
+const INDEX: Types = ['int32', 'int64'];
+const INT64: Types = ['int64'];
+const BOOL: Types = ['bool'];
+
+export interface Input {
+  readonly name: string;
+  readonly group: string;
+  readonly optional: boolean;
+  readonly variadic: boolean;
+}
+
+export interface Schema {
+  readonly since: number;
+  readonly inputs: readonly Input[];
+  readonly types: Readonly<Record<string, Types>>;
+  readonly attributes: Readonly<Record<string, { readonly kind: string; readonly required: boolean }>>;
+  /** The most outputs */
+  readonly outputs: number;
+  /** ONNX took the operator out here */
+  readonly until?: number;
+}
+
+type Row = readonly [
+  since: number,
+  inputs: string,
+  types: Readonly<Record<string, Types>>,
+  attributes?: string,
+  more?: { readonly outputs?: number; readonly until?: number },
+];
+
+function schemaOf([since, inputs, types, attributes = '', more = {}]: Row): Schema {
+  const words = (text: string) => text.split(' ').filter((word) => word !== '');
+  const parsed = words(inputs).map((word): Input => {
+    const [, name, group, mark] = /^(\w+):(\w+)([?…]?)$/.exec(word)!;
+    return { name: name!, group: group!, optional: mark === '?', variadic: mark === '…' };
+  });
+  const kinds = words(attributes).map((word) => {
+    const [, name, kind, mark] = /^(\w+):(\w+)(!?)$/.exec(word)!;
+    return [name!, { kind: kind!, required: mark === '!' }] as const;
+  });
+  return { since, inputs: parsed, types, attributes: Object.fromEntries(kinds), outputs: 1, ...more };
+}
+
+const unary = (since: number, attributes = '', later = 22): Row[] => [
+  [since, 'X:T', { T: HALF }, attributes],
+  [later, 'X:T', { T: FLOAT }, attributes],
+];
+const arithmetic: Row[] = [
+  [7, 'A:T B:T', { T: [...WIDE, ...HALF] }],
+  [13, 'A:T B:T', { T: [...WIDE, ...FLOAT] }],
+  [14, 'A:T B:T', { T: NUMBER_13 }],
+];
+const comparison = (since: number): Row[] => [
+  ...(since < 9 ? [[since, 'A:T B:T', { T: HALF }] as const] : []),
+  [Math.max(since, 9), 'A:T B:T', { T: NUMBER }],
+  [since === 12 ? 16 : 13, 'A:T B:T', { T: NUMBER_13 }],
+];
+const logic: Row[] = [[7, 'A:T B:T', { T: BOOL }]];
+const extreme: Row[] = [
+  [6, 'X:T…', { T: HALF }],
+  [12, 'X:T…', { T: NUMBER }],
+  [13, 'X:T…', { T: NUMBER_13 }],
+];
+const reduction = (more: Types = [], inputSince = 18): Row[] => [
+  [1, 'X:T', { T: [...WIDE, ...HALF] }, 'axes:ints keepdims:int'],
+  ...(inputSince > 13
+    ? [[13, 'X:T', { T: [...WIDE, ...FLOAT, ...more] }, 'axes:ints keepdims:int'] as const]
+    : []),
+  [
+    inputSince,
+    'X:T axes:I?',
+    { T: [...WIDE, ...FLOAT, ...more], I: INT64 },
+    'keepdims:int noop_with_empty_axes:int',
+  ],
+];
+const extremeReduction: Row[] = [
+  ...reduction(['int8', 'uint8']),
+  [
+    20,
+    'X:T axes:I?',
+    { T: [...WIDE, ...FLOAT, 'int8', 'uint8', 'bool'], I: INT64 },
+    'keepdims:int noop_with_empty_axes:int',
+  ],
+];
+const argument: Row[] = [
+  [1, 'X:T', { T: NUMBER }, 'axis:int keepdims:int'],
+  [12, 'X:T', { T: NUMBER }, 'axis:int keepdims:int select_last_index:int'],
+  [13, 'X:T', { T: NUMBER_13 }, 'axis:int keepdims:int select_last_index:int'],
+];
+const softmax: Row[] = [
+  [1, 'X:T', { T: HALF }, 'axis:int'],
+  [13, 'X:T', { T: FLOAT }, 'axis:int'],
+];
+const WINDOW = 'auto_pad:string pads:ints strides:ints';
+const moved = (inputs: string, types: Readonly<Record<string, Types>>, attributes = ''): Row[] => [
+  [1, inputs, { T: ANY, ...types }, attributes],
+  [13, inputs, { T: ANY_13, ...types }, attributes],
+];
+const product: Row[] = [
+  [1, 'A:T B:T', { T: HALF }],
+  [9, 'A:T B:T', { T: [...HALF, ...WIDE] }],
+  [13, 'A:T B:T', { T: [...FLOAT, ...WIDE] }],
+];
+const CONVOLUTION = `${WINDOW} dilations:ints group:int kernel_shape:ints`;
+const TRANSPOSED = `${CONVOLUTION} output_padding:ints output_shape:ints`;
+const RESIZE_11 =
+  'coordinate_transformation_mode:string cubic_coeff_a:float exclude_outside:int extrapolation_value:float mode:string nearest_mode:string';
+const CONSTANTS = 'value:tensor value_float:float value_floats:floats value_int:int value_ints:ints';
+
+const STANDARD: Readonly<Record<string, readonly Row[]>> = {
+  Abs: [
+    [6, 'X:T', { T: NUMBER }],
+    [13, 'X:T', { T: NUMBER_13 }],
+  ],
+  Add: arithmetic,
+  And: logic,
+  ArgMax: argument,
+  ArgMin: argument,
+  AveragePool: [
+    [7, 'X:T', { T: HALF }, `${WINDOW} count_include_pad:int kernel_shape:ints!`],
+    [10, 'X:T', { T: HALF }, `${WINDOW} ceil_mode:int count_include_pad:int kernel_shape:ints!`],
+    [
+      19,
+      'X:T',
+      { T: HALF },
+      `${WINDOW} ceil_mode:int count_include_pad:int dilations:ints kernel_shape:ints!`,
+    ],
+    [
+      22,
+      'X:T',
+      { T: FLOAT },
+      `${WINDOW} ceil_mode:int count_include_pad:int dilations:ints kernel_shape:ints!`,
+    ],
+  ],
+  BatchNormalization: [
+    [7, 'X:T S:T B:T M:T V:T', { T: HALF }, 'epsilon:float momentum:float spatial:int', { outputs: 5 }],
+    [9, 'X:T S:T B:T M:T V:T', { T: HALF }, 'epsilon:float momentum:float', { outputs: 5 }],
+    [
+      14,
+      'X:T S:T B:T M:U V:U',
+      { T: FLOAT, U: FLOAT },
+      'epsilon:float momentum:float training_mode:int',
+      { outputs: 3 },
+    ],
+    [
+      15,
+      'X:T S:S B:S M:U V:U',
+      { T: FLOAT, S: FLOAT, U: FLOAT },
+      'epsilon:float momentum:float training_mode:int',
+      { outputs: 3 },
+    ],
+  ],
+  Cast: [
+    [6, 'X:T', { T: ANY }, 'to:int!'],
+    [13, 'X:T', { T: ANY_13 }, 'to:int!'],
+    [19, 'X:T', { T: ANY_13 }, 'saturate:int to:int!'],
+    [24, 'X:T', { T: ANY_13 }, 'round_mode:string saturate:int to:int!'],
+  ],
+  CastLike: [
+    [15, 'X:T Y:U', { T: ANY_13, U: ANY_13 }],
+    [19, 'X:T Y:U', { T: ANY_13, U: ANY_13 }, 'saturate:int'],
+    [24, 'X:T Y:U', { T: ANY_13, U: ANY_13 }, 'round_mode:string saturate:int'],
+  ],
+  Ceil: unary(6, '', 13),
+  Celu: [
+    [12, 'X:T', { T: ['float32'] }, 'alpha:float'],
+    [28, 'X:T', { T: FLOAT }, 'alpha:float'],
+  ],
+  Clip: [
+    [6, 'X:T', { T: HALF }, 'max:float min:float'],
+    [11, 'X:T min:T? max:T?', { T: HALF }],
+    [12, 'X:T min:T? max:T?', { T: NUMBER }],
+    [13, 'X:T min:T? max:T?', { T: NUMBER_13 }],
+  ],
+  Concat: moved('X:T…', {}, 'axis:int!'),
+  Constant: [
+    [1, '', {}, 'value:tensor!'],
+    [11, '', {}, 'value:tensor'],
+    [12, '', {}, CONSTANTS],
+  ],
+  ConstantOfShape: [[9, 'shape:I', { I: INT64 }, 'value:tensor']],
+  Conv: [
+    [1, 'X:T W:T B:T?', { T: HALF }, CONVOLUTION],
+    [22, 'X:T W:T B:T?', { T: FLOAT }, CONVOLUTION],
+  ],
+  ConvTranspose: [
+    [1, 'X:T W:T B:T?', { T: HALF }, TRANSPOSED],
+    [22, 'X:T W:T B:T?', { T: FLOAT }, TRANSPOSED],
+  ],
+  Cos: unary(7),
+  DepthToSpace: [
+    [1, 'X:T', { T: ANY }, 'blocksize:int!'],
+    [11, 'X:T', { T: ANY }, 'blocksize:int! mode:string'],
+    [13, 'X:T', { T: ANY_13 }, 'blocksize:int! mode:string'],
+  ],
+  Div: arithmetic,
+  Dropout: [
+    [7, 'X:T', { T: HALF }, 'ratio:float', { outputs: 2 }],
+    [10, 'X:T', { T: HALF }, 'ratio:float', { outputs: 2 }],
+    [12, 'X:T ratio:R? training_mode:B?', { T: HALF, R: HALF, B: BOOL }, 'seed:int', { outputs: 2 }],
+    [13, 'X:T ratio:R? training_mode:B?', { T: FLOAT, R: HALF, B: BOOL }, 'seed:int', { outputs: 2 }],
+    [22, 'X:T ratio:R? training_mode:B?', { T: FLOAT, R: FLOAT, B: BOOL }, 'seed:int', { outputs: 2 }],
+  ],
+  Elu: unary(6, 'alpha:float'),
+  Equal: [
+    [7, 'A:T B:T', { T: ['bool', 'int32', 'int64'] }],
+    [11, 'A:T B:T', { T: ANY }],
+    [13, 'A:T B:T', { T: ANY_13 }],
+  ],
+  Erf: [
+    [9, 'X:T', { T: NUMBER }],
+    [13, 'X:T', { T: FLOAT }],
+  ],
+  Exp: unary(6, '', 13),
+  Expand: [
+    [8, 'X:T shape:I', { T: ANY, I: INT64 }],
+    [13, 'X:T shape:I', { T: ANY_13, I: INT64 }],
+  ],
+  Flatten: [
+    [1, 'X:T', { T: HALF }, 'axis:int'],
+    [9, 'X:T', { T: ANY }, 'axis:int'],
+    [13, 'X:T', { T: ANY_13 }, 'axis:int'],
+  ],
+  Floor: unary(6, '', 13),
+  Gather: moved('X:T indices:I', { I: INDEX }, 'axis:int'),
+  Gelu: [[20, 'X:T', { T: FLOAT }, 'approximate:string']],
+  Gemm: [
+    [7, 'A:T B:T C:T', { T: HALF }, 'alpha:float beta:float transA:int transB:int'],
+    [9, 'A:T B:T C:T', { T: [...HALF, ...WIDE] }, 'alpha:float beta:float transA:int transB:int'],
+    [11, 'A:T B:T C:T?', { T: [...HALF, ...WIDE] }, 'alpha:float beta:float transA:int transB:int'],
+    [13, 'A:T B:T C:T?', { T: [...FLOAT, ...WIDE] }, 'alpha:float beta:float transA:int transB:int'],
+  ],
+  GlobalAveragePool: unary(1),
+  GlobalMaxPool: unary(1),
+  Greater: comparison(7),
+  GreaterOrEqual: comparison(12),
+  GroupNormalization: [
+    [18, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float num_groups:int!'],
+    [21, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float num_groups:int! stash_type:int'],
+  ],
+  HardSigmoid: unary(6, 'alpha:float beta:float'),
+  HardSwish: unary(14),
+  Identity: moved('X:T', {}),
+  InstanceNormalization: [
+    [6, 'X:T S:T B:T', { T: HALF }, 'epsilon:float'],
+    [22, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float'],
+  ],
+  LRN: unary(1, 'alpha:float beta:float bias:float size:int!', 13),
+  LayerNormalization: [
+    [17, 'X:T S:T B:T?', { T: FLOAT }, 'axis:int epsilon:float stash_type:int', { outputs: 3 }],
+  ],
+  LeakyRelu: unary(6, 'alpha:float', 16),
+  Less: comparison(7),
+  LessOrEqual: comparison(12),
+  Log: unary(6, '', 13),
+  LogSoftmax: softmax,
+  MatMul: product,
+  Max: extreme,
+  MaxPool: [
+    [1, 'X:T', { T: HALF }, `${WINDOW} kernel_shape:ints!`],
+    [8, 'X:T', { T: HALF }, `${WINDOW} kernel_shape:ints! storage_order:int`, { outputs: 2 }],
+    [
+      10,
+      'X:T',
+      { T: HALF },
+      `${WINDOW} ceil_mode:int dilations:ints kernel_shape:ints! storage_order:int`,
+      { outputs: 2 },
+    ],
+    [
+      12,
+      'X:T',
+      { T: [...HALF, 'int8', 'uint8'] },
+      `${WINDOW} ceil_mode:int dilations:ints kernel_shape:ints! storage_order:int`,
+      { outputs: 2 },
+    ],
+    [
+      22,
+      'X:T',
+      { T: [...FLOAT, 'int8', 'uint8'] },
+      `${WINDOW} ceil_mode:int dilations:ints kernel_shape:ints! storage_order:int`,
+      { outputs: 2 },
+    ],
+  ],
+  Mean: [
+    [6, 'X:T…', { T: HALF }],
+    [13, 'X:T…', { T: FLOAT }],
+  ],
+  Min: extreme,
+  Mish: unary(18),
+  Mod: [
+    [10, 'A:T B:T', { T: NUMBER }, 'fmod:int'],
+    [13, 'A:T B:T', { T: NUMBER_13 }, 'fmod:int'],
+  ],
+  Mul: arithmetic,
+  Neg: [
+    [6, 'X:T', { T: [...SIGNED, ...HALF] }],
+    [13, 'X:T', { T: [...SIGNED, ...FLOAT] }],
+  ],
+  NonZero: [
+    [9, 'X:T', { T: ANY }],
+    [13, 'X:T', { T: ANY_13 }],
+  ],
+  Not: [[1, 'X:T', { T: BOOL }]],
+  Or: logic,
+  PRelu: [
+    [7, 'X:T slope:T', { T: HALF }],
+    [9, 'X:T slope:T', { T: [...HALF, ...WIDE] }],
+    [16, 'X:T slope:T', { T: [...FLOAT, ...WIDE] }],
+  ],
+  Pad: [
+    [2, 'X:T', { T: HALF }, 'mode:string pads:ints! value:float'],
+    [11, 'X:T pads:I value:T?', { T: NUMBER, I: INT64 }, 'mode:string'],
+    [13, 'X:T pads:I value:T?', { T: ANY_13, I: INT64 }, 'mode:string'],
+    [18, 'X:T pads:I value:T? axes:A?', { T: ANY_13, I: INT64, A: INDEX }, 'mode:string'],
+  ],
+  Pow: [
+    [7, 'X:T Y:T', { T: HALF }],
+    [12, 'X:T Y:U', { T: ['int32', 'int64', ...HALF], U: NUMBER }],
+    [13, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER }],
+    [15, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER_13 }],
+  ],
+  Range: [
+    [11, 'start:T limit:T delta:T', { T: ['float32', 'float64', 'int16', 'int32', 'int64'] }],
+    [27, 'start:T limit:T delta:T', { T: [...FLOAT, 'int16', 'int32', 'int64'] }, 'stash_type:int'],
+  ],
+  Reciprocal: unary(6, '', 13),
+  ReduceL1: reduction(),
+  ReduceL2: reduction(),
+  ReduceLogSum: reduction(),
+  ReduceMax: extremeReduction,
+  ReduceMean: reduction(),
+  ReduceMin: extremeReduction,
+  ReduceProd: reduction(),
+  ReduceSum: reduction([], 13),
+  ReduceSumSquare: reduction(),
+  Relu: [
+    [6, 'X:T', { T: HALF }],
+    [13, 'X:T', { T: FLOAT }],
+    [14, 'X:T', { T: [...FLOAT, ...SIGNED] }],
+  ],
+  Reshape: [
+    [5, 'X:T shape:I', { T: ANY, I: INT64 }],
+    [13, 'X:T shape:I', { T: ANY_13, I: INT64 }],
+    [14, 'X:T shape:I', { T: ANY_13, I: INT64 }, 'allowzero:int'],
+  ],
+  Resize: [
+    [10, 'X:T scales:S', { T: ANY, S: ['float32'] }, 'mode:string'],
+    [11, 'X:T roi:R scales:S sizes:I?', { T: ANY, R: HALF, S: ['float32'], I: INT64 }, RESIZE_11],
+    [13, 'X:T roi:R? scales:S? sizes:I?', { T: ANY_13, R: HALF, S: ['float32'], I: INT64 }, RESIZE_11],
+    [
+      18,
+      'X:T roi:R? scales:S? sizes:I?',
+      { T: ANY_13, R: HALF, S: ['float32'], I: INT64 },
+      `${RESIZE_11} antialias:int axes:ints keep_aspect_ratio_policy:string`,
+    ],
+  ],
+  Round: unary(11),
+  Selu: unary(6, 'alpha:float gamma:float'),
+  Shape: [
+    [1, 'X:T', { T: ANY }],
+    [13, 'X:T', { T: ANY_13 }],
+    [15, 'X:T', { T: ANY_13 }, 'end:int start:int'],
+  ],
+  Sigmoid: unary(6, '', 13),
+  Sign: [
+    [9, 'X:T', { T: NUMBER }],
+    [13, 'X:T', { T: NUMBER_13 }],
+  ],
+  // Not one of ONNX's: some exporters write it.
+  Silu: [[7, 'X:T', { T: FLOAT }]],
+  Sin: unary(7),
+  Size: [
+    [1, 'X:T', { T: ANY }],
+    [13, 'X:T', { T: ANY_13 }],
+  ],
+  Slice: [
+    [1, 'X:T', { T: ANY }, 'axes:ints ends:ints! starts:ints!'],
+    [10, 'X:T starts:I ends:I axes:I? steps:I?', { T: ANY, I: INDEX }],
+    [13, 'X:T starts:I ends:I axes:I? steps:I?', { T: ANY_13, I: INDEX }],
+  ],
+  Softmax: softmax,
+  Softplus: unary(1),
+  Softsign: unary(1),
+  SpaceToDepth: moved('X:T', {}, 'blocksize:int!'),
+  Split: [
+    [2, 'X:T', { T: ANY }, 'axis:int split:ints', { outputs: Infinity }],
+    [13, 'X:T split:I?', { T: ANY_13, I: INT64 }, 'axis:int', { outputs: Infinity }],
+    [18, 'X:T split:I?', { T: ANY_13, I: INT64 }, 'axis:int num_outputs:int', { outputs: Infinity }],
+  ],
+  Sqrt: unary(6, '', 13),
+  Squeeze: [
+    [1, 'X:T', { T: ANY }, 'axes:ints'],
+    [13, 'X:T axes:I?', { T: ANY_13, I: INT64 }],
+  ],
+  Sub: arithmetic,
+  Sum: [
+    [6, 'X:T…', { T: HALF }],
+    [13, 'X:T…', { T: FLOAT }],
+  ],
+  Swish: [[24, 'X:T', { T: FLOAT }, 'alpha:float']],
+  Tanh: unary(6, '', 13),
+  Tile: moved('X:T repeats:I', { I: INT64 }),
+  Transpose: moved('X:T', {}, 'perm:ints'),
+  Unsqueeze: [
+    [1, 'X:T', { T: ANY }, 'axes:ints!'],
+    [13, 'X:T axes:I', { T: ANY_13, I: INT64 }],
+  ],
+  Upsample: [
+    [7, 'X:T', { T: ANY }, 'mode:string scales:floats!', { until: 10 }],
+    [9, 'X:T scales:S', { T: ANY, S: ['float32'] }, 'mode:string', { until: 10 }],
+  ],
+  Where: [
+    [9, 'C:B X:T Y:T', { B: BOOL, T: ANY }],
+    [16, 'C:B X:T Y:T', { B: BOOL, T: ANY_13 }],
+  ],
+  Xor: logic,
+};
+
+const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
+  Gelu: [[1, 'X:T', { T: FLOAT }]],
+  QuickGelu: [[1, 'X:T', { T: FLOAT }, 'alpha:float']],
+};
+
+const SCHEMAS: ReadonlyMap<string, readonly Schema[]> = new Map([
+  ...Object.entries(STANDARD).map(([name, rows]) => [name, rows.map(schemaOf)] as const),
+  ...Object.entries(MICROSOFT).map(([name, rows]) => [`com.microsoft.${name}`, rows.map(schemaOf)] as const),
+]);
+
+/** Of ONNX's own operators and Microsoft's, `com.microsoft.` in front of the name. */
+export function schemasOf(operator: string): readonly Schema[] {
+  const schemas = SCHEMAS.get(operator);
+  if (schemas === undefined) throw new Error(`no schema of ${operator}`);
+  return schemas;
+}
+
+/** The operators that there are schemas of. */
+export function schemaNames(): string[] {
+  return [...SCHEMAS.keys()];
+}
+
+/** The signature in an opset; `undefined` where the opset has no such operator. */
+export function schemaIn(operator: string, opset: number): Schema | undefined {
+  const schema = schemasOf(operator).findLast(({ since }) => since <= opset);
+  return schema !== undefined && opset < (schema.until ?? Infinity) ? schema : undefined;
+}

@@ -1,0 +1,159 @@
+/** Windows that step over maps, and the pools that bring each to one element. */
+import type { Operator } from './elementwise';
+import { asNumbers, type Node } from './node';
+import { SUM_RULE, TINY } from './precision';
+import {
+  forEachIndex,
+  Illegal,
+  isFloat,
+  offsetOf,
+  requireSmall,
+  sizeOf,
+  stridesOf,
+  TooLarge,
+  Unjudged,
+  type Dims,
+  type Expected,
+} from './tensor';
+
+/** Of one spatial axis */
+export interface Axis {
+  readonly input: number;
+  readonly stride: number;
+  readonly dilation: number;
+  readonly before: number;
+  readonly after: number;
+  readonly output: number;
+}
+
+/** An attribute with a number of each spatial axis. */
+export function spatialAttribute(
+  node: Node,
+  name: string,
+  length: number,
+  fallback: number,
+  least: number,
+): number[] {
+  const given = node.integers(name) ?? new Array<number>(length).fill(fallback);
+  if (given.length !== length || given.some((value) => value < least))
+    throw new Illegal(`${name} [${given}]`);
+  return given;
+}
+
+export function windowsOf(node: Node, input: Dims, kernel: Dims, isCeil = false): Axis[] {
+  const rank = kernel.length;
+  const strides = spatialAttribute(node, 'strides', rank, 1, 1);
+  const dilations = spatialAttribute(node, 'dilations', rank, 1, 1);
+  const pads = spatialAttribute(node, 'pads', 2 * rank, 0, 0);
+  const mode = node.string('auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID']);
+  return input.map((extent, i): Axis => {
+    const [stride, dilation] = [strides[i]!, dilations[i]!];
+    const reach = (kernel[i]! - 1) * dilation + 1;
+    if (mode.startsWith('SAME')) {
+      const output = Math.ceil(extent / stride);
+      const total = Math.max(0, (output - 1) * stride + reach - extent);
+      const less = Math.floor(total / 2);
+      const before = mode === 'SAME_UPPER' ? less : total - less;
+      return requireOutput({ input: extent, stride, dilation, before, after: total - before, output });
+    }
+    const [before, after] = mode === 'VALID' ? [0, 0] : [pads[i]!, pads[i + rank]!];
+    const steps = (extent + before + after - reach) / stride;
+    let output = (isCeil ? Math.ceil(steps) : Math.floor(steps)) + 1;
+    if (isCeil && mode === 'VALID' && !Number.isInteger(steps))
+      throw new Unjudged('auto_pad VALID with ceil_mode');
+    // Windows that would start in the padding after the input are ignored.
+    if (isCeil && (output - 1) * stride >= extent + before) output--;
+    return requireOutput({ input: extent, stride, dilation, before, after, output });
+  });
+}
+
+function requireOutput(axis: Axis): Axis {
+  if (axis.output < 1) throw new Illegal(`${axis.output} windows over ${axis.input} elements`);
+  return axis;
+}
+
+const MOST_STEPS = 2 ** 24;
+
+/** Of one window: the elements in it, and how many positions of it lie in the input or its padding. */
+type Combine = (elements: readonly number[], positions: number) => readonly [y: number, allowed: number];
+
+function pool(combineFor: (node: Node) => Combine): Operator {
+  return (node) => {
+    const input = node.input(0);
+    if (input.dims.length < 3) throw new Illegal(`maps of rank ${input.dims.length}`);
+    const rank = input.dims.length - 2;
+    const kernel = spatialAttribute(node, 'kernel_shape', rank, 1, 1);
+    const axes = windowsOf(node, input.dims.slice(2), kernel, node.flag('ceil_mode'));
+    const dims = [...input.dims.slice(0, 2), ...axes.map(({ output }) => output)];
+    requireSmall(dims);
+    if (sizeOf(dims) * sizeOf(kernel) > MOST_STEPS) throw new TooLarge(sizeOf(dims) * sizeOf(kernel));
+    if (node.outputs > 1) throw new Unjudged('indices of maxima');
+    const [elements, strides] = [asNumbers(input), stridesOf(input.dims)];
+    const combine = combineFor(node);
+    const results: (readonly [number, number])[] = [];
+    forEachIndex(dims, (at) => {
+      const seen: number[] = [];
+      let positions = 0;
+      forEachIndex(kernel, (tap) => {
+        const places = axes.map(
+          ({ stride, dilation, before }, i) => at[i + 2]! * stride + tap[i]! * dilation - before,
+        );
+        if (places.every((place, i) => place >= -axes[i]!.before && place < axes[i]!.input + axes[i]!.after))
+          positions++;
+        if (!places.every((place, i) => place >= 0 && place < axes[i]!.input)) return;
+        seen.push(elements[offsetOf([at[0]!, at[1]!, ...places], strides)]!);
+      });
+      results.push(combine(seen, positions));
+    });
+    return [resultOf(input.type, dims, results)];
+  };
+}
+
+function resultOf(
+  type: Expected['type'],
+  dims: Dims,
+  results: readonly (readonly [number, number])[],
+): Expected {
+  const data = results.map(([y]) => (isFloat(type) ? y : BigInt(Number.isFinite(y) ? y : 0)));
+  return { type, dims, data, allowed: results.map(([, allowed]) => allowed) };
+}
+
+/** Of a window in nothing but padding ONNX does not say what it makes. */
+const maximum: Combine = (elements) => [
+  elements.reduce((a, b) => Math.max(a, b), -Infinity),
+  elements.length === 0 ? NaN : 0,
+];
+
+function average(elements: readonly number[], divisor: number): readonly [number, number] {
+  const total = elements.reduce((a, b) => a + b, 0);
+  const size = elements.reduce((a, b) => a + Math.abs(b), 0);
+  if (!Number.isFinite(size)) return [total / divisor, 0];
+  return [total / divisor, size > 2 ** 126 || divisor === 0 ? NaN : (SUM_RULE * size) / divisor + TINY];
+}
+
+const averageOf = (node: Node): Combine =>
+  node.flag('count_include_pad')
+    ? (elements, positions) => average(elements, positions)
+    : (elements) => average(elements, elements.length);
+
+function globalPool(combine: Combine): Operator {
+  return (node) => {
+    const input = node.input(0);
+    if (input.dims.length < 2) throw new Illegal(`maps of rank ${input.dims.length}`);
+    if (input.dims.length < 3) throw new Unjudged(`maps of rank ${input.dims.length}`);
+    const dims = input.dims.map((extent, axis) => (axis < 2 ? extent : 1));
+    const elements = asNumbers(input);
+    const size = sizeOf(input.dims.slice(2));
+    const results = Array.from({ length: sizeOf(dims) }, (_, i) =>
+      combine(elements.slice(i * size, (i + 1) * size), size),
+    );
+    return [resultOf(input.type, dims, results)];
+  };
+}
+
+export const pooling: Readonly<Record<string, Operator>> = {
+  AveragePool: pool(averageOf),
+  GlobalAveragePool: globalPool((elements) => average(elements, elements.length)),
+  GlobalMaxPool: globalPool(maximum),
+  MaxPool: pool(() => maximum),
+};
