@@ -569,8 +569,8 @@ function scaled(
 const GREATEST_FLOAT = 3.4028234663852886e38;
 
 /**
- * to = filter * factor. Returns what the products have lost by underflow, the sum of their errors: those of a normal
- * product, and those that the weight itself has as a subnormal number, do not count. An overflow loses everything.
+ * to = filter * factor. Returns what the products have lost by underflow, the sum of their errors: that of an ordinary
+ * rounding does not count. An overflow loses everything.
  */
 function scaleFilter(filter: Float32Array, factor: number, to: Float32Array): number {
   let lost = 0;
@@ -578,8 +578,7 @@ function scaleFilter(filter: Float32Array, factor: number, to: Float32Array): nu
     const product = filter[i]! * factor;
     to[i] = product;
     const error = Math.abs(to[i]! - product);
-    const allowed = Math.abs(factor) * Math.max(Math.abs(filter[i]!) * 2 ** -24, 2 ** -150);
-    if (!(error <= allowed)) lost += error;
+    if (!(error <= Math.abs(product) * 2 ** -24)) lost += error;
   }
   return lost;
 }

@@ -131,7 +131,8 @@ describe('into a convolution', () => {
     ['is in range', 1e-30, 1e-6, 'convolution+bias+none'],
     ['is zero, since the weight is', 0, 1e-30, 'convolution+bias+none'],
     ['is zero, since the factor is', 1e-30, 0, 'convolution+bias+none'],
-    ['is as exact as a subnormal weight', 1e-40, 4, 'convolution+bias+none'],
+    ['is subnormal and exact', 1e-40, 4, 'convolution+bias+none'],
+    ['is subnormal, as the weight is, and rounded', 1e-40, 1.3, 'convolution+none', 'affine'],
   ])('goes a factor whose product with a weight %s, or stays', (_, weight, factor, ...expected) => {
     const nodes = [node('Conv', ['x', 'one'], ['c']), node('Mul', ['c', 'factor'], ['y'])];
     const initializers = [tensor('one', [1, 3, 1, 1], [1, weight, 2]), tensor('factor', [], [factor])];
