@@ -234,7 +234,7 @@ function variadic(
     if (inputs.length === 0) throw new Illegal(`${node.operator} of nothing`);
     const dims = broadcastDims(...inputs.map((input) => input.dims));
     if (node.opset < 8 && inputs.some((input) => input.dims.join() !== dims.join())) {
-      throw new Unjudged(`${node.operator} of opset ${node.opset} broadcasts`);
+      node.tolerate();
     }
     const columns = inputs.map((input) => broadcastData(input, dims));
     const { type } = inputs[0]!;
@@ -257,14 +257,16 @@ const sum = (isMean: boolean): Operator =>
     const total = (row: readonly number[]) => row.reduce((a, b) => a + b, 0);
     return {
       data: rows.map((row) => total(row) / divisor),
-      allowed: rows.map((row) => allowedOfSum(total(row.map(Math.abs)), divisor, row.length)),
+      allowed: rows.map((row) =>
+        allowedOfSum(total(row.filter(Number.isFinite).map(Math.abs)), divisor, row.length),
+      ),
     };
   });
 
-/** A partial sum may overflow where the whole does not. */
+/** A partial sum of the finite terms may overflow where the whole does not. */
 function allowedOfSum(magnitudes: number, divisor: number, terms: number): number {
-  if (Number.isFinite(magnitudes) && magnitudes > 2 ** 127) return ANYTHING;
-  return terms === 1 ? 0 : Number.isFinite(magnitudes) ? (SUM_RULE * magnitudes) / divisor + TINY : 0;
+  if (magnitudes > 2 ** 126) return ANYTHING;
+  return terms === 1 ? 0 : (SUM_RULE * magnitudes) / divisor + TINY;
 }
 
 /** Bounds are attributes at first, and inputs since opset 11. */
@@ -289,6 +291,7 @@ function inputBounds(node: Node): (Scalar | undefined)[] {
   return [1, 2].map((i) => {
     const bound = node.optional(i);
     if (bound !== undefined && bound.data.length !== 1) throw new Illegal(`a bound of [${bound.dims}]`);
+    if (bound !== undefined && bound.dims.length > 0) node.tolerate();
     return bound?.data[0];
   });
 }
@@ -356,8 +359,11 @@ export const elementwise: Readonly<Record<string, Operator>> = {
   Celu: unary(celu, (node) => ({
     ulps: 4,
     absolute: (x, y) =>
-      TINY +
-      ulp('float32', y) * (Number.isFinite(y) ? Math.min(200, Math.abs(x / node.float('alpha', 1))) : 0),
+      // By an alpha of 0 the formula divides.
+      node.float('alpha', 1) === 0
+        ? ANYTHING
+        : TINY +
+          ulp('float32', y) * (Number.isFinite(y) ? Math.min(200, Math.abs(x / node.float('alpha', 1))) : 0),
   })),
   Clip: clip,
   Cos: plain(Math.cos, 1),

@@ -11,7 +11,7 @@ import { products } from './products';
 import { reduction } from './reduction';
 import { resizing } from './resize';
 import { schemaIn, schemasOf, type Schema } from './schemas';
-import { Illegal, Unjudged, type ElementType, type Expected } from './tensor';
+import { Illegal, type ElementType, type Expected } from './tensor';
 import { pooling } from './windows';
 
 const OPERATORS: Readonly<Record<string, Operator>> = {
@@ -30,18 +30,26 @@ export function schemaName({ domain, operator }: Pick<RefNode, 'domain' | 'opera
   return domain === '' ? operator : `${domain}.${operator}`;
 }
 
-/** @throws {@link Illegal}, {@link Unjudged} or {@link TooLarge} where there is no answer, saying why */
-export function evaluate(node: RefNode): Expected[] {
-  const schema = schemaIn(schemaName(node), node.opset);
-  if (schema === undefined) throw new Illegal(`no ${node.operator} in opset ${node.opset}`);
-  requireSignature(node, schema);
-  const operator = OPERATORS[node.operator];
-  if (operator === undefined) throw new Unjudged(node.operator);
-  return operator(new Node(node));
+export interface Evaluation {
+  readonly outputs: readonly Expected[];
+  /** See {@link Node.isTolerated} */
+  readonly isTolerated: boolean;
 }
 
-function requireSignature(node: RefNode, schema: Schema): void {
-  requireInputs(node, schema);
+/** @throws {@link Illegal}, `Unjudged` or `TooLarge` where there is no answer, saying why */
+export function evaluate(node: RefNode): Evaluation {
+  const schema = schemaIn(schemaName(node), node.opset);
+  if (schema === undefined) throw new Illegal(`no ${node.operator} in opset ${node.opset}`);
+  const reader = new Node(node);
+  requireSignature(node, schema, reader);
+  const operator = OPERATORS[node.operator];
+  if (operator === undefined) throw new Error(`no reference of ${node.operator}`);
+  const outputs = operator(reader);
+  return { outputs, isTolerated: reader.isTolerated };
+}
+
+function requireSignature(node: RefNode, schema: Schema, reader: Node): void {
+  requireInputs(node, schema, reader);
   if (node.outputs > schema.outputs) throw new Illegal(`${node.outputs} outputs`);
   for (const [name, { kind, required }] of Object.entries(schema.attributes)) {
     const given = node.attributes[name]?.kind;
@@ -51,15 +59,13 @@ function requireSignature(node: RefNode, schema: Schema): void {
 }
 
 /** A type that the operator has come to take in a later opset is one that runtimes take in earlier ones, too. */
-function refuseType(node: RefNode, index: number, type: ElementType): never {
+function isTypeOfLater(node: RefNode, index: number, type: ElementType): boolean {
   const newest = schemasOf(schemaName(node)).at(-1)!;
   const { group } = newest.inputs[index] ?? newest.inputs.at(-1) ?? { group: '' };
-  if (newest.types[group]?.includes(type))
-    throw new Unjudged(`input ${index} of ${type}, in opset ${node.opset}`);
-  throw new Illegal(`input ${index} of ${type}`);
+  return newest.types[group]?.includes(type) ?? false;
 }
 
-function requireInputs(node: RefNode, schema: Schema): void {
+function requireInputs(node: RefNode, schema: Schema, reader: Node): void {
   const { inputs } = node;
   const last = schema.inputs.at(-1);
   if (inputs.length > schema.inputs.length && !last?.variadic) throw new Illegal(`${inputs.length} inputs`);
@@ -71,7 +77,10 @@ function requireInputs(node: RefNode, schema: Schema): void {
       if (optional) continue;
       throw new Illegal(`no input ${i}${variadic ? ' of many' : ''}`);
     }
-    if (!schema.types[group]!.includes(input.type)) refuseType(node, i, input.type);
+    if (!schema.types[group]!.includes(input.type)) {
+      if (!isTypeOfLater(node, i, input.type)) throw new Illegal(`input ${i} of ${input.type}`);
+      reader.tolerate();
+    }
     const other = types.get(group) ?? input.type;
     if (other !== input.type) throw new Illegal(`inputs of ${other} and ${input.type}`);
     types.set(group, input.type);

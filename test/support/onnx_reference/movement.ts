@@ -314,6 +314,7 @@ const pad: Operator = (node) => {
 function paddingOf(node: Node, { type }: RefTensor) {
   const value = node.opset < 11 ? node.float('value', 0) : node.optional(2);
   if (typeof value === 'object' && value.data.length !== 1) throw new Illegal(`a padding of [${value.dims}]`);
+  if (typeof value === 'object' && value.dims.length > 0) node.tolerate();
   const given = typeof value === 'object' ? value.data[0]! : value;
   return given ?? (type.includes('float') ? 0 : 0n);
 }

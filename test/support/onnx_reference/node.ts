@@ -1,5 +1,5 @@
 /** One node and what it reads, as the reference takes them. */
-import { Illegal, isFloat, Unjudged, type ElementType, type RefTensor } from './tensor';
+import { Illegal, isFloat, type ElementType, type RefTensor } from './tensor';
 
 export type Attribute =
   | { readonly kind: 'int'; readonly value: bigint }
@@ -23,7 +23,18 @@ export interface RefNode {
 
 /** Attributes and inputs by what the operator expects of them; types have been checked against the operator's schema. */
 export class Node {
+  #isTolerated = false;
+
   constructor(private readonly node: RefNode) {}
+
+  /** Whether ONNX forbids something that other runtimes let pass: it may be refused, too. */
+  get isTolerated(): boolean {
+    return this.#isTolerated;
+  }
+
+  tolerate(): void {
+    this.#isTolerated = true;
+  }
 
   get operator(): string {
     return this.node.operator;
@@ -59,8 +70,8 @@ export class Node {
   list(index: number): number[] {
     const { dims, data } = this.input(index);
     // Other runtimes take a scalar for a list of one.
-    if (dims.length === 0) throw new Unjudged(`input ${index} is a scalar; it takes a list`);
-    if (dims.length !== 1) throw new Illegal(`input ${index} of rank ${dims.length}; it takes a list`);
+    if (dims.length === 0) this.tolerate();
+    if (dims.length > 1) throw new Illegal(`input ${index} of rank ${dims.length}; it takes a list`);
     return data.map(Number);
   }
 

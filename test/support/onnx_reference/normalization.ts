@@ -241,7 +241,8 @@ function allowedOfQuotient(
   square: number,
 ): number {
   if (Number.isNaN(square)) return Number.isNaN(x) ? 0 : Number.isNaN(y) ? 0 : ANYTHING;
-  if (!(base > 0) || !isOrdinary(base, base ** beta, square) || !isFiniteAll(x, square)) return ANYTHING;
+  if (!(base > 0) || !isOrdinary(base, base ** beta, square, beta) || !isFiniteAll(x, square))
+    return ANYTHING;
   const relative = SUM_RULE * (1 + (Math.abs(beta) * parts) / base + Math.abs(beta * Math.log(base)));
   return Math.abs(y) * relative + TINY;
 }

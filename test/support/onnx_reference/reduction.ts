@@ -29,8 +29,8 @@ const isExtreme = (size: number) => size > 2 ** 126;
 
 function judgedSum(terms: readonly number[], divisor = 1): Judged {
   const total = terms.reduce((a, b) => a + b, 0);
-  const size = terms.reduce((a, b) => a + Math.abs(b), 0);
-  if (!Number.isFinite(size)) return [total / divisor, 0];
+  // Of the finite ones, of which a partial sum may overflow.
+  const size = terms.reduce((a, b) => a + (Number.isFinite(b) ? Math.abs(b) : 0), 0);
   return [total / divisor, isExtreme(size) ? ANYTHING : SUM_RULE * (size / divisor) + TINY];
 }
 

@@ -126,8 +126,8 @@ const maximum: Combine = (elements) => [
 
 function average(elements: readonly number[], divisor: number): readonly [number, number] {
   const total = elements.reduce((a, b) => a + b, 0);
-  const size = elements.reduce((a, b) => a + Math.abs(b), 0);
-  if (!Number.isFinite(size)) return [total / divisor, 0];
+  // Of the finite ones, of which a partial sum may overflow.
+  const size = elements.reduce((a, b) => a + (Number.isFinite(b) ? Math.abs(b) : 0), 0);
   return [total / divisor, size > 2 ** 126 || divisor === 0 ? NaN : (SUM_RULE * size) / divisor + TINY];
 }
 

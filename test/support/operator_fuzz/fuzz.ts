@@ -45,7 +45,7 @@ function judgeDamaged(drawn: Case, verdict: Verdict, answer: Answer): Judged {
   if (answer.kind === 'error') {
     const { code, message } = answer;
     const isCoded = codesFor(drawn, verdict).includes(code);
-    if (isCoded && verdict.kind !== 'legal') return refused(message);
+    if (isCoded && (verdict.kind !== 'legal' || verdict.isTolerated)) return refused(message);
     return code === 'UNSUPPORTED' ? refused(message) : fault(`${verdict.kind}, yet ${code}: ${message}`);
   }
   switch (verdict.kind) {

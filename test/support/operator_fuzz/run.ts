@@ -15,14 +15,14 @@ import { complaintAbout } from './judge';
 
 /** What the reference says of a case: the outputs, or why there are none. */
 export type Verdict =
-  | { readonly kind: 'legal'; readonly outputs: readonly Expected[] }
+  | { readonly kind: 'legal'; readonly outputs: readonly Expected[]; readonly isTolerated: boolean }
   | { readonly kind: 'illegal'; readonly reason: string }
   | { readonly kind: 'unjudged'; readonly reason: string }
   | { readonly kind: 'large'; readonly size: number };
 
 export function verdictOf(drawn: Case): Verdict {
   try {
-    return { kind: 'legal', outputs: evaluate(refNode(drawn)) };
+    return { kind: 'legal', ...evaluate(refNode(drawn)) };
   } catch (error) {
     if (error instanceof Illegal) return { kind: 'illegal', reason: error.message };
     if (error instanceof Unjudged) return { kind: 'unjudged', reason: error.message };
