@@ -43,9 +43,11 @@ async function runThere(mode: string, seed: number, first: number, end: number):
   const args = [...process.execArgv, __filename, mode, ...[seed, first, end].map(String), 'here'];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'pipe'] });
   let [current, errors] = ['', ''];
-  const watch = setTimeout(() => child.kill('SIGKILL'), MOST_SECONDS * 1000);
+  // Armed by the first case: loading is no part of it.
+  let watch: NodeJS.Timeout | undefined;
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    watch.refresh();
+    clearTimeout(watch);
+    watch = setTimeout(() => child.kill('SIGKILL'), MOST_SECONDS * 1000);
     for (const line of text.split('\n')) {
       if (line.startsWith('@')) [current, errors] = [line.slice(1), ''];
       else if (line !== '') errors += `${line}\n`;
