@@ -3,13 +3,16 @@
  *
  * @packageDocumentation
  */
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Answer } from './answer';
+import { discardRest } from './body';
 import { readHandlerOptions, type HandlerOptions } from './options';
 import { Service } from './service';
+import { stopListening } from './stop_listening';
 
 /** The options of {@link servePlugin}: those of `createHandler`. */
 export type ServePluginOptions = HandlerOptions;
@@ -29,11 +32,16 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
   const prefix = prefixPattern(app.prefix);
   const answer = async (request: FastifyRequest, reply: FastifyReply) => {
     const target = request.raw.url!.replace(prefix, '');
-    await service.handle(request.raw, target, reply.raw, (result) => send(reply, result));
+    // A connection that is closed with data in it that nobody has read is reset, answer and all.
+    if (service.isDraining) await readWhole(request.raw);
+    await service.handle(request.raw, target, reply.raw, (result) => send(reply, result, service.isDraining));
     return reply;
   };
   for (const path of ['/v2', '/v2/*', '/metrics']) app.all(path, answer);
-  app.addHook('preClose', () => service.drain());
+  app.addHook('preClose', async () => {
+    await service.drain();
+    if (app.server.listening) await stopListening(app.server);
+  });
   app.addHook('onClose', async () => service.close());
 };
 
@@ -49,7 +57,17 @@ function prefixPattern(prefix: string): RegExp {
   return new RegExp(`^(?:/[^/]*){${segments}}`);
 }
 
-function send(reply: FastifyReply, { status, headers, body }: Answer): void {
+function send(reply: FastifyReply, { status, headers, body }: Answer, isLast: boolean): void {
   const payload = body.length === 1 ? body[0] : Readable.from(body, { objectMode: false });
+  if (isLast) void reply.header('Connection', 'close');
   void reply.code(status).headers(headers).send(payload);
+}
+
+/** Until a request has been received, or its client had its time. */
+async function readWhole(request: IncomingMessage): Promise<void> {
+  if (request.complete || request.destroyed) return;
+  await new Promise<void>((resolve) => {
+    request.once('close', resolve);
+    discardRest(request);
+  });
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { Answer } from './answer';
+import { discardRest } from './body';
 import { readHandlerOptions, type HandlerOptions, type HandlerSettings } from './options';
 import { Service } from './service';
 
@@ -8,8 +9,9 @@ import { Service } from './service';
 export interface Handler {
   (request: IncomingMessage, response: ServerResponse): void;
   /**
-   * Answers inferences by 503 from now on, and readiness too. Resolves once every request that was accepted before has
-   * been answered, and its answer sent. A server is closed after that.
+   * Answers inferences by 503 from now on, and readiness too, each with `Connection: close`. Resolves once every request
+   * that was accepted before has been answered, its answer sent, and the clients that keep a connection have had a second
+   * to be told. A server is closed after that.
    */
   readonly drain: () => Promise<void>;
   /** Answers what is waiting or running by 503 at once. The handler goes on answering, by 503. */
@@ -32,7 +34,7 @@ export function createHandler(options: HandlerOptions): Handler {
 export function handlerOf(settings: HandlerSettings): Handler {
   const service = new Service(settings);
   const handler = (request: IncomingMessage, response: ServerResponse) => {
-    const send = (answer: Answer) => write(response, answer, service.isDraining);
+    const send = (answer: Answer) => write(request, response, answer, service.isDraining);
     void service.handle(request, request.url ?? '', response, send);
   };
   return Object.assign(handler, {
@@ -42,11 +44,24 @@ export function handlerOf(settings: HandlerSettings): Handler {
   });
 }
 
-function write(response: ServerResponse, { status, headers, body }: Answer, isLast: boolean): void {
+function write(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, body }: Answer,
+  isLast: boolean,
+): void {
   // A connection that is kept would keep the server from closing.
   response.writeHead(status, isLast ? { ...headers, Connection: 'close' } : headers);
   response.cork();
   for (const part of body) response.write(part);
-  response.end();
+  // Node.js closes a connection at the end of its last answer. Data that nobody has read would make that a reset, which
+  // can take the answer with it (RFC 9112, 9.6).
+  if (!isLast || request.complete) response.end();
+  else endAfter(request, response);
   response.uncork();
+}
+
+function endAfter(request: IncomingMessage, response: ServerResponse): void {
+  request.once('close', () => response.end());
+  discardRest(request);
 }

@@ -7,6 +7,7 @@ import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
 import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions } from './options';
 import { checkName } from './model';
+import { stopListening } from './stop_listening';
 import { clearTimeout, setTimeout } from './timers';
 
 /** The options of {@link serve}. */
@@ -76,17 +77,16 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
 /** Until all are answered the server goes on listening, so that late requests get a 503 that says so, and no reset. */
 async function shutDown(server: Server, handler: Handler): Promise<void> {
   await handler.drain();
-  if (server.listening) await closeConnections(server);
+  if (server.listening) {
+    const closed = once(server, 'close');
+    await stopListening(server);
+    server.close();
+    // What is not idle by now sends requests that are refused, or none that is complete.
+    const timer = setTimeout(() => server.closeAllConnections(), LINGER_MS);
+    await closed;
+    clearTimeout(timer);
+  }
   handler.close();
-}
-
-async function closeConnections(server: Server): Promise<void> {
-  const closed = once(server, 'close');
-  server.close();
-  // What is not idle by now sends requests that are refused, or none that is complete.
-  const timer = setTimeout(() => server.closeAllConnections(), LINGER_MS);
-  await closed;
-  clearTimeout(timer);
 }
 
 function readSignals(value: unknown): readonly (typeof SIGNALS)[number][] {

@@ -8,6 +8,7 @@ import { answer, jsonAnswer, refuse, type Answer } from './answer';
 import { Batcher } from './batcher';
 import { discardRest, readBody } from './body';
 import { Cancellation } from './cancellation';
+import { Connections } from './connections';
 import { Holding, MemoryBudget } from './memory';
 import { Metrics } from './metrics';
 import type { Model, ValueSpec } from './model';
@@ -20,6 +21,12 @@ import { clearTimeout, nextTurn, setTimeout } from './timers';
 
 const debug = makeDebug('warpconv:serve');
 const DEBUG_LOGGER: ServeLogger = { error: (details, message) => debug('%s %o', message, details) };
+
+/**
+ * How long clients may leave a connection idle while the server drains. One that is closed just as its client uses it
+ * again is a reset; whoever uses it before is answered, and told to close it.
+ */
+const GRACE_MS = 1000;
 
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 const SHUTTING_DOWN = 'the server is shutting down; try again elsewhere';
@@ -43,6 +50,7 @@ export class Service {
   readonly #metrics: Metrics;
   readonly #logger: ServeLogger;
   readonly #inferences = new Set<Inference>();
+  readonly #connections = new Connections();
   #isDraining = false;
   #onIdle: (() => void)[] = [];
 
@@ -66,11 +74,15 @@ export class Service {
     return this.#isDraining;
   }
 
-  /** Refuses inferences from now on, and resolves once all that were accepted have been answered. */
-  drain(): Promise<void> {
+  /**
+   * Refuses inferences from now on. Resolves once all that were accepted have been answered, and clients that keep a
+   * connection have been told, or have had the time to ask.
+   */
+  async drain(): Promise<void> {
     this.#isDraining = true;
-    if (this.#inferences.size === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#onIdle.push(resolve));
+    const told = this.#connections.gone(GRACE_MS);
+    if (this.#inferences.size > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    await told;
   }
 
   /** Answers what is still there by 503, and stops measuring. */
@@ -95,6 +107,7 @@ export class Service {
     response: ServerResponse,
     send: Send,
   ): Promise<void> {
+    this.#connections.add(request.socket);
     try {
       const route = findRoute(target, this.#settings.models);
       const methods = allowedMethods(route);

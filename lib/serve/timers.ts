@@ -9,3 +9,6 @@ export const { setTimeout, clearTimeout } = timers;
 
 /** Resolves when the event loop has turned. */
 export const nextTurn: () => Promise<void> = promises.setImmediate;
+
+/** Resolves after so many milliseconds. */
+export const wait: (milliseconds: number) => Promise<void> = promises.setTimeout;

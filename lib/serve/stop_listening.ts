@@ -1,0 +1,46 @@
+import { Server } from 'node:net';
+import { promisify } from 'node:util';
+
+import { wait } from './timers';
+
+/** No connection came for so long: nobody is about to make one. */
+const QUIET_MS = 100;
+/** After which nobody waits for that any longer. */
+const MOST_ROUNDS = 10;
+
+/**
+ * Stops a server of node:http from listening, such that clients see no reset: the system resets connections that it has
+ * made but not handed over yet. Clients that connect again as soon as they are answered are kept waiting for their answers
+ * until all of them do, and none connects. Connections stay open, unlike by the server's own `close`, which is to follow.
+ */
+export async function stopListening(server: Server): Promise<void> {
+  if ((await promisify(server.getConnections.bind(server))()) === 0) return;
+  const release = holdRequests(server);
+  await quiet(server);
+  Server.prototype.close.call(server);
+  release();
+}
+
+/** Keeps requests from those who listen for them, until the function that it returns is called. */
+function holdRequests(server: Server): () => void {
+  const listeners = server.rawListeners('request') as (() => void)[];
+  const held: unknown[][] = [];
+  const hold = (...request: unknown[]) => void held.push(request);
+  server.removeAllListeners('request').on('request', hold);
+  return () => {
+    server.off('request', hold);
+    for (const listener of listeners) server.on('request', listener);
+    for (const request of held) server.emit('request', ...request);
+  };
+}
+
+async function quiet(server: Server): Promise<void> {
+  let isQuiet = false;
+  const onConnection = () => (isQuiet = false);
+  server.on('connection', onConnection);
+  for (let round = 0; round < MOST_ROUNDS && !isQuiet; round++) {
+    isQuiet = true;
+    await wait(QUIET_MS);
+  }
+  server.off('connection', onConnection);
+}
