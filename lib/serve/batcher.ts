@@ -245,6 +245,13 @@ async function untilNobodyWaits<T>(
   }
 }
 
+/** A list with holes passes `every`, but not by its elements one by one. */
+function areDims(value: unknown): value is number[] {
+  return (
+    Array.isArray(value) && Array.from(value).every((extent) => Number.isSafeInteger(extent) && extent >= 0)
+  );
+}
+
 async function readOutput(
   { name, datatype }: ValueSpec,
   results: Readonly<Record<string, unknown>>,
@@ -255,12 +262,12 @@ async function readOutput(
   const isHere = location === 'cpu' || location === 'cpu-pinned';
   const data = isHere ? (tensor as ServedTensor).data : await (tensor as ServedTensor).getData?.(true);
   (tensor as ServedTensor).dispose?.();
-  if (type === datatype.type && Array.isArray(dims) && kindOf(data) !== undefined) {
+  if (type === datatype.type && areDims(dims) && kindOf(data) !== undefined) {
     const { buffer, byteOffset, byteLength } = data as TypedArray;
-    const count = elementCount(dims as number[]);
+    const count = elementCount(dims);
     // A view of the kind that the rest takes: where there is a Float16Array, float16 may come as one.
     if (byteLength === count * datatype.bytes) {
-      return { dims: dims as number[], elements: new datatype.Elements(buffer, byteOffset, count) };
+      return { dims, elements: new datatype.Elements(buffer, byteOffset, count) };
     }
   }
   const got = `type ${describe(type)}, dims ${describe(dims)} and data ${describe(data)}`;

@@ -126,10 +126,17 @@ export function checkName(name: string, value: unknown): string {
 
 function readSpecs(name: string, metadata: unknown): ValueSpec[] {
   if (!Array.isArray(metadata)) throw mismatch(name, 'a list', metadata);
-  return metadata.map((entry: ServedValueMetadata, index) => readSpec(`${name}[${index}]`, entry));
+  // Array.from also finds what is missing in between.
+  const specs = Array.from(metadata, (entry: unknown, index) => readSpec(`${name}[${index}]`, entry));
+  const names = specs.map((spec) => spec.name);
+  const twice = names.findIndex((one, index) => names.indexOf(one) < index);
+  if (twice >= 0) throw invalid(`${name}[${twice}].name is '${names[twice]}', which one before it has too`);
+  return specs;
 }
 
-function readSpec(at: string, { name, isTensor, type, shape }: ServedValueMetadata): ValueSpec {
+function readSpec(at: string, value: unknown): ValueSpec {
+  if (!isObject(value)) throw mismatch(at, 'the metadata of an input or output', value);
+  const { name, isTensor, type, shape } = value as ServedValueMetadata;
   const datatype = isTensor ? datatypeOf(type) : undefined;
   if (datatype === undefined) {
     throw new WarpconvError(
@@ -139,8 +146,14 @@ function readSpec(at: string, { name, isTensor, type, shape }: ServedValueMetada
     );
   }
   if (!Array.isArray(shape)) throw mismatch(`${at}.shape`, 'a list of extents', shape);
-  const dims = shape.map((extent) => (typeof extent === 'number' && extent < 1 ? '' : (extent as string)));
+  const dims = Array.from(shape, (extent, axis) => readExtent(`${at}.shape[${axis}]`, extent));
   return { name: checkName(`${at}.name`, name), datatype, dims };
+}
+
+function readExtent(at: string, value: unknown): number | string {
+  if (typeof value === 'string') return value;
+  if (Number.isSafeInteger(value)) return (value as number) < 1 ? '' : (value as number);
+  throw mismatch(at, 'an integer or a name', value);
 }
 
 function readMaxBatch(name: string, value: unknown, specs: readonly ValueSpec[]): number {

@@ -20,8 +20,8 @@ export interface HandlerOptions {
   /** Longest body of a request, in bytes. Default 32 MiB. */
   readonly maxBodyBytes?: number;
   /**
-   * Longest JSON in a request or a response, in bytes. The event loop stands still while JSON is parsed, for about 15 ms
-   * per MiB, so large tensors had better come and go as binary data. Default 4 MiB.
+   * Longest JSON in a request or a response, in bytes. It takes 5 to 15 ms of processor time per MiB, in several turns of
+   * the event loop, so large tensors had better come and go as binary data. Default 4 MiB.
    */
   readonly maxJsonBytes?: number;
   /** Most bytes that the requests being read, waiting and running, and answers being sent, may take up. Default 256 MiB. */

@@ -91,7 +91,8 @@ async function shutDown(server: Server, handler: Handler): Promise<void> {
 
 function readSignals(value: unknown): readonly (typeof SIGNALS)[number][] {
   if (!Array.isArray(value)) throw mismatch('options.closeOn', 'a list of signals', value);
-  return value.map((signal, index) => checkOneOf(`options.closeOn[${index}]`, signal, SIGNALS));
+  // Array.from also finds what is missing in between.
+  return Array.from(value, (signal, index) => checkOneOf(`options.closeOn[${index}]`, signal, SIGNALS));
 }
 
 function urlOf(server: Server): string {

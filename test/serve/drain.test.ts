@@ -115,6 +115,15 @@ test('a port that is taken is the system’s error', async () => {
   });
 });
 
+test('faked timers hold up nothing', async () => {
+  const script = path.join(__dirname, 'children/faked_timers.cjs');
+  const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let printed = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+  const ending = await new Promise((resolve) => child.on('close', (...status) => resolve(status)));
+  expect([ending, printed]).toEqual([[0, null], 'closed']);
+});
+
 describe('SIGTERM', () => {
   /** A server in a process of its own. */
   async function start(): Promise<{

@@ -56,6 +56,33 @@ test.each<[string, unknown, string]>([
     { models: { a: withInput({ name: 'x', isTensor: true, type: 'bool' }) } },
     'shape must be a list',
   ],
+  [
+    'a session without one of its inputs',
+     
+    { models: { a: new FakeSession([, value('x', 'bool', [])] as never, [], () => ({})) } },
+    `inputMetadata[0] must be the metadata of an input or output, got undefined`,
+  ],
+  [
+    'a session with null for an input',
+    { models: { a: withInput(null as never) } },
+    `inputMetadata[0] must be the metadata of an input or output, got null`,
+  ],
+  [
+    'a session with an input twice',
+    { models: { a: new FakeSession([value('x', 'bool', []), value('x', 'bool', [])], [], () => ({})) } },
+    `inputMetadata[1].name is 'x', which one before it has too`,
+  ],
+  ...[undefined, null, 1.5, NaN, 2n].map((extent): [string, unknown, string] => [
+    `an extent that is ${extent}`,
+    { models: { a: withInput(value('x', 'bool', [1, extent as never])) } },
+    'inputMetadata[0].shape[1] must be an integer or a name, got',
+  ]),
+  [
+    'a shape with a hole',
+     
+    { models: { a: withInput(value('x', 'bool', [, 2] as never)) } },
+    'inputMetadata[0].shape[0] must be an integer or a name, got undefined',
+  ],
   ['a misspelt option', { models, maxQeue: 1 }, `options.maxQeue is not known; did you mean 'maxQueue'?`],
   ['no queue', { models, maxQueue: 0 }, 'options.maxQueue must be a positive integer, got 0'],
   ['a timeout in words', { models, timeout: '30s' }, `options.timeout must be a positive integer, got '30s'`],
@@ -86,6 +113,8 @@ test.each<[object, string]>([
   [{ host: '' }, `options.host must be a string that is not empty, got ''`],
   [{ closeOn: 'SIGTERM' }, `options.closeOn must be a list of signals, got 'SIGTERM'`],
   [{ closeOn: ['SIGKILL'] }, `options.closeOn[0] must be 'SIGTERM', 'SIGINT' or 'SIGHUP', got 'SIGKILL'`],
+   
+  [{ closeOn: [, 'SIGTERM'] }, `options.closeOn[0] must be 'SIGTERM', 'SIGINT' or 'SIGHUP', got undefined`],
   [{ maxQeue: 1 }, `did you mean 'maxQueue'?`],
 ])('serve() with %o', async (options, message) => {
   await expect(serve({ models, ...options })).rejects.toMatchObject({

@@ -397,6 +397,11 @@ describe('sessions', () => {
     ['another type', { out: { ...x, type: 'float64' } }],
     ['too few elements', { out: { ...x, dims: [2] } }],
     ['no array', { out: { ...x, data: [1] } }],
+    ['extents below zero', { out: { ...x, dims: [-1, -1] } }],
+    ['extents that are texts', { out: { ...x, dims: ['1'] } }],
+     
+    ['a hole in the dims', { out: { ...x, dims: [, 1] } }],
+    ['what every object has', Object.create({ out: x })],
   ])('that give %s are answered for by 500, and logged', async (_, outputs) => {
     const { inputMetadata, outputMetadata } = echoSession('float32');
     const session = new FakeSession(inputMetadata, outputMetadata, () => outputs as object as never);
