@@ -47,7 +47,7 @@ const numbered = (make: (index: number) => string, bytes = MIB) => {
   return parts.join(',');
 };
 
-/** Bodies that `JSON.parse` takes 20 to 240 ms a MiB for. */
+/** Bodies that `JSON.parse` takes long for, MiB by MiB. */
 const SLOW: Readonly<Record<string, string>> = {
   'lists in lists': '['.repeat(MIB / 2) + ']'.repeat(MIB / 2),
   'lists in lists without an end': '['.repeat(MIB),

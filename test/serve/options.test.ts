@@ -58,7 +58,7 @@ test.each<[string, unknown, string]>([
   ],
   [
     'a session without one of its inputs',
-     
+
     { models: { a: new FakeSession([, value('x', 'bool', [])] as never, [], () => ({})) } },
     `inputMetadata[0] must be the metadata of an input or output, got undefined`,
   ],
@@ -79,7 +79,7 @@ test.each<[string, unknown, string]>([
   ]),
   [
     'a shape with a hole',
-     
+
     { models: { a: withInput(value('x', 'bool', [, 2] as never)) } },
     'inputMetadata[0].shape[0] must be an integer or a name, got undefined',
   ],
@@ -113,7 +113,7 @@ test.each<[object, string]>([
   [{ host: '' }, `options.host must be a string that is not empty, got ''`],
   [{ closeOn: 'SIGTERM' }, `options.closeOn must be a list of signals, got 'SIGTERM'`],
   [{ closeOn: ['SIGKILL'] }, `options.closeOn[0] must be 'SIGTERM', 'SIGINT' or 'SIGHUP', got 'SIGKILL'`],
-   
+
   [{ closeOn: [, 'SIGTERM'] }, `options.closeOn[0] must be 'SIGTERM', 'SIGINT' or 'SIGHUP', got undefined`],
   [{ maxQeue: 1 }, `did you mean 'maxQueue'?`],
 ])('serve() with %o', async (options, message) => {

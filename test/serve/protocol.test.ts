@@ -399,7 +399,7 @@ describe('sessions', () => {
     ['no array', { out: { ...x, data: [1] } }],
     ['extents below zero', { out: { ...x, dims: [-1, -1] } }],
     ['extents that are texts', { out: { ...x, dims: ['1'] } }],
-     
+
     ['a hole in the dims', { out: { ...x, dims: [, 1] } }],
     ['what every object has', Object.create({ out: x })],
   ])('that give %s are answered for by 500, and logged', async (_, outputs) => {
