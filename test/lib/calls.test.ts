@@ -6,9 +6,7 @@ import type { Done } from '../../lib/addon';
 import { callNativeAsync, runsAtOnce } from '../../lib/calls';
 
 const mockCancel = jest.fn();
-jest.mock('../../lib/load', () => ({
-  addon: () => ({ cancel: mockCancel, nextTurn: (done: () => void) => setImmediate(done) }),
-}));
+jest.mock('../../lib/load', () => ({ addon: () => ({ cancel: mockCancel }) }));
 
 const ID = 17;
 

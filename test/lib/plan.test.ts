@@ -29,7 +29,6 @@ const mockCandidates: NativeCandidate[] = [];
 jest.mock('../../lib/load', () => ({
   addon: () => ({
     Plan: MockPlan,
-    nextTurn: (done: () => void) => setImmediate(done),
     firstFallback: () => false,
     gpusProbed: () => true,
     hasGpu: () => false,
