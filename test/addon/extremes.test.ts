@@ -137,6 +137,13 @@ function isLegal(x: Convolution): boolean {
 /** As the child makes them. */
 const element = (index: number) => ((index * 7) % 11) - 5;
 
+/** The taps of a window that begins at `first` which lie in [0, extent): few, however many it has. */
+function inside(first: number, taps: number, dilation: number, extent: number): number[] {
+  const begin = Math.max(0, Math.ceil(-first / dilation));
+  const end = Math.min(taps, Math.ceil((extent - first) / dilation));
+  return Array.from({ length: Math.max(0, end - begin) }, (_, i) => begin + i);
+}
+
 /** The outputs by the definition, in double: exact, since inputs and weights are small integers. */
 function expected(x: Convolution, pool?: 'MaxPool' | 'AveragePool'): { dims: number[]; data: number[] } {
   const [N, C, H, W] = x.inputDims;
@@ -147,13 +154,12 @@ function expected(x: Convolution, pool?: 'MaxPool' | 'AveragePool'): { dims: num
     for (let k = 0; k < dims[1]; k++)
       for (let p = 0; p < dims[2]; p++)
         for (let q = 0; q < dims[3]; q++) {
+          const [top, left] = [p * x.stride[0] - x.padding[0], q * x.stride[1] - x.padding[1]];
           let [sum, most, count] = [0, -Infinity, 0];
           for (let c = 0; c < (pool ? 1 : groupInputs); c++)
-            for (let r = 0; r < R; r++)
-              for (let s = 0; s < S; s++) {
-                const h = p * x.stride[0] + r * x.dilation[0] - x.padding[0];
-                const w = q * x.stride[1] + s * x.dilation[1] - x.padding[1];
-                if (h < 0 || h >= H || w < 0 || w >= W) continue;
+            for (const r of inside(top, R, x.dilation[0], H))
+              for (const s of inside(left, S, x.dilation[1], W)) {
+                const [h, w] = [top + r * x.dilation[0], left + s * x.dilation[1]];
                 const channel = pool ? k : Math.floor(k / (K / x.groups)) * groupInputs + c;
                 const read = element(((n * C + channel) * H + h) * W + w);
                 sum += read * (pool ? 1 : element(((k * groupInputs + c) * R + r) * S + s));
