@@ -1,10 +1,11 @@
 /**
- * What ONNX says of the inputs of every operator that is known here: how many, of which types and of which shapes. A node
- * is held to it before anything is computed of it or for it, so that no operator reads a tensor for what it is not.
+ * What ONNX says of the inputs of every operator that is known here: how many, of which types and of which shapes; and of
+ * what kind attributes are. A node is held to it before anything is computed of it or for it, so that no operator reads a tensor for what it is not.
  *
  * A rule for each input, in order: its name in ONNX, `?` where it may be left out or `*` where any number may follow, its
  * type, and its shape where there is one to hold it to. Types that begin with an upper-case letter stand for any of a
- * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions.
+ * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
+ * R for what is summed, E for what has a least and a greatest element.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -22,7 +23,8 @@ const BINARY = 'A:N B:N';
 const COMPARISON = 'A:T B:T';
 const LOGIC = 'A:bool B:bool';
 const MAPS = 'X:N[N,C,...]';
-const REDUCTION = { 7: 'data:N', 18: 'data:N axes?:int64(_)' };
+const REDUCTION = { 7: 'data:R', 18: 'data:R axes?:int64(_)' };
+const EXTREME = { 7: 'data:E', 18: 'data:E axes?:int64(_)' };
 
 const STANDARD: Readonly<Record<string, Versions>> = {
   Abs: UNARY,
@@ -100,11 +102,11 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ReduceL1: REDUCTION,
   ReduceL2: REDUCTION,
   ReduceLogSum: REDUCTION,
-  ReduceMax: REDUCTION,
+  ReduceMax: EXTREME,
   ReduceMean: REDUCTION,
-  ReduceMin: REDUCTION,
+  ReduceMin: EXTREME,
   ReduceProd: REDUCTION,
-  ReduceSum: { 7: 'data:N', 13: 'data:N axes?:int64(_)' },
+  ReduceSum: { 7: 'data:R', 13: 'data:R axes?:int64(_)' },
   ReduceSumSquare: REDUCTION,
   Relu: UNARY,
   Reshape: 'data:T shape:int64(_)',
@@ -137,12 +139,46 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Xor: LOGIC,
 };
 
+/** As ONNX calls them in files. */
+export type AttributeKind = 'FLOAT' | 'INT' | 'STRING' | 'TENSOR' | 'FLOATS' | 'INTS' | 'STRINGS';
+
+/** ONNX gives a name one kind, whatever the operator; {@link attributeKind} has the exception. */
+const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
+  FLOAT: 'alpha beta bias cubic_coeff_a epsilon extrapolation_value gamma max min momentum ratio value_float',
+  FLOATS: 'scales value_floats',
+  INT:
+    'allowzero antialias axis blocksize ceil_mode count_include_pad end exclude_outside fmod group keepdims ' +
+    'noop_with_empty_axes num_groups num_outputs saturate seed select_last_index size spatial start stash_type ' +
+    'storage_order to training_mode transA transB value_int',
+  INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
+  STRING:
+    'approximate auto_pad coordinate_transformation_mode keep_aspect_ratio_policy mode nearest_mode value_string',
+  STRINGS: 'value_strings',
+  TENSOR: 'value',
+};
+
+const KIND_BY_NAME: ReadonlyMap<string, AttributeKind> = new Map(
+  Object.entries(ATTRIBUTES).flatMap(([kind, names]) =>
+    names.split(' ').map((name) => [name, kind as AttributeKind] as const),
+  ),
+);
+
+/** The kind that an attribute of a node must have; `undefined` where nothing is known of it. */
+export function attributeKind(
+  node: Pick<GraphNode, 'domain' | 'operator'>,
+  name: string,
+): AttributeKind | undefined {
+  if (!hasSchema(node)) return undefined;
+  return node.operator === 'Pad' && name === 'value' ? 'FLOAT' : KIND_BY_NAME.get(name);
+}
+
 const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
   '': STANDARD,
   'com.microsoft': { Gelu: UNARY_FLOAT, QuickGelu: UNARY_FLOAT },
 };
 
 const FLOATS = ['float16', 'bfloat16', 'float32', 'float64'];
+const WIDE_INTEGERS = ['int32', 'uint32', 'int64', 'uint64'];
 const INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'];
 
 /** By the first letter of a type that stands for several. */
@@ -150,6 +186,11 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
   F: { types: FLOATS, said: 'a float type' },
   I: { types: ['int32', 'int64'], said: 'int32 or int64' },
   N: { types: [...FLOATS, ...INTEGERS], said: 'a type of numbers' },
+  R: { types: [...FLOATS, ...WIDE_INTEGERS], said: 'a float type or integers of 32 or 64 bits' },
+  E: {
+    types: [...FLOATS, ...WIDE_INTEGERS, 'int8', 'uint8', 'bool'],
+    said: 'a float type, bool or integers of 8, 32 or 64 bits',
+  },
   T: { types: [...FLOATS, ...INTEGERS, 'bool'], said: 'any type' },
 };
 

@@ -50,7 +50,7 @@ describe('describe', () => {
     [throwing, 'an object'],
     [new Proxy([1], {}), 'an object'],
     [Promise.resolve(), 'a promise'],
-     
+
     [[1, , 3], '[1, undefined, 3]'],
     [Object.defineProperty([1], 1, { get: () => fail('the element was asked for') }), '[1, …]'],
     [Object.assign([1, 2], { slice: () => fail('the list was asked'), map: null }), '[1, 2]'],
@@ -122,7 +122,6 @@ it('knows one zero', () => {
 
 describe('lists', () => {
   it('are read by their indices', () => {
-     
     const list = Object.assign([1, , 3], { map: () => fail('the list was asked') });
     expect(checkList('x', list, 'a list', (name, element) => [name, element])).toEqual([
       ['x[0]', 1],

@@ -2,6 +2,7 @@
 import { describe } from '../../check';
 import { invalidModel, quote, title } from '../complaints';
 import type { Attribute, GraphNode } from '../graph';
+import { attributeKind, type AttributeKind } from '../schema';
 import type { ExternalData } from './external_data';
 import { AttributeProto_AttributeType as Type, type AttributeProto, type NodeProto } from './onnx_pb';
 import { readTensor, tensorObstacle } from './tensors';
@@ -24,6 +25,7 @@ export class NodeReader {
     for (const attribute of proto.attribute) {
       const what = attributeTitle(node, attribute);
       if (attributes.has(attribute.name)) throw invalidModel(`${what} is there twice`);
+      requireKind(what, attribute, attributeKind(node, attribute.name));
       const found = attributeObstacle(what, attribute);
       if (found === undefined) attributes.set(attribute.name, readAttribute(what, attribute, this.external));
       else obstacle ??= `its attribute ${quote(attribute.name)} is ${found}`;
@@ -47,6 +49,12 @@ export function normalDomain(domain: string): string {
 
 function attributeTitle(node: GraphNode, { name }: AttributeProto): string {
   return `attribute ${quote(name)} of ${title(node)}`;
+}
+
+/** A float would pass for an integer once it is read, and a list of nothing for any. */
+function requireKind(what: string, { type }: AttributeProto, kind: AttributeKind | undefined): void {
+  if (kind === undefined || type === Type[kind]) return;
+  throw invalidModel(`${what} must be of the type ${kind}, got ${Type[type] ?? type}`);
 }
 
 const OBSTACLES: Readonly<Partial<Record<Type, string>>> = {

@@ -103,11 +103,20 @@ function coordinateOf(i: number, axis: Axis, coordinates: Method['coordinates'])
   }
 }
 
-/** The inputs of one output and what they weigh; `isOpen` where rounding may pick a neighbour of them. */
+/** The inputs of one output and what they weigh. */
 interface Taps {
   readonly places: readonly number[];
   readonly weights: readonly number[];
+  /** Where rounding may pick a neighbour of them */
   readonly isOpen: boolean;
+  /** By how much all weights together may differ, where the scale may mean the decimal number that it was rounded from */
+  readonly slack: number;
+}
+
+/** A float32's relative error moves the place; weights change by no more than this for each element that it moves. */
+function slackOf(place: Fraction, { isRounded }: Axis, { mode, a }: Method): number {
+  const slope = mode === 'linear' ? 2 : 8 * (1 + Math.abs(a));
+  return isRounded ? slope * (Math.abs(numberOf(place)) + 1) * 2 ** -23 : 0;
 }
 
 function tapsOf(i: number, axis: Axis, method: Method): Taps {
@@ -134,6 +143,7 @@ function tapsOf(i: number, axis: Axis, method: Method): Taps {
     weights: kept.map((weight) => weight / total),
     // A tap that is left out makes a jump where it comes in.
     isOpen: isUnclear || (method.excludesOutside && axis.isRounded && Math.min(rest, 1 - rest) < 1e-5),
+    slack: slackOf(place, axis, method),
   };
 }
 
@@ -149,7 +159,7 @@ function nearestOf(place: Fraction, { input, isRounded }: Axis, rounding: Method
   const boundary = rounding.startsWith('round') ? plus(place, HALF) : place;
   const rest = numberOf(minus(boundary, whole(floorOf(boundary))));
   const isNear = Math.min(rest, 1 - rest) < 1e-5 * (1 + Math.abs(numberOf(place)));
-  return { places: [clamp(at, input)], weights: [1], isOpen: isRounded && isNear };
+  return { places: [clamp(at, input)], weights: [1], isOpen: isRounded && isNear, slack: 0 };
 }
 
 /** Keys' kernel, around the element before the place. */
@@ -182,7 +192,7 @@ function interpolate(input: RefTensor, axes: readonly Axis[], method: Method): E
 }
 
 const isKept = ({ input, output, scale }: Axis) => input === output && scale.n === scale.d;
-const kept = (i: number): Taps => ({ places: [i], weights: [1], isOpen: false });
+const kept = (i: number): Taps => ({ places: [i], weights: [1], isOpen: false, slack: 0 });
 
 function combine(
   input: RefTensor,
@@ -200,8 +210,10 @@ function combine(
   const products = terms.map(({ at, weight }) => weight * (input.data[at] as number));
   const y = products.reduce((a, b) => a + b, 0);
   const size = products.reduce((a, b) => a + Math.abs(b), 0);
+  const most = Math.max(...terms.map(({ at }) => Math.abs(input.data[at] as number)));
+  const slack = taps.reduce((sum, one) => sum + one.slack, 0) * most * 2 ** taps.length;
   // Whether an infinite neighbour of weight 0 counts is open.
-  return [y, Number.isFinite(size) && size < 2 ** 120 ? SUM_RULE * size + TINY : NaN];
+  return [y, Number.isFinite(size) && size < 2 ** 120 ? SUM_RULE * size + slack + TINY : NaN];
 }
 
 const rounded = (scale: number) => {
