@@ -134,7 +134,8 @@ ConvRequest drawRequest(Draw& draw) {
   if (!draw.oneIn(8) && x.groups > 0) {
     const int64_t most = std::max<int64_t>(x.inputDims[1] / x.groups, 1);
     if (x.weightDims[1] > most || draw.oneIn(2)) x.weightDims[1] = most;
-    if (std::max(x.weightDims[1], x.groups) < kTwo31) x.inputDims[1] = x.weightDims[1] * x.groups;
+    const bool hasRoom = x.weightDims[1] > 0 && std::max(x.weightDims[1], x.groups) < kTwo31;
+    if (hasRoom) x.inputDims[1] = x.weightDims[1] * x.groups;
     if (x.groups < kTwo31) x.weightDims[0] = std::max<int64_t>(x.weightDims[0] / x.groups, 1) * x.groups;
   }
   if (shape == Shape::depthwise && draw.oneIn(2)) x.weightDims[1] = 1, x.groups = x.weightDims[0] = x.inputDims[1];
