@@ -166,6 +166,7 @@ uint32_t Environment::start(Napi::Function done, Pinned pinned, Executor::Work w
                             std::shared_ptr<Executor::Client> client) {
   beginAll();
   Begun call = pend(done, pinned, std::move(settled));
+  if (client == nullptr) client = client_;
   try {
     call.pending.call = executor_->submit(std::move(work), std::move(call.ended), std::move(client));
   } catch (...) {

@@ -44,8 +44,8 @@ class Environment {
   using Pinned = std::span<const Napi::Value>;
   /**
    * Runs `work` on the executor; then, on the JavaScript thread, `settled` if it succeeded, and `done` with nothing or
-   * the failure. `pinned` stays reachable until then. Calls of a client take turns with those of others; one without is
-   * a client of its own. Returns the call's id for cancel().
+   * the failure. `pinned` stays reachable until then. Calls of one client keep their order and take turns with those of
+   * others; all that name none are one client's. Returns the call's id for cancel().
    */
   uint32_t start(Napi::Function done, Pinned pinned, Executor::Work work, std::function<void()> settled = {},
                  std::shared_ptr<Executor::Client> client = nullptr);
@@ -120,6 +120,7 @@ class Environment {
   void drain() noexcept;
 
   std::shared_ptr<Executor> executor_;
+  const std::shared_ptr<Executor::Client> client_ = std::make_shared<Executor::Client>();
   std::shared_ptr<Mailbox> mailbox_;
   /** Runs lookAgain(); for this thread alone */
   napi_threadsafe_function again_ = nullptr;

@@ -166,7 +166,7 @@ Napi::Value PlanObject::prepare(const Napi::CallbackInfo& info) {
         if (prepared.isOk()) *slot = std::move(prepared.value());
         return prepared.isOk() ? Status{} : prepared.status();
       },
-      [this, slot] { keep(std::move(*slot)); }, client_);
+      [this, slot] { keep(std::move(*slot)); });
   return Napi::Number::New(env_, id);
 }
 
@@ -188,12 +188,9 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
                                   return prepared->enqueue(operands, std::move(ended));
                                 },
                                 [prepared, operands] {})
-                          : environment.start(
-                                done, pinned,
-                                [prepared, operands](const Cancellation& cancellation) {
-                                  return prepared->run(operands, &cancellation);
-                                },
-                                {}, client_);
+                          : environment.start(done, pinned, [prepared, operands](const Cancellation& cancellation) {
+                              return prepared->run(operands, &cancellation);
+                            });
   return Napi::Number::New(env_, id);
 }
 
@@ -213,8 +210,7 @@ Napi::Value PlanObject::convolve(const Napi::CallbackInfo& info) {
                                     const auto prepared = decision->prepare(weights);
                                     if (!prepared.isOk()) return prepared.status();
                                     return prepared.value()->run(operands, &cancellation);
-                                  },
-                                  {}, client_);
+                                  });
   return Napi::Number::New(env_, id);
 }
 
@@ -272,7 +268,8 @@ Napi::Value PlanObject::measure(const Napi::CallbackInfo& info) {
         if (measured.isOk()) *slot = std::move(measured.value());
         return measured.isOk() ? Status{} : measured.status();
       },
-      [env = env_, slot, report] { report->Value().Set("measurements", toMeasurements(env, *slot)); }, client_);
+      [env = env_, slot, report] { report->Value().Set("measurements", toMeasurements(env, *slot)); },
+      std::make_shared<Executor::Client>());
   return Napi::Number::New(env_, id);
 }
 

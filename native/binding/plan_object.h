@@ -59,7 +59,6 @@ class PlanObject {
   /** Shared with calls in flight, which outlive a disposed or collected plan. */
   std::shared_ptr<const Decision> decision_;
   std::shared_ptr<const Prepared> prepared_;
-  const std::shared_ptr<Executor::Client> client_ = std::make_shared<Executor::Client>();
 };
 
 }  // namespace warpconv::binding

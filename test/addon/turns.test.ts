@@ -1,5 +1,5 @@
-/** Sessions and plans that share the executor's threads. */
-import { Conv2d, InferenceSession, setThreads, Tensor, threads } from '../../lib';
+/** Sessions and convolutions that share the executor's threads. */
+import { Conv2d, conv2d, InferenceSession, setThreads, Tensor, threads } from '../../lib';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 // All runs go to the executor.
@@ -67,19 +67,19 @@ it('lets runs of a short session end before one of a long session that began fir
   await short.release();
 });
 
-it('does so for plans', async () => {
+it('lets a convolution and a session take turns, whichever is longer', async () => {
   const options = { padding: 1, device: 'cpu' } as const;
-  const long = await Conv2d.create(weight, { ...options, inputDims: LONG_BATCH_DIMS });
-  const short = await Conv2d.create(weight, { ...options, inputDims: SHORT_DIMS });
+  const session = await makeSession(SHORT_DIMS, 1);
+  const plan = await Conv2d.create(weight, { ...options, inputDims: LONG_BATCH_DIMS });
   const [longInput, shortInput] = [ramp(LONG_BATCH_DIMS), ramp(SHORT_DIMS)];
-  expect(
-    await endedBeside(
-      () => long.run(longInput),
-      () => short.run(shortInput),
-    ),
-  ).toBe(SHORT_RUNS);
-  long.dispose();
-  short.dispose();
+  const runPlan = () => plan.run(longInput);
+  expect(await endedBeside(runPlan, () => session.run({ x0: shortInput }))).toBe(SHORT_RUNS);
+  const long = await makeSession(LONG_DIMS, LONG_CONVOLUTIONS);
+  const runSession = () => long.run({ x0: ramp(LONG_DIMS) });
+  expect(await endedBeside(runSession, () => conv2d(shortInput, weight, options))).toBe(SHORT_RUNS);
+  plan.dispose();
+  await session.release();
+  await long.release();
 });
 
 it('stops a run that waits for its turn', async () => {

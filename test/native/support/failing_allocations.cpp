@@ -15,18 +15,22 @@ bool mustFail() {
   return armed.load(std::memory_order_relaxed) && spared == 0 && remaining.fetch_sub(1, std::memory_order_relaxed) == 1;
 }
 
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (mustFail()) throw std::bad_alloc();
+void* allocateOrNull(std::size_t bytes, std::size_t alignment) noexcept {
+  if (mustFail()) return nullptr;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(bytes == 0 ? 1 : bytes)
-                                                              : std::aligned_alloc(alignment, rounded);
+  return alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(bytes == 0 ? 1 : bytes)
+                                                       : std::aligned_alloc(alignment, rounded);
+}
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  void* memory = allocateOrNull(bytes, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-// Those that are not here call these.
+// Sanitizers have all of them, and complain where memory comes from one's and goes to another's.
 void* operator new(std::size_t bytes) { return allocate(bytes, 1); }
 void* operator new[](std::size_t bytes) { return allocate(bytes, 1); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
@@ -34,6 +38,14 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocateOrNull(bytes, 1); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocateOrNull(bytes, 1); }
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocateOrNull(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocateOrNull(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -43,6 +55,10 @@ void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory
 void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace warpconv {
 
