@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "binding/backing_store.h"
 #include "binding/failure.h"
 #include "binding/pinned_buffer.h"
 #include "cpu/cpu_backend.h"
@@ -223,10 +224,12 @@ Environment::Begun Environment::pend(Napi::Function done, Pinned pinned, std::fu
   Napi::Array pins = Napi::Array::New(env, pinned.size() + 1);
   uint32_t slot = 0;
   pins.Set(slot++, done);
-  std::vector<std::shared_ptr<const PinnedMemory>> memory;
+  std::vector<std::shared_ptr<const void>> memory;
+  memory.reserve(pinned.size());
   for (const Napi::Value& value : pinned) {
     pins.Set(slot++, value);
     if (auto under = pinnedMemoryUnder(value)) memory.push_back(std::move(under));
+    if (auto under = backingStoreUnder(value)) memory.push_back(std::move(under));
   }
   const uint32_t id = nextId_++;
   Mailbox::Letter letter;

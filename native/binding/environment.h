@@ -23,7 +23,7 @@ namespace warpconv::binding {
  * What one JavaScript environment (the main thread or a worker) owns: its calls in flight and the way their ends
  * travel back to its event loop. Nothing here is shared between environments but the executor.
  *
- * A call pins its arrays by a reference, and what allocPinned gave by a share of it. When the environment ends, in the
+ * A call pins its arrays by a reference, and the memory under them by a share of it. When the environment ends, in the
  * middle of calls or not, its cleanup hook takes queued calls out, asks running ones to stop and waits for them, so
  * that no executor thread touches memory that the environment is about to free.
  *
@@ -81,8 +81,8 @@ class Environment {
  private:
   struct Pending {
     Napi::Reference<Napi::Array> pins;  // [done, pinned…]
-    /** Under arrays that JavaScript might let go of in the meantime */
-    std::vector<std::shared_ptr<const PinnedMemory>> memory;
+    /** Under arrays that JavaScript might let go of, or transfer away, in the meantime */
+    std::vector<std::shared_ptr<const void>> memory;
     std::function<void()> settled;
     /** None for work elsewhere. The executor's alone, so that a call that it loses ends: see Ending. */
     std::weak_ptr<Executor::Call> call;
