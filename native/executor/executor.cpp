@@ -461,10 +461,11 @@ void Executor::runCall(Call& call) {
   Worker::own.call = &call;
   Status status = callToStatus([&call] { return call.work_(call.cancellation_); });
   Worker::own.call = nullptr;
-  {
+  if (isCrowded()) {
     const std::lock_guard lock(mutex_);
-    endTurn(call, Call::State::ended);
+    charge(call, Clock::now());
   }
+  endTurn(call, Call::State::ended);
   finish(call, std::move(status));
 }
 
@@ -478,10 +479,12 @@ void Executor::finish(Call& call, Status status) noexcept {
 void Executor::yieldTurn() {
   Worker& own = Worker::own;
   Call* const call = own.call;
-  if (call == nullptr || own.pool != this || own.place == kNoPlace || Clock::now() < call->turnEnds_) return;
+  if (call == nullptr || own.pool != this || own.place == kNoPlace) return;
+  const Clock::time_point now = Clock::now();
+  if (now < call->turnEnds_) return;
   std::unique_lock lock(mutex_);
-  charge(*call);
-  call->turnEnds_ = call->since_ + kTurn;
+  charge(*call, now);
+  call->turnEnds_ = now + kTurn;
   Client* const next = nextClient();
   const bool othersCanServe = turns_ < std::min<int>(manned_, wantedPlaces_);
   if (next == nullptr || othersCanServe) return;
@@ -551,14 +554,13 @@ void Executor::startClock(Call& call) {
 }
 
 void Executor::endTurn(Call& call, Call::State next) {
-  charge(call);
   if (Worker::own.place != kNoPlace) --turns_;
   call.state_ = next;
 }
 
-void Executor::charge(Call& call) {
-  const Clock::time_point now = Clock::now();
-  if (isCrowded()) call.client_->served_ += now - std::max(call.since_, crowdedSince_);
+void Executor::charge(Call& call, Clock::time_point now) {
+  const Clock::duration time = now - std::max(call.since_, crowdedSince_);
+  call.client_->served_ += std::max(time, Clock::duration::zero());
   call.since_ = now;
 }
 

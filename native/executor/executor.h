@@ -77,7 +77,8 @@ class Executor {
     /** Until it has ended */
     std::shared_ptr<Call> self_;
     Cancellation cancellation_;
-    State state_ = State::queued;
+    /** Changes with the mutex held, except when a running call ends */
+    std::atomic<State> state_ = State::queued;
     /** Since when the time that it runs is to be added to its client's */
     Clock::time_point since_;
     Clock::time_point turnEnds_;
@@ -180,11 +181,12 @@ class Executor {
   void enqueue(Call& call);
   void dequeue(Call& call);
   void beginTurn(Call& call);
+  /** By the thread that has run it; the only one here that needs no mutex */
+  void endTurn(Call& call, Call::State next);
   /** By the thread that runs it, once it does: waking up is no part of a turn. */
   static void startClock(Call& call);
-  void endTurn(Call& call, Call::State next);
-  /** Adds what the call has run to its client's time. */
-  void charge(Call& call);
+  /** Adds what the call has run, while others waited, to its client's time. */
+  void charge(Call& call, Clock::time_point now);
   void resume(Call& call, int place);
 
   void wakeAll();
@@ -220,7 +222,7 @@ class Executor {
   /** Places from 0 on that threads have, or calls have left to threads that are about to take them */
   int manned_ = 0;
   /** Calls that run in a place */
-  int turns_ = 0;
+  std::atomic<int> turns_{0};
   /** Room for one for each thread */
   std::vector<int> vacant_;
   size_t awaitingPlace_ = 0;
