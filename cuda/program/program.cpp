@@ -145,6 +145,7 @@ class GpuProgram final : public PreparedProgram {
 
   Status add(ConvolutionStep& step, const Backend& backend, ConstantFinder& constants) {
     const bool isPrepared = isConstant(step.weight) && isConstant(step.bias);
+    constants(step.input), constants(step.residual);
     PlanProblem asked{step.problem, step.activation, step.request};
     // Weights that a run brings are used as they are, which only the direct algorithm does.
     const bool isOpen = asked.request.algorithm == "auto" || asked.request.algorithm == "tune";

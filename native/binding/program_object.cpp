@@ -39,6 +39,10 @@ void addValues(std::vector<Napi::Value>& values, const Napi::Value& given, size_
 
 void requireBytes(int64_t bytes, int64_t needed, const char* name) {
   if (bytes == needed) return;
+  if (bytes == 0) {
+    throwFailure(invalidArgument(std::string(name) + " has no memory any more: its buffer was transferred away before "
+                                                     "the run began; transfer it when the run has settled"));
+  }
   throwFailure({StatusCode::internal, std::string(name) + " has " + std::to_string(bytes) +
                                           " bytes; the program needs " + std::to_string(needed)});
 }

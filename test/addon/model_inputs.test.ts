@@ -75,6 +75,24 @@ test('integers as an exponent', async () => {
   expect((await run({ operator: 'Pow', dims: [2], parameters })).elements).toEqual([1, 2]);
 });
 
+describe('a convolution', () => {
+  const filter = tensor('w', [1, 1, 1, 1], [3]);
+  const conv = (input: string, output: string) => node('Conv', [input, 'w'], [output]);
+  const ten = tensor('c', [1, 1, 1, 2], [10, 20]);
+  const parts = { inputs: [value('x', [1, 1, 1, 2])], outputs: [value('y')], initializers: [filter, ten] };
+
+  test.each([
+    ['of a constant', [conv('c', 'k'), node('Add', ['k', 'x'], ['y'])], [31, 62]],
+    ['with a constant added', [conv('x', 'k'), node('Add', ['k', 'c'], ['y'])], [13, 26]],
+  ])('%s', async (_, nodes, expected) => {
+    await using session = await InferenceSession.create(onnxModel({ ...parts, nodes }), {
+      device: TEST_DEVICE,
+    });
+    const x = new Tensor('float32', Float32Array.of(1, 2), [1, 1, 1, 2]);
+    expect(Array.from((await session.run({ x })).y!.data as Float32Array)).toEqual(expected);
+  });
+});
+
 test('normalises one channel where there is no axis for them', async () => {
   const one: Parameter = [[1], [1]];
   const y = await run({ operator: 'BatchNormalization', dims: [2], parameters: [one, one, one, one] });

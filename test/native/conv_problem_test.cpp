@@ -148,7 +148,7 @@ TEST_CASE("'same' is refused where its padding would exceed what may be given") 
 
 TEST_CASE("the value of a failure is its sentence, thrown") {
   const Result<ConvProblem> made = makeConvProblem(request({1, 0, 5, 5}, {1, 1, 1, 1}));
-  CHECK_THROWS_WITH_AS(static_cast<void>(made.value()), made.status().message().c_str(), FailedStatus);
+  CHECK_THROWS_WITH_AS(static_cast<void>(made.value()), std::string(made.status().message()).c_str(), FailedStatus);
 }
 
 TEST_CASE("more than 2^31 elements are a legal problem") {
