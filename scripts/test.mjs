@@ -96,12 +96,17 @@ async function gpuTests(sanitize) {
   const neutral = [
     'digits',
     'fixtures',
+    'fusion',
     'fuzz',
     'model_inputs',
     'networks',
     'numerics',
+    'operator_fuzz',
+    'operator_types_fuzz',
+    'resize',
     'session',
     'session_fuzz',
+    'transferred',
     'tune',
   ];
   const suites = ['test/gpu', ...neutral.map((name) => `test/addon/${name}.test.ts`)];

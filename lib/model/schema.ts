@@ -5,7 +5,7 @@
  * A rule for each input, in order: its name in ONNX, `?` where it may be left out or `*` where any number may follow, its
  * type, and its shape where there is one to hold it to. Types that begin with an upper-case letter stand for any of a
  * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
- * R for what is summed, E for what has a least and a greatest element.
+ * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -61,7 +61,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Floor: UNARY_FLOAT,
   Gather: 'data:T indices:I',
   Gelu: UNARY_FLOAT,
-  Gemm: 'A:N[_,_] B:N[_,_] C?:N',
+  Gemm: { 7: 'A:N[_,_] B:N[_,_] C:N', 11: 'A:N[_,_] B:N[_,_] C?:N' },
   GlobalAveragePool: MAPS,
   GlobalMaxPool: MAPS,
   Greater: BINARY,
@@ -86,7 +86,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Mish: UNARY_FLOAT,
   Mod: BINARY,
   Mul: BINARY,
-  Neg: UNARY,
+  Neg: 'X:S',
   NonZero: 'X:T',
   Not: 'X:bool',
   Or: LOGIC,
@@ -110,7 +110,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ReduceSumSquare: REDUCTION,
   Relu: UNARY,
   Reshape: 'data:T shape:int64(_)',
-  Resize: { 10: 'X:N scales:float32(_)', 11: 'X:N roi?:F(_) scales?:float32(_) sizes?:int64(_)' },
+  Resize: { 10: 'X:T scales:float32(_)', 11: 'X:T roi?:F(_) scales?:float32(_) sizes?:int64(_)' },
   Round: UNARY_FLOAT,
   Selu: UNARY_FLOAT,
   Shape: 'data:T',
@@ -134,7 +134,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Tile: 'input:T repeats:int64(_)',
   Transpose: 'data:T',
   Unsqueeze: { 7: 'data:T', 13: 'data:T axes:int64(_)' },
-  Upsample: { 7: 'X:N', 9: 'X:N scales:float32(_)' },
+  Upsample: { 7: 'X:T', 9: 'X:T scales:float32(_)' },
   Where: 'condition:bool X:T Y:T',
   Xor: LOGIC,
 };
@@ -152,7 +152,8 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
     'storage_order to training_mode transA transB value_int',
   INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:
-    'approximate auto_pad coordinate_transformation_mode keep_aspect_ratio_policy mode nearest_mode value_string',
+    'approximate auto_pad coordinate_transformation_mode keep_aspect_ratio_policy mode nearest_mode round_mode ' +
+    'value_string',
   STRINGS: 'value_strings',
   TENSOR: 'value',
 };
@@ -178,6 +179,7 @@ const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
 };
 
 const FLOATS = ['float16', 'bfloat16', 'float32', 'float64'];
+const SIGNED = ['int8', 'int16', 'int32', 'int64'];
 const WIDE_INTEGERS = ['int32', 'uint32', 'int64', 'uint64'];
 const INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'];
 
@@ -186,6 +188,7 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
   F: { types: FLOATS, said: 'a float type' },
   I: { types: ['int32', 'int64'], said: 'int32 or int64' },
   N: { types: [...FLOATS, ...INTEGERS], said: 'a type of numbers' },
+  S: { types: [...FLOATS, ...SIGNED], said: 'a type of numbers with a sign' },
   R: { types: [...FLOATS, ...WIDE_INTEGERS], said: 'a float type or integers of 32 or 64 bits' },
   E: {
     types: [...FLOATS, ...WIDE_INTEGERS, 'int8', 'uint8', 'bool'],

@@ -275,10 +275,12 @@ function transposedAxes(x: Lowering, input: Value, weight: Value): TransposedAxi
   const strides = attribute(x, 'strides', rank, 1);
   const dilations = attribute(x, 'dilations', rank, 1);
   const extra = counts(x, 'output_padding', rank);
-  const wanted = integers(x.node, 'output_shape', null)?.slice(-rank);
-  if (wanted !== undefined && wanted.length !== rank) {
-    throw x.invalid(`has output_shape [${wanted.join(', ')}] for ${rank} axes`);
+  const shape = integers(x.node, 'output_shape', null) ?? undefined;
+  // Some exporters write those of images and channels, too.
+  if (shape !== undefined && shape.length !== rank && shape.length !== rank + 2) {
+    throw x.invalid(`has output_shape [${shape.join(', ')}] for ${rank} axes`);
   }
+  const wanted = shape?.slice(-rank);
   const pads = counts(x, 'pads', 2 * rank);
   const mode = string(x.node, 'auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID'], 'NOTSET');
   return filter.map((extent, i) => {

@@ -52,7 +52,8 @@ const clip: Lower = (x) => {
   const bound = (i: number, otherwise: number) => {
     const given = x.optional(i);
     if (given === undefined) return otherwise;
-    return given.constant === undefined ? given : numbersOf(given.constant)[0]!;
+    // One element of any rank, which must not widen the input.
+    return given.constant === undefined ? x.build.view(given, []) : numbersOf(given.constant)[0]!;
   };
   const [low, high] = [bound(1, -GREATEST_FLOAT), bound(2, GREATEST_FLOAT)];
   if (typeof low === 'number' && typeof high === 'number') return clipTo(x, low, high);

@@ -1,10 +1,10 @@
 /** Scaling by statistics, of the model or of the input itself. */
 import { flag, float, integer } from '../attributes';
-import { MAX_INT32 } from '../../check';
+import { areSameDims, MAX_INT32 } from '../../check';
 import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import { extentOf, sizeOf, type Value } from '../values';
+import { broadcastDims, extentOf, sizeOf, type Value } from '../values';
 import { asFloat32 } from './layout';
 
 /** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
@@ -141,8 +141,15 @@ const layerNormalization: Lower = (x) => {
   const axis = x.axis(integer(x.node, 'axis', -1), input.dims.length);
   const count = extentOf(input.dims, axis, input.dims.length);
   const [scale, shift] = [x.input(1), x.optional(2)];
-  if ([scale, shift].some((value) => value !== undefined && sizeOf(value.dims) !== count)) {
-    throw unsupportedNode(x.node, `scales rows of ${count} elements by ${shapeOf(scale)}`);
+  const [whole, normalized] = [input.dims, input.dims.slice(axis)];
+  const together = (value: Value, dims: readonly number[]) => broadcastDims(value.dims, dims) ?? [];
+  const parameters = [scale, shift].filter((value) => value !== undefined);
+  const described = `scales ${shapeOf(input)} by ${parameters.map(shapeOf).join(' and ')}`;
+  if (!parameters.every((value) => areSameDims(together(value, whole), whole))) throw x.invalid(described);
+  const isOfRow = (value: Value) =>
+    sizeOf(value.dims) === count && sizeOf(together(value, normalized)) === count;
+  if (!parameters.every(isOfRow)) {
+    throw unsupportedNode(x.node, `${described}; here it can by rows of ${count} elements`);
   }
   const rows = extentOf(input.dims, 0, axis);
   const shape = { rows, count, groups: 1, channels: count, inner: 1 };

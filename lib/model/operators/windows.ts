@@ -76,18 +76,23 @@ function samePadding(extent: number, reach: number, stride: number, mode: string
     : { before: less, after: total - less };
 }
 
+function bounded(x: Lowering, name: string, given: readonly number[]): readonly number[] {
+  if (given.every((count) => count <= MAX_INT32)) return given;
+  throw unsupportedNode(x.node, `has ${name} [${given.join(', ')}]; the most is ${MAX_INT32}`);
+}
+
 /** Integers that default to 0, and are not negative. */
 export function counts(x: Lowering, name: string, length: number): readonly number[] {
   const given = integers(x.node, name, new Array<number>(length).fill(0));
-  const isLegal = given.every((count) => count >= 0 && count <= MAX_INT32);
-  if (given.length === length && isLegal) return given;
+  const isLegal = given.every((count) => count >= 0);
+  if (given.length === length && isLegal) return bounded(x, name, given);
   throw x.invalid(`has ${name} [${given.join(', ')}]; it takes ${length} non-negative integers`);
 }
 
 /** Positive integers. */
 export function attribute(x: Lowering, name: string, rank: number, fallback: number): readonly number[] {
   const given = integers(x.node, name, null) ?? new Array<number>(rank).fill(fallback);
-  const isLegal = given.every((value) => value >= 1 && value <= MAX_INT32);
-  if (given.length === rank && isLegal) return given;
+  const isLegal = given.every((value) => value >= 1);
+  if (given.length === rank && isLegal) return bounded(x, name, given);
   throw x.invalid(`has ${name} [${given.join(', ')}]; it takes ${rank} positive integers`);
 }

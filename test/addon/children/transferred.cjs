@@ -42,14 +42,13 @@ async function main() {
         weight: () => Conv2d.create(other, { inputDims, padding: 1, device }),
         feed: () => session.run({ [name]: feed }, { signal }),
       };
-      const call = calls[which]();
-      await turn(1);
-      await transfer({ input, output, weight: other, feed }[which].data);
       // A call that has not begun by then refuses what has no memory any more.
-      const result = await call.catch((error) => {
+      const call = calls[which]().catch((error) => {
         if (error.code !== 'ERR_WARPCONV_INVALID_ARGUMENT') throw error;
       });
-      result?.dispose?.();
+      await turn(1);
+      await transfer({ input, output, weight: other, feed }[which].data);
+      (await call)?.dispose?.();
     }
   }
   console.log('lives');

@@ -179,7 +179,11 @@ const pow: Operator = (node) => {
   if (isFloat(base.type)) {
     const values = exponents.map(Number);
     const float = (a: number, b: number) => power(a, b);
-    return [pairwise(base.type, dims, bases, values, float, 4.5, () => undefined)];
+    const powers = pairwise(base.type, dims, bases, values, float, 4.5, () => undefined);
+    // In which type an integer meets a float, ONNX does not say.
+    const isOpen = (value: number) =>
+      base.type === 'float32' && Math.fround(value) !== value && !Number.isNaN(value);
+    return [{ ...powers, allowed: powers.allowed!.map((bound, i) => (isOpen(values[i]!) ? NaN : bound)) }];
   }
   const integer = (a: bigint, b: bigint) => (b < 0n ? undefined : integerPower(base.type, a, b));
   const whole = exponents.map((b) => (typeof b === 'bigint' ? b : Number.isInteger(b) ? BigInt(b) : -1n));
@@ -359,8 +363,8 @@ export const elementwise: Readonly<Record<string, Operator>> = {
   Celu: unary(celu, (node) => ({
     ulps: 4,
     absolute: (x, y) =>
-      // By an alpha of 0 the formula divides.
-      node.float('alpha', 1) === 0
+      // By an alpha of 0 the formula divides, and infinity times 0 is what a runtime makes of it.
+      node.float('alpha', 1) === 0 || !Number.isFinite(node.float('alpha', 1))
         ? ANYTHING
         : TINY +
           ulp('float32', y) * (Number.isFinite(y) ? Math.min(200, Math.abs(x / node.float('alpha', 1))) : 0),

@@ -167,7 +167,7 @@ function evenParts(node: Node, extent: number): number[] {
   const parts = node.opset < 18 ? node.outputs : node.integer('num_outputs', node.outputs);
   if (parts !== node.outputs) throw new Illegal(`${parts} parts for ${node.outputs} outputs`);
   if (extent % parts === 0) return new Array<number>(parts).fill(extent / parts);
-  if (node.opset < 18) throw new Illegal(`${parts} equal parts of ${extent}`);
+  if (node.opset < 18) throw new Unjudged(`${parts} equal parts of ${extent}`);
   const most = Math.ceil(extent / parts);
   const last = extent - most * (parts - 1);
   if (last < 0) throw new Unjudged(`${parts} parts of ${extent}`);
@@ -348,6 +348,9 @@ function sourceOf(place: number, extent: number, mode: string): number | undefin
 /** At inference, which is all there is: nothing is dropped. */
 const dropout: Operator = (node) => {
   const input = node.input(0);
+  if (node.opset >= 12 && node.optional(1) !== undefined && node.input(1).data.length !== 1) {
+    throw new Illegal('a ratio of many elements');
+  }
   if (node.opset >= 12 && node.optional(2) !== undefined) {
     if (node.input(2).data.length !== 1) throw new Illegal('a training_mode of many elements');
     if (node.input(2).data[0] !== 0n) throw new Unjudged('training');

@@ -258,6 +258,8 @@ function axesByScales(dims: Dims, scales: readonly number[], axes: readonly numb
 function given(node: Node, index: number): number[] | undefined {
   const tensor = node.optional(index);
   if (tensor === undefined || tensor.data.length === 0) return undefined;
+  // Other runtimes take a scalar for a list of one.
+  if (tensor.dims.length === 0) throw new Unjudged('a scalar for a list');
   if (tensor.dims.length !== 1) throw new Illegal(`a list of rank ${tensor.dims.length}`);
   return tensor.data.map(Number);
 }
@@ -268,6 +270,7 @@ const resize: Operator = (node) => {
   const isOld = node.opset < 11;
   const names = node.opset >= 18 ? node.integers('axes') : undefined;
   const axes = names === undefined ? dims.map((_, axis) => axis) : axesOf(names, dims.length);
+  if (!isOld && (node.optional(1)?.dims.length ?? 1) !== 1) throw new Illegal('a roi that is no list');
   const [scales, sizes] = isOld ? [given(node, 1), undefined] : [given(node, 2), given(node, 3)];
   if ((scales === undefined) === (sizes === undefined)) {
     if (dims.length === 0 && scales === undefined) throw new Unjudged('resizes a scalar');

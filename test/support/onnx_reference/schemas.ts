@@ -362,7 +362,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   ],
   Resize: [
     [10, 'X:T scales:S', { T: ANY, S: ['float32'] }, 'mode:string'],
-    [11, 'X:T roi:R scales:S sizes:I?', { T: ANY, R: HALF, S: ['float32'], I: INT64 }, RESIZE_11],
+    [11, 'X:T roi:R? scales:S? sizes:I?', { T: ANY, R: HALF, S: ['float32'], I: INT64 }, RESIZE_11],
     [13, 'X:T roi:R? scales:S? sizes:I?', { T: ANY_13, R: HALF, S: ['float32'], I: INT64 }, RESIZE_11],
     [
       18,
