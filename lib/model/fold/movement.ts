@@ -124,8 +124,12 @@ export function split(operands: Operands): Value[] {
   const value = operands.value(0);
   const axis = operands.axisAttribute(value.dims.length, 0);
   const extent = value.dims[axis]!;
-  const sizes = operands.optionalList('split', 1) ?? evenParts(operands, extent);
-  const { outputs } = operands.node;
+  const given = operands.optionalList('split', 1);
+  const { outputs, attributes } = operands.node;
+  if (given !== undefined && attributes.has('num_outputs')) {
+    throw operands.invalid('has both sizes and num_outputs');
+  }
+  const sizes = given ?? evenParts(operands, extent);
   const total = sizes.reduce((sum, size) => sum + size, 0);
   if (sizes.length !== outputs.length || total !== extent || sizes.some((size) => size < 0)) {
     throw operands.invalid(

@@ -206,7 +206,8 @@ const localResponse: Lower = (x) => {
   const input = x.input(0);
   requireFloat(x.node, input);
   const size = integer(x.node, 'size');
-  if (size < 1 || size > MAX_INT32) throw x.invalid(`has size ${size}; it takes a positive integer`);
+  if (size < 1) throw x.invalid(`has size ${size}; it takes a positive integer`);
+  if (size > MAX_INT32) throw unsupportedNode(x.node, `has size ${size}; the most is ${MAX_INT32}`);
   const output = x.build.scratch('float32', input.dims);
   x.build.emit({
     kind: 'localResponse',

@@ -1,5 +1,5 @@
 /** Windows and whole maps brought to one element. */
-import { flag, integer } from '../attributes';
+import { flag } from '../attributes';
 import { requireFloat } from '../builder';
 import type { Lower } from '../lowering';
 import { unsupportedNode } from '../refusals';
@@ -30,7 +30,7 @@ function pool(mode: 'maximum' | 'average'): Lower {
       dilation: [h.dilation, w.dilation],
       padding: [h.before, w.before],
       endPadding: [h.after, w.after],
-      countPadding: mode === 'average' && integer(x.node, 'count_include_pad', 0) === 1,
+      countPadding: mode === 'average' && flag(x.node, 'count_include_pad', false),
       input: input.operand,
       output: output.operand,
     });
