@@ -25,6 +25,9 @@ const MOST_MADE_BYTES = 2 ** 32;
 /** Elements that may be computed ahead: a second or two. Grids of anchors take a tenth of it. */
 const MOST_FOLDED_ELEMENTS = 2 ** 22;
 
+/** Positions of axes that are listed one by one, of all nodes together: a second or two, and some 300 MB on the way. */
+const MOST_POSITIONS = 2 ** 19;
+
 /** A step and the nodes of the model that it computes. */
 export interface PlannedStep {
   readonly step: Step<Operand>;
@@ -49,6 +52,7 @@ export class Builder {
   readonly #buffers = new Set<ArrayBufferLike>();
   #constantBytes = 0;
   #foldedElements = 0;
+  #positions = 0;
 
   constructor(algorithm: string) {
     this.algorithm = algorithm;
@@ -96,6 +100,16 @@ export class Builder {
     throw unsupportedNode(
       this.#node,
       `and those before it make more than ${MOST_MADE_BYTES} bytes of constants`,
+    );
+  }
+
+  /** Before so many positions of an axis are listed, each with what it is made from. */
+  admitPositions(count: number): void {
+    this.#positions += count;
+    if (this.#positions <= MOST_POSITIONS) return;
+    throw unsupportedNode(
+      this.#node!,
+      `makes an axis of ${count}; all that are resized or padded by the input can have ${MOST_POSITIONS} positions`,
     );
   }
 

@@ -253,6 +253,18 @@ test.each<[string, Case]>([
   await expect(run(broken)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_MODEL' });
 });
 
+test.each(['nearest', 'linear', 'cubic'])('an axis that would be listed without end: %s', async (mode) => {
+  const bytes = onnxModel({
+    opset: 13,
+    inputs: [value('x', [1, 1, 1, 2])],
+    outputs: [value('y')],
+    initializers: [tensor('sizes', [4], [1, 1, 1, 2 ** 24], 'int64')],
+    nodes: [node('Resize', ['x', '', '', 'sizes'], ['y'], { mode })],
+  });
+  const session = InferenceSession.create(bytes, { device: TEST_DEVICE });
+  await expect(session).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+});
+
 test('transposed filters of no elements, whatever their extents', async () => {
   const shape = [1, 0, 2 ** 40, 1];
   const y = await run({ operator: 'ConvTranspose', dims: [1, 1, 1, 1], parameters: [[shape, []]] });

@@ -231,14 +231,9 @@ function asInt64(x: Lowering, value: Value): Value {
   return value.type === 'int64' ? value : castTo(x, value, 'int64');
 }
 
-/** An axis is indexed by a list in memory: 16 million positions are a gigabyte of it. */
-const MOST_POSITIONS = 2 ** 24;
-
 /** Something for each of so many positions of an axis. */
 export function eachPosition<T>(x: Lowering, count: number, make: (position: number) => T): T[] {
-  if (count > MOST_POSITIONS) {
-    throw unsupportedNode(x.node, `makes an axis of ${count}; here it can be of ${MOST_POSITIONS}`);
-  }
+  x.build.admitPositions(count);
   return Array.from({ length: Math.max(0, count) }, (_, position) => make(position));
 }
 
