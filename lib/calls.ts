@@ -1,4 +1,5 @@
 import type { CallId, Done, NativeFailure } from './addon';
+import { unreadable } from './check';
 import { abortedBy, callNative, fromNative, type WarpconvError } from './errors';
 import { addon } from './load';
 import { LoopBudget } from './loop_budget';
@@ -90,7 +91,11 @@ function startFollowing(signal: AbortSignal): Followers {
   const cancels = new Set<() => void>();
   const cancelAll = () => cancels.forEach((cancel) => cancel());
   const followers = { cancels, cancelAll };
-  signal.addEventListener('abort', cancelAll);
+  try {
+    signal.addEventListener('abort', cancelAll);
+  } catch (error) {
+    throw unreadable('options.signal', error);
+  }
   followersOf.set(signal, followers);
   return followers;
 }

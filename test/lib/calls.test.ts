@@ -41,6 +41,18 @@ it('rejects with what starting throws', async () => {
   await expect(starting).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
 });
 
+it('rejects with a code where the signal itself throws', async () => {
+  const signal = {
+    aborted: false,
+    addEventListener: () => {
+      throw new Error('no');
+    },
+  };
+  const { promise, done } = pending(signal as unknown as AbortSignal);
+  await expect(promise).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+  done();
+});
+
 it('cancels on abort, and rejects only when native code has let go', async () => {
   const controller = new AbortController();
   const { promise, done } = pending(controller.signal);
