@@ -201,7 +201,8 @@ function convolutionCase(random: Random): Case {
     random.chance(0.05) ? 'tune' : 'plan',
   ]);
   const x = call === 'algorithms' ? withExtremeExtents(random) : withExtremeAttributes(random);
-  const legal = isLegal(x);
+  // Of an empty batch some calls have no answer; it has tests of its own.
+  const legal = x.inputDims[0] === 0 ? undefined : isLegal(x);
   const request = { problem: x, device: TEST_DEVICE };
   if (call === 'algorithms') return { call, request, legal };
   if (call === 'create' || (legal && !hasSmallOutput(x))) return { call: 'create', request, legal };
