@@ -103,7 +103,7 @@ export class Builder {
     );
   }
 
-  /** Before so many positions of an axis are listed, each with what it is made from. */
+  /** Called before an axis is listed position by position. Refuses a network that lists too many in all. */
   admitPositions(count: number): void {
     this.#positions += count;
     if (this.#positions <= MOST_POSITIONS) return;
