@@ -94,6 +94,18 @@ export interface NativeGpuBuffer {
   dispose(): void;
 }
 
+/** What the programs of one session share on its device: what was made of weights, and scratch memory. */
+export interface NativeStore {
+  /** Of the device's memory, held now */
+  readonly bytes: number;
+  /** Those of them that are scratch memory of runs, idle or not */
+  readonly scratchBytes: number;
+  /** Gives back the scratch memory that no run uses, and what was made of weights for programs that are gone. */
+  trim(): void;
+  /** Takes no more programs; those that there are keep what they use. */
+  dispose(): void;
+}
+
 /** Where a tensor's elements are, as native code takes them. */
 export type NativeElements = Float32Array | NativeGpuBuffer;
 
@@ -252,6 +264,8 @@ export interface NativeGpuProbe {
 export interface Addon {
   /** Throws where the problem is illegal or the pinned algorithm cannot do it. Chooses; prepares nothing. */
   readonly Plan: new (spec: ConvolutionSpec) => NativePlan;
+  /** For the device of that number: the N of `cuda:N`, or -1 for the CPU */
+  readonly Store: new (device: number) => NativeStore;
   /** Throws where a step is none. Prepares nothing. */
   readonly Program: new (spec: NativeProgramSpec) => NativeProgram;
   /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */

@@ -19,7 +19,6 @@ import {
   unreadable,
 } from './check';
 import { abortedBy, callNative, WarpconvError } from './errors';
-import { addon } from './load';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
 import { ValueNeeded } from './model/lowering';
@@ -35,9 +34,9 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
-import { indexOf, isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
-import { footprintOf, SessionMemory, sumOf } from './session_memory';
-import { SharedProgram, type Prepared } from './shared_program';
+import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
+import { Programs } from './programs';
+import type { Prepared, SharedProgram } from './shared_program';
 import { arraysOf, copyOf, newArray, stable, tensorOver, type DataType, type Tensor } from './tensor';
 import { readLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
@@ -91,8 +90,7 @@ export class InferenceSession {
   readonly #graph: Graph;
   readonly #place: Place;
   readonly #options: SessionRequest;
-  readonly #programs: LRUCache<string, SharedProgram>;
-  readonly #memory: SessionMemory;
+  readonly #programs: Programs;
   /** Whether extents have to be compared with each other */
   readonly #sharesDimensions: boolean;
   /** The dims of the last run and their key: it takes longer to make than to compare them. */
@@ -120,11 +118,7 @@ export class InferenceSession {
     this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
     this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
     this.#sharesDimensions = hasSharedDimensions(graph.inputs);
-    this.#memory = new SessionMemory(options.memoryLimit);
-    this.#programs = new LRUCache({
-      max: options.cachedShapes,
-      dispose: (program) => program.letGo(),
-    });
+    this.#programs = new Programs(place, options);
   }
 
   /**
@@ -200,15 +194,15 @@ export class InferenceSession {
     this.#requireLive();
     if (request.signal?.aborted) throw abortedBy(request.signal);
     this.#requireConsistent(inputs);
-    const prepared = this.#programs.get(this.#keyOf(inputs))?.now;
+    const prepared = this.#programs.get(this.#keyOf(inputs));
     if (prepared === undefined) throw notCompiled(inputs);
-    this.#begin(prepared);
+    this.#programs.begin(prepared);
     try {
       const outputs = outputsFor(prepared.compiled, inputs, request.fetches);
       callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
       return byName(prepared.compiled, outputs, request.fetches);
     } finally {
-      this.#end(prepared);
+      this.#programs.end(prepared);
     }
   }
 
@@ -324,13 +318,13 @@ export class InferenceSession {
     const work = async (prepared: Prepared) => {
       // It may have been there already, and on a GPU what is launched is not stopped.
       if (signal?.aborted) throw abortedBy(signal);
-      this.#begin(prepared);
+      this.#programs.begin(prepared);
       try {
         const outputs = outputsFor(prepared.compiled, inputs, fetches);
         await this.#execute(prepared, inputs, outputs, signal);
         return byName(prepared.compiled, outputs, fetches);
       } finally {
-        this.#end(prepared);
+        this.#programs.end(prepared);
       }
     };
     return this.#useFor(inputs, work, signal);
@@ -341,11 +335,11 @@ export class InferenceSession {
     const times: number[][] = compiled.steps.map(() => []);
     for (let run = 0; run < runs; run++) {
       const taken: number[] = [];
-      this.#begin(prepared);
+      this.#programs.begin(prepared);
       try {
         await this.#start(prepared, inputs, outputsFor(compiled, inputs, undefined), taken);
       } finally {
-        this.#end(prepared);
+        this.#programs.end(prepared);
       }
       taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
     }
@@ -356,40 +350,6 @@ export class InferenceSession {
     );
     const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
     return { ...explanation, steps };
-  }
-
-  /** Takes the memory of a run, until {@link #end}. */
-  #begin(prepared: Prepared): void {
-    const { arena, outputs } = prepared.footprint;
-    const isNew = prepared.running >= prepared.arenas;
-    // The first arena was counted with the program.
-    const arenas = isNew && prepared.arenas > 0 ? arena : 0;
-    const unallocated = outputs + (isNew ? arena : 0);
-    if (this.#memory.isAmple(unallocated)) {
-      this.#memory.keep(arenas + outputs);
-    } else {
-      const demand = { what: 'a run', taken: arenas + outputs, later: 0, unallocated };
-      this.#memory.take(demand, () => this.#evict(prepared));
-    }
-    prepared.running++;
-    if (isNew) prepared.arenas++;
-  }
-
-  #end(prepared: Prepared): void {
-    prepared.running--;
-    this.#memory.giveBack(prepared.footprint.outputs);
-  }
-
-  /** Lets go of the program that was used longest ago, so that it ends if nobody runs it. False where there is none. */
-  #evict(kept?: Prepared): boolean {
-    for (const key of this.#programs.rkeys()) {
-      const program = this.#programs.peek(key)?.now;
-      // Of what is being compiled nothing can be had back.
-      if (program === undefined || program === kept) continue;
-      this.#programs.delete(key);
-      return true;
-    }
-    return false;
   }
 
   async #execute(
@@ -497,59 +457,13 @@ export class InferenceSession {
     return this.#hold(keyOf(bindings), () => bindings);
   }
 
-  /** The program of that key, known or new. It is held at once: an eviction may come before it is awaited. */
   #hold(key: string, bind: () => Bindings): SharedProgram {
-    return (this.#programs.get(key) ?? this.#add(key, bind())).hold();
+    return this.#programs.hold(key, () => this.#compile(bind()));
   }
 
-  #add(key: string, bindings: Bindings): SharedProgram {
-    const program = new SharedProgram(this.#prepare(bindings), (prepared) => this.#dispose(prepared));
-    this.#programs.set(key, program.hold());
-    program.prepared.catch(() => {
-      // Another may have taken its place.
-      if (this.#programs.peek(key) === program) this.#programs.delete(key);
-    });
-    return program;
-  }
-
-  async #prepare(bindings: Bindings): Promise<Prepared> {
+  async #compile(bindings: Bindings): Promise<Compiled> {
     const compiled = compile(this.#graph, bindings, this.#options.algorithm);
-    const expected = footprintOf(compiled, this.#place);
-    const { kept, arena, outputs } = expected;
-    const onHost = this.#place === 'cpu' ? kept + arena + outputs : sumOf(compiled.program.outputBytes);
-    const what = 'a run with inputs of these dims';
-    const demand = { what, taken: kept + arena, later: outputs, unallocated: onHost };
-    this.#memory.take(demand, () => this.#evict());
-    try {
-      const program = await this.#withAlgorithms(compiled.program);
-      const native = callNative(() => new (addon().Program)({ ...program, device: indexOf(this.#place) }));
-      await callNativeAsync((done) => native.prepare(done));
-      const prepared = { compiled, native, footprint: expected, lastRun: Infinity, running: 0, arenas: 0 };
-      return this.#weigh(prepared);
-    } catch (error) {
-      this.#memory.giveBack(kept + arena);
-      throw error;
-    }
-  }
-
-  /** Counts the memory of a program as it was found when its weights were packed. */
-  #weigh(prepared: Prepared): Prepared {
-    const { kept, arena, outputs } = prepared.footprint;
-    const footprint = { kept: prepared.native.bytes - arena, arena, outputs };
-    const more = footprint.kept - kept;
-    const demand = { what: 'a run with inputs of these dims', taken: more, later: outputs, unallocated: 0 };
-    try {
-      this.#memory.take(demand, () => this.#evict());
-    } catch (error) {
-      prepared.native.dispose();
-      throw error;
-    }
-    return { ...prepared, footprint };
-  }
-
-  #dispose({ native, footprint: { kept, arena }, arenas }: Prepared): void {
-    native.dispose();
-    this.#memory.giveBack(kept + Math.max(arenas, 1) * arena);
+    return { ...compiled, program: await this.#withAlgorithms(compiled.program) };
   }
 
   async #withAlgorithms(program: Compiled['program']): Promise<Compiled['program']> {

@@ -5,37 +5,41 @@ import { WarpconvError } from './errors';
 import type { Compiled } from './model/compile';
 import type { Place } from './placement';
 
-/** The bytes of a compiled network. */
+/** The bytes that a compiled network takes of its device's memory, as far as that is known before weights are packed. */
 export interface Footprint {
-  /** As long as it is kept: packed weights and, on a GPU, the memory of a run */
-  readonly kept: number;
-  /** For the tensors between the steps of a run; each of several runs at once has its own */
-  readonly arena: number;
-  /** For the outputs of a run */
+  /** By the constants that other programs of the session may have, too: packed weights and, on a GPU, copies */
+  readonly shared: ReadonlyMap<ArrayBufferView, number>;
+  /** Of its own constants */
+  readonly own: number;
+  /** For the tensors between the steps of a run and, on a GPU, its inputs and outputs */
+  readonly scratch: number;
+  /** For the outputs of a run; on a GPU they are elsewhere */
   readonly outputs: number;
 }
 
-/** What a network will take, as far as that can be known before weights are packed. */
 export function footprintOf({ program }: Compiled, place: Place): Footprint {
-  const { arenaBytes, inputBytes, outputBytes, constants } = program;
+  const { arenaBytes, inputBytes, outputBytes, constants, sharedConstants } = program;
   const outputs = sumOf(outputBytes);
-  if (place === 'cpu') return { kept: weightBytes(program), arena: arenaBytes, outputs };
-  const ports = GPU_PORTS * (sumOf(inputBytes) + outputs);
-  return {
-    kept: sumOf(constants.map(({ byteLength }) => byteLength)) + arenaBytes + ports,
-    arena: 0,
-    outputs: 0,
-  };
+  const bytes = place === 'cpu' ? weightBytes(program) : constants.map(({ byteLength }) => byteLength);
+  const isShared = (_: unknown, i: number) => sharedConstants[i];
+  const shared = new Map(constants.map((constant, i) => [constant, bytes[i]!] as const).filter(isShared));
+  const own = sumOf(bytes) - sumOf([...shared.values()]);
+  if (place === 'cpu') return { shared, own, scratch: arenaBytes, outputs };
+  return { shared, own, scratch: arenaBytes + GPU_PORTS * (sumOf(inputBytes) + outputs), outputs: 0 };
 }
 
 /** A run's inputs and outputs are copied while the next one computes. */
 const GPU_PORTS = 2;
 
-function weightBytes({ steps }: Compiled['program']): number {
-  const weights = steps.map((step) =>
-    step.kind === 'convolution' && step.weight.space === 'constant' ? step.convolution.weightDims : [0],
-  );
-  return sumOf(weights.map((dims) => elementCount(dims) * Float32Array.BYTES_PER_ELEMENT));
+/** For each constant what it takes as a convolution's packed weights. */
+function weightBytes({ steps, constants }: Compiled['program']): number[] {
+  const bytes = new Array<number>(constants.length).fill(0);
+  for (const step of steps) {
+    if (step.kind !== 'convolution' || step.weight.space !== 'constant') continue;
+    const { weightDims } = step.convolution;
+    bytes[step.weight.index] = elementCount(weightDims) * Float32Array.BYTES_PER_ELEMENT;
+  }
+  return bytes;
 }
 
 export function sumOf(bytes: readonly number[]): number {
@@ -46,20 +50,26 @@ export function sumOf(bytes: readonly number[]): number {
 export interface Demand {
   /** As a message calls it, for example `'a run'` */
   readonly what: string;
-  /** Bytes that are taken now */
-  readonly taken: number;
-  /** Bytes that will be needed at the same time, and are taken later */
-  readonly later: number;
-  /** Bytes of all these that the system has still to give; 0 where they are a GPU's */
+  /** Bytes that it would take if it were alone */
+  readonly alone: number;
+  /** Bytes that it takes beside what there is */
+  readonly more: number;
+  /** Bytes that the system has still to give; 0 where they are a GPU's */
   readonly unallocated: number;
 }
 
-/** Counts what the programs and runs of a session take. */
+/** Keeps what a session takes within its limit. */
 export class SessionMemory {
   #taken = 0;
 
-  /** @param limit - the most bytes at once */
-  constructor(readonly limit: number) {}
+  /**
+   * @param limit - the most bytes at once
+   * @param held - what programs hold now
+   */
+  constructor(
+    readonly limit: number,
+    readonly held: () => number,
+  ) {}
 
   /** Whether a run that needs so few bytes can be left unchecked. */
   isAmple(bytes: number): boolean {
@@ -67,22 +77,21 @@ export class SessionMemory {
   }
 
   /**
-   * Takes memory, of programs that are disposed where there is none left.
+   * Sees to it that there is so much memory, of programs that are disposed where there is none left. Takes nothing.
    *
-   * @param evict - disposes a program, unless there is none
+   * @param evict - disposes a program, or gives other memory back; false where there is none
    * @throws {@link WarpconvError} `ERR_WARPCONV_OUT_OF_MEMORY`
    */
-  take(demand: Demand, evict: () => boolean): void {
+  require(demand: Demand, evict: () => boolean): void {
     for (;;) {
       const shortage = this.#shortage(demand);
-      if (shortage === undefined) break;
-      if (demand.taken + demand.later > this.limit || !evict()) throw outOfMemory(demand, shortage);
+      if (shortage === undefined) return;
+      if (demand.alone > this.limit || !evict()) throw outOfMemory(demand, shortage);
     }
-    this.#taken += demand.taken;
   }
 
-  /** Takes what is known to be there. */
-  keep(bytes: number): void {
+  /** Takes what is not held by a program: outputs, and what a program is going to hold. */
+  take(bytes: number): void {
     this.#taken += bytes;
   }
 
@@ -90,9 +99,9 @@ export class SessionMemory {
     this.#taken -= bytes;
   }
 
-  #shortage({ taken, later, unallocated }: Demand): string | undefined {
-    const others = this.#taken;
-    if (others + taken + later > this.limit) {
+  #shortage({ more, unallocated }: Demand): string | undefined {
+    const others = this.limit === Infinity ? 0 : this.#taken + this.held();
+    if (others + more > this.limit) {
       const beside = others > 0 ? ` besides the ${others} that other dims and runs take` : '';
       return `options.memoryLimit is ${this.limit}${beside}; raise it`;
     }
@@ -102,7 +111,7 @@ export class SessionMemory {
   }
 }
 
-function outOfMemory({ what, taken, later }: Demand, shortage: string): WarpconvError {
-  const message = `${what} needs ${taken + later} bytes of memory, and ${shortage}, or use smaller inputs`;
+function outOfMemory({ what, alone }: Demand, shortage: string): WarpconvError {
+  const message = `${what} needs ${alone} bytes of memory, and ${shortage}, or use smaller inputs`;
   return new WarpconvError('ERR_WARPCONV_OUT_OF_MEMORY', message);
 }

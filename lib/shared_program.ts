@@ -9,9 +9,6 @@ export interface Prepared {
   readonly footprint: Footprint;
   /** Milliseconds that its last run took; infinite before the first, and on a GPU */
   lastRun: number;
-  /** Runs under way, and as many arenas as there ever were */
-  running: number;
-  arenas: number;
 }
 
 /** A program on its way or there, shared by a session's cache and the runs: let go of when the last lets go. */

@@ -74,7 +74,8 @@ class Contender {
     const std::vector<Candidate> candidates = listCandidates(problem, request, cpu);
     const Candidate& chosen = candidates[valueOrThrow(choose(candidates, request, "cpu"))];
     const std::vector<float> weight = randomFloats(problem.weightSize());
-    prepared_ = cpuAlgorithm(chosen.algorithm).prepare(problem, {}, {weight.data(), nullptr}, cpu, {});
+    Weights weights(weight.data(), problem.k, problem.filterSize());
+    prepared_ = cpuAlgorithm(chosen.algorithm).prepare(problem, {}, {weights, nullptr}, cpu, {});
   }
 
   void run() {

@@ -69,7 +69,14 @@ export class Builder {
     this.steps.push({ step, nodes: this.#node === undefined ? [] : [this.#node.name] });
   }
 
-  /** A tensor of the model, or one that was computed ahead. */
+  /** A tensor of the model itself. */
+  initializer(tensor: ConstantTensor): Value {
+    const value = this.constant(tensor);
+    const { storage, offset } = value.operand;
+    return { ...value, operand: { storage: { ...storage, isShared: true }, offset } };
+  }
+
+  /** A tensor that was computed ahead. */
   constant(tensor: ConstantTensor): Value {
     const { type, dims, data } = tensor;
     this.#admit(data);

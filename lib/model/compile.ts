@@ -25,7 +25,7 @@ export interface Compiled {
   readonly inputs: readonly Port[];
   readonly outputs: readonly Port[];
   readonly steps: readonly PlannedStep[];
-  readonly program: Omit<NativeProgramSpec, 'device'>;
+  readonly program: Omit<NativeProgramSpec, 'store'>;
 }
 
 /** Everything that a run brings is of these dims; `constants` are inputs whose very elements are known. */
@@ -72,7 +72,7 @@ export function lowerGraph(
   build: Builder,
 ): { readonly inputs: readonly NamedValue[]; readonly outputs: readonly Value[] } {
   const values = new Map<string, Value>();
-  for (const [name, tensor] of graph.constants) values.set(name, build.constant(tensor));
+  for (const [name, tensor] of graph.constants) values.set(name, build.initializer(tensor));
   const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
   inputs.forEach(({ name, value }) => values.set(name, value));
   for (const node of graph.nodes) {
@@ -190,13 +190,14 @@ function place(
   steps: readonly Step<Operand>[],
   inputs: readonly Storage[],
   outputs: readonly Storage[],
-): Omit<NativeProgramSpec, 'device'> {
+): Omit<NativeProgramSpec, 'store'> {
   const ports = new Map<Storage, NativeBuffer>();
   inputs.forEach((storage, index) => ports.set(storage, { space: 'input', index, offset: 0 }));
   outputs.forEach((storage, index) => ports.set(storage, { space: 'output', index, offset: 0 }));
   const scratch = steps.map((step) => mapBuffers(step, (operand) => hidden(operand, ports)));
   const { offsets, bytes } = planMemory(scratch);
   const constants: ArrayBufferView[] = [];
+  const sharedConstants: boolean[] = [];
   const indices = new Map<Storage, number>();
   const toNative = ({ storage, offset }: Operand): NativeBuffer => {
     const port = ports.get(storage);
@@ -204,13 +205,18 @@ function place(
     if (storage.data === undefined) {
       return { space: 'arena', index: 0, offset: offsets.get(storage)! + offset };
     }
-    const index = indices.get(storage) ?? constants.push(storage.data) - 1;
-    indices.set(storage, index);
+    let index = indices.get(storage);
+    if (index === undefined) {
+      index = constants.push(storage.data) - 1;
+      sharedConstants.push(storage.isShared === true);
+      indices.set(storage, index);
+    }
     return { space: 'constant', index, offset };
   };
   return {
     steps: steps.map((step) => mapBuffers(step, toNative)),
     constants,
+    sharedConstants,
     arenaBytes: bytes,
     inputBytes: inputs.map((storage) => storage.bytes),
     outputBytes: outputs.map((storage) => storage.bytes),

@@ -9,6 +9,7 @@ import type {
   NativeActivation,
   NativeCandidate,
   NativeGpuBuffer,
+  NativeStore,
 } from '../addon';
 
 export interface ConvolutionStep<B> {
@@ -16,6 +17,8 @@ export interface ConvolutionStep<B> {
   readonly convolution: ConvolutionSpec;
   readonly input: B;
   readonly weight: B;
+  /** K factors of the filters, a constant; the weight is a constant then, too */
+  readonly scale: B | null;
   readonly bias: B | null;
   readonly residual: B | null;
   readonly output: B;
@@ -276,11 +279,13 @@ export interface NativeBuffer {
 }
 
 export interface NativeProgramSpec {
-  /** The N of `cuda:N`, or -1 for the CPU */
-  readonly device: number;
+  /** That of its session */
+  readonly store: NativeStore;
   readonly steps: readonly Step<NativeBuffer>[];
   /** Typed arrays; native code reads them in place as long as the program lives */
   readonly constants: readonly ArrayBufferView[];
+  /** Those that live, and stay as they are, as long as the session: programs share what native code makes of them */
+  readonly sharedConstants: readonly boolean[];
   readonly arenaBytes: number;
   readonly inputBytes: readonly number[];
   readonly outputBytes: readonly number[];
@@ -298,7 +303,7 @@ export interface NativeProgram {
     done: Done,
   ): CallId;
   runSync(inputs: readonly (ArrayBufferView | NativeGpuBuffer)[], outputs: readonly ArrayBufferView[]): void;
-  /** Memory that it holds once it is prepared: packed weights, and the scratch memory of one run */
+  /** Memory that it holds besides its store, once it is prepared */
   readonly bytes: number;
   /** For each step what was chosen for it; null where there is no choice. */
   choices(): (NativeCandidate | null)[];

@@ -9,6 +9,8 @@ export interface Storage {
   readonly bytes: number;
   /** Of a constant */
   readonly data?: ArrayBufferView;
+  /** Whether a constant lives, and stays as it is, as long as the session */
+  readonly isShared?: boolean;
 }
 
 /** A tensor's place: where in a storage it begins, in bytes. */

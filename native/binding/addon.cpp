@@ -11,6 +11,7 @@
 #include "binding/pinned_buffer.h"
 #include "binding/plan_object.h"
 #include "binding/program_object.h"
+#include "binding/store_object.h"
 #include "devices/cpu_info.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_probe.h"
@@ -183,6 +184,7 @@ void initialise(Napi::Env env, Napi::Object exports) {
   exportFunction<cpu>(exports, "cpu");
   exportFunction<usableIsa>(exports, "usableIsa");
   exportFunction<gpuProbe>(exports, "gpuProbe");
+  exports.Set("Store", StoreObject::define(env));
   exports.Set("GpuBuffer", GpuBuffer::define(env));
   exportFunction<probe>(exports, "probeGpus");
   exportFunction<gpusProbed>(exports, "gpusProbed");

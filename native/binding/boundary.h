@@ -80,6 +80,9 @@ class Class {
 
   /** Null for a value that is no `T`. Any value may be given. */
   static T* unwrap(napi_env env, napi_value value) {
+    // V8 would throw at the conversion of null or undefined, and Node.js lose what is thrown here after that.
+    napi_valuetype type = napi_undefined;
+    if (napi_typeof(env, value, &type) != napi_ok || type == napi_undefined || type == napi_null) return nullptr;
     bool ours = false;
     void* instance = nullptr;
     if (napi_check_object_type_tag(env, value, &T::kTag, &ours) != napi_ok || !ours) return nullptr;

@@ -1,7 +1,6 @@
 #include "binding/program_object.h"
 
 #include <array>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "binding/gpu_buffer.h"
 #include "binding/plan_object.h"
 #include "binding/step_reader.h"
+#include "binding/store_object.h"
 #include "gpu/gpu.h"
 #include "program/verify.h"
 
@@ -99,8 +99,13 @@ Napi::Function ProgramObject::define(Napi::Env env) {
 
 ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : env_(info.Env()) {
   const Napi::Object given = toObject(info[0], "program");
-  device_ = static_cast<int>(toInteger(given.Get("device"), "program.device", -1, std::numeric_limits<int>::max()));
+  const Napi::Value givenStore = given.Get("store");
+  StoreObject& store = StoreObject::of(givenStore);
+  store_ = store.shared();
+  storeObject_ = &store;
+  device_ = store.device();
   backend_ = Environment::of(env_).backend(device_);
+  storeReference_ = Napi::Persistent(givenStore.As<Napi::Object>());
   program::ProgramSpec& spec = spec_.emplace();
   const Napi::Array steps = toList(given.Get("steps"), "program.steps");
   for (uint32_t i = 0; i < steps.Length(); ++i) {
@@ -110,6 +115,8 @@ ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : env_(info.Env()) 
   spec.arenaBytes = toSize(given.Get("arenaBytes"), "program.arenaBytes");
   inputBytes_ = spec.inputBytes = toSizes(given.Get("inputBytes"), "program.inputBytes");
   outputBytes_ = spec.outputBytes = toSizes(given.Get("outputBytes"), "program.outputBytes");
+  const Napi::Array isShared = toList(given.Get("sharedConstants"), "program.sharedConstants");
+  for (uint32_t i = 0; i < isShared.Length(); ++i) spec.sharedConstants.push_back(isShared.Get(i).ToBoolean());
   readConstants(toList(given.Get("constants"), "program.constants"), spec);
 }
 
@@ -122,6 +129,7 @@ void ProgramObject::readConstants(const Napi::Array& given, program::ProgramSpec
     spec.constants.push_back(address);
     spec.constantBytes.push_back(bytes);
   }
+  spec.sharedConstants.resize(spec.constants.size());
   constants_ = Napi::Persistent(constants);
   throwUnlessOk(program::verify(spec));
 }
@@ -133,8 +141,8 @@ Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
   auto slot = std::make_shared<std::shared_ptr<const program::PreparedProgram>>();
   const uint32_t id = Environment::of(env_).start(
       done, std::array{info.This()},
-      [backend = backend_, spec, slot](const Cancellation&) {
-        auto prepared = backend->prepareProgram(std::move(*spec));
+      [backend = backend_, store = std::move(store_), spec, slot](const Cancellation&) {
+        auto prepared = backend->prepareProgram(std::move(*spec), store);
         if (prepared.isOk()) *slot = std::move(prepared.value());
         return prepared.isOk() ? Status{} : prepared.status();
       },
@@ -213,6 +221,7 @@ void ProgramObject::keep(std::shared_ptr<const program::PreparedProgram> prepare
   prepared_ = std::move(prepared);
   Environment::of(env_).countPlan(+1);
   countExternalMemory(env_, prepared_->bytes());
+  storeObject_->recount();
 }
 
 void ProgramObject::release() noexcept {
@@ -221,6 +230,7 @@ void ProgramObject::release() noexcept {
   Environment::of(env_).countPlan(-1);
   prepared_.reset();
 }
+
 
 void ProgramObject::dispose(const Napi::CallbackInfo&) { release(); }
 

@@ -11,6 +11,8 @@
 
 namespace warpconv::binding {
 
+class StoreObject;
+
 /** The NativeProgram of lib/addon.ts. */
 class ProgramObject {
  public:
@@ -44,6 +46,11 @@ class ProgramObject {
   /** The N of `cuda:N`, or -1 for the CPU */
   int device_ = -1;
   std::shared_ptr<Backend> backend_;
+  /** Until it is prepared, and has it itself */
+  std::shared_ptr<program::Store> store_;
+  /** Kept by the reference */
+  StoreObject* storeObject_ = nullptr;
+  Napi::ObjectReference storeReference_;
   /** Until it is prepared */
   std::optional<program::ProgramSpec> spec_;
   std::vector<int64_t> inputBytes_;

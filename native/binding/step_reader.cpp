@@ -160,8 +160,8 @@ Step toStepOf<ConvolutionStep>(const Napi::Object& object) {
   step.activation = specification.asked.activation;
   step.request = std::move(specification.asked.request);
   Fields fields(object);
-  fields("input", step.input), fields("weight", step.weight), fields("bias", step.bias);
-  fields("residual", step.residual), fields("output", step.output);
+  fields("input", step.input), fields("weight", step.weight), fields("scale", step.scale);
+  fields("bias", step.bias), fields("residual", step.residual), fields("output", step.output);
   return step;
 }
 

@@ -14,6 +14,7 @@
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 #include "status.h"
+#include "weights/weights.h"
 
 namespace warpconv {
 
@@ -30,7 +31,7 @@ struct ConvTensors {
 
 /** Filters K x C/groups x R x S and, unless null, K biases: dense float32. */
 struct ConvWeights {
-  const float* weight = nullptr;
+  Weights& filters;
   const float* bias = nullptr;
 };
 
@@ -58,7 +59,7 @@ class PreparedConvolution {
   /** output = activation(input * weight + bias + residual); `aborted` when asked to stop, the output then unfinished.
    */
   virtual Status run(const ConvTensors& tensors, const RunContext& context) const = 0;
-  /** Packed weights and biases held. */
+  /** Held besides the forms of the weights. */
   virtual int64_t bytes() const = 0;
 };
 
@@ -68,9 +69,20 @@ struct CpuAlgorithm {
   /** The sentence that refuses the problem, or nothing. */
   std::optional<std::string> (*refusal)(const ConvProblem&, const sconv::Switches&);
   Estimate (*estimate)(const ConvProblem&, const CpuInfo&, const sconv::Switches&);
+  /** Whether there are the forms of the weights that it takes. */
+  bool (*isPacked)(const ConvProblem&, const CpuInfo&, const Weights&);
   std::unique_ptr<PreparedConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&,
                                                   const CpuInfo&, const sconv::Switches&);
 };
+
+/** Filters as they are given. */
+struct CopiedFilters {
+  AlignedBuffer data;
+  int64_t bytes() const { return data.bytes(); }
+};
+
+std::shared_ptr<const CopiedFilters> copiedFilters(const ConvProblem& problem, Weights& weights);
+bool hasCopiedFilters(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights);
 
 /** The biases, or zeros where there are none: K floats. */
 void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst);

@@ -12,8 +12,9 @@ namespace {
 
 class PreparedOnCpu final : public Prepared {
  public:
-  PreparedOnCpu(Executor& executor, std::unique_ptr<PreparedConvolution> convolution)
-      : executor_(executor), convolution_(std::move(convolution)) {}
+  /** `formBytes` are those of the weights' forms that nobody else has. */
+  PreparedOnCpu(Executor& executor, std::unique_ptr<PreparedConvolution> convolution, int64_t formBytes)
+      : executor_(executor), convolution_(std::move(convolution)), formBytes_(formBytes) {}
 
   Status run(const Operands& operands, const Cancellation* cancellation) const override {
     return convolution_->run({operands.input.host, operands.residual.host, operands.output.host},
@@ -23,11 +24,12 @@ class PreparedOnCpu final : public Prepared {
   Status enqueue(const Operands&, std::function<void(Status)>) const override {
     return {StatusCode::internal, "the CPU has no queue of its own"};
   }
-  int64_t bytes() const override { return convolution_->bytes(); }
+  int64_t bytes() const override { return formBytes_ + convolution_->bytes(); }
 
  private:
   Executor& executor_;
   const std::unique_ptr<PreparedConvolution> convolution_;
+  const int64_t formBytes_;
 };
 
 /** What all contestants read and, one after the other, write. */
@@ -101,13 +103,36 @@ std::vector<Candidate> CpuBackend::candidates(const PlanProblem& asked) const {
 
 Result<std::shared_ptr<const Prepared>> CpuBackend::prepare(const std::string& algorithm, const PlanProblem& asked,
                                                             const float* weight, const float* bias) {
-  return std::shared_ptr<const Prepared>(std::make_shared<PreparedOnCpu>(
-      executor_,
-      cpuAlgorithm(algorithm).prepare(asked.problem, asked.activation, {weight, bias}, cpu_, asked.request.switches)));
+  Weights weights(weight, asked.problem.k, asked.problem.filterSize());
+  std::unique_ptr<PreparedConvolution> convolution = prepareConvolution(algorithm, asked, weights, bias);
+  return std::shared_ptr<const Prepared>(
+      std::make_shared<PreparedOnCpu>(executor_, std::move(convolution), weights.bytes()));
 }
 
-Result<std::shared_ptr<const program::PreparedProgram>> CpuBackend::prepareProgram(program::ProgramSpec spec) {
-  return prepareCpuProgram(std::move(spec), *this, executor_);
+Result<std::shared_ptr<const Prepared>> CpuBackend::prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                            Weights& weights, const float* bias) const {
+  return std::shared_ptr<const Prepared>(
+      std::make_shared<PreparedOnCpu>(executor_, prepareConvolution(algorithm, asked, weights, bias), 0));
+}
+
+std::unique_ptr<PreparedConvolution> CpuBackend::prepareConvolution(const std::string& algorithm,
+                                                                    const PlanProblem& asked, Weights& weights,
+                                                                    const float* bias) const {
+  return cpuAlgorithm(algorithm).prepare(asked.problem, asked.activation, {weights, bias}, cpu_,
+                                         asked.request.switches);
+}
+
+bool CpuBackend::isPacked(const std::string& algorithm, const PlanProblem& asked, const Weights& weights) const {
+  return cpuAlgorithm(algorithm).isPacked(asked.problem, cpu_, weights);
+}
+
+Result<std::shared_ptr<program::Store>> CpuBackend::makeStore() {
+  return std::shared_ptr<program::Store>(std::make_shared<CpuStore>());
+}
+
+Result<std::shared_ptr<const program::PreparedProgram>> CpuBackend::prepareProgram(
+    program::ProgramSpec spec, std::shared_ptr<program::Store> store) {
+  return prepareCpuProgram(std::move(spec), *this, std::static_pointer_cast<CpuStore>(std::move(store)), executor_);
 }
 
 Result<std::vector<Measurement>> CpuBackend::measure(const PlanProblem& asked, const Cancellation* cancellation) {

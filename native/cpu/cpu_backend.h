@@ -19,10 +19,20 @@ class CpuBackend final : public Backend {
   std::vector<Candidate> candidates(const PlanProblem& asked) const override;
   Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                   const float* weight, const float* bias) override;
-  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) override;
+  /** The same for weights whose forms may be shared; unless null, K biases. */
+  Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                  Weights& weights, const float* bias) const;
+  /** Whether that would take no memory but for a few numbers. */
+  bool isPacked(const std::string& algorithm, const PlanProblem& asked, const Weights& weights) const;
+  Result<std::shared_ptr<program::Store>> makeStore() override;
+  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(
+      program::ProgramSpec spec, std::shared_ptr<program::Store> store) override;
   Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) override;
 
  private:
+  std::unique_ptr<PreparedConvolution> prepareConvolution(const std::string& algorithm, const PlanProblem& asked,
+                                                          Weights& weights, const float* bias) const;
+
   Executor& executor_;
   const CpuInfo cpu_;
 };

@@ -2,8 +2,7 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
-#include <new>
+#include <span>
 #include <utility>
 
 #include "cpu/cpu_backend.h"
@@ -11,7 +10,6 @@
 #include "cpu/prefetch.h"
 #include "cpu/range.h"
 #include "devices/cpu_info.h"
-#include "memory/aligned_buffer.h"
 
 namespace warpconv {
 namespace {
@@ -19,38 +17,6 @@ namespace {
 using namespace program;
 
 using Action = std::function<Status(const Memory&, const RunContext&)>;
-
-/** Scratch memory that runs take and give back: as many pieces as runs have overlapped. */
-class Arenas {
- public:
-  explicit Arenas(int64_t bytes) : elements_((bytes + 3) / 4) {}
-
-  AlignedBuffer take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!spare_.empty()) {
-        AlignedBuffer arena = std::move(spare_.back());
-        spare_.pop_back();
-        return arena;
-      }
-    }
-    return AlignedBuffer(elements_);
-  }
-  void giveBack(AlignedBuffer arena) noexcept {
-    const std::lock_guard lock(mutex_);
-    try {
-      spare_.push_back(std::move(arena));
-    } catch (const std::bad_alloc&) {
-      // The run has succeeded all the same; the next one takes a new arena.
-    }
-  }
-  int64_t bytes() const { return elements_ * static_cast<int64_t>(sizeof(float)); }
-
- private:
-  const int64_t elements_;
-  std::mutex mutex_;
-  std::vector<AlignedBuffer> spare_;
-};
 
 /** For a step whose function cannot fail. */
 template <typename Function>
@@ -144,14 +110,30 @@ Action toAction(const ConvolutionStep& x, std::shared_ptr<const Prepared> prepar
   };
 }
 
+/** A run's scratch memory, which goes back to where it came from. */
+class ArenaLease {
+ public:
+  ArenaLease(Arenas& arenas, int64_t elements) : arenas_(arenas), arena_(arenas.take(elements)) {}
+  ArenaLease(const ArenaLease&) = delete;
+  ArenaLease& operator=(const ArenaLease&) = delete;
+  ~ArenaLease() { arenas_.giveBack(std::move(arena_)); }
+  float* data() { return arena_.data(); }
+
+ private:
+  Arenas& arenas_;
+  AlignedBuffer arena_;
+};
+
 class CpuProgram final : public PreparedProgram {
  public:
-  CpuProgram(ProgramSpec spec, const CpuBackend& backend, Executor& executor)
+  CpuProgram(ProgramSpec spec, const CpuBackend& backend, std::shared_ptr<CpuStore> store, Executor& executor)
       : backend_(backend),
         executor_(executor),
+        store_(std::move(store)),
         constants_(std::move(spec.constants)),
+        sharedConstants_(std::move(spec.sharedConstants)),
         inputBytes_(std::move(spec.inputBytes)),
-        arenas_(spec.arenaBytes) {}
+        arenaElements_((spec.arenaBytes + 3) / 4) {}
 
   Status add(const Step& step) {
     return std::visit([&](const auto& kind) { return addKind(kind); }, step);
@@ -159,14 +141,12 @@ class CpuProgram final : public PreparedProgram {
 
   Status run(const Tensors& tensors, const Cancellation* cancellation,
              std::vector<double>* milliseconds) const override {
-    AlignedBuffer arena = arenas_.take();
-    const Status status = runIn(arena, tensors, cancellation, milliseconds);
-    arenas_.giveBack(std::move(arena));
-    return status;
+    ArenaLease arena(store_->arenas(), arenaElements_);
+    return runIn(arena.data(), tensors, cancellation, milliseconds);
   }
 
   const std::vector<Candidate>& choices() const override { return choices_; }
-  int64_t bytes() const override { return packedBytes_ + arenas_.bytes(); }
+  int64_t bytes() const override { return ownBytes_; }
 
  private:
   template <typename Kind>
@@ -179,37 +159,61 @@ class CpuProgram final : public PreparedProgram {
   Status addKind(const ConvolutionStep& step) {
     const PlanProblem asked{step.problem, step.activation, step.request};
     std::vector<Candidate> candidates = backend_.candidates(asked);
-    const Result<size_t> chosen = choose(candidates, asked.request, backend_.device());
-    if (!chosen.isOk()) return chosen.status();
-    Candidate& choice = candidates[chosen.value()];
-    if (isConstant(step.weight) && isConstant(step.bias)) {
-      const Memory constants({}, constants_, nullptr);
-      auto prepared = backend_.prepare(choice.algorithm, asked, constants.read(step.weight), constants.read(step.bias));
-      if (!prepared.isOk()) return prepared.status();
-      packedBytes_ += prepared.value()->bytes();
-      actions_.push_back(toAction(step, std::move(prepared.value())));
-    } else {
+    const Result<size_t> fastest = choose(candidates, asked.request, backend_.device());
+    if (!fastest.isOk()) return fastest.status();
+    if (!isConstant(step.weight) || !isConstant(step.bias)) {
+      Candidate& choice = candidates[fastest.value()];
       actions_.push_back(preparingAnew(step, choice.algorithm));
+      choices_.push_back(std::move(choice));
+      return {};
     }
+    const std::shared_ptr<Weights> weights = weightsOf(step);
+    const size_t chosen = preferPacked(candidates, fastest.value(), asked.request, [&](const Candidate& candidate) {
+      return backend_.isPacked(candidate.algorithm, asked, *weights);
+    });
+    Candidate& choice = candidates[chosen];
+    const auto* const bias = Memory({}, constants_, nullptr).read(step.bias);
+    auto prepared = backend_.prepare(choice.algorithm, asked, *weights, bias);
+    if (!prepared.isOk()) return prepared.status();
+    ownBytes_ += prepared.value()->bytes();
+    if (!isShared(step)) ownBytes_ += weights->bytes();
+    actions_.push_back(toAction(step, std::move(prepared.value())));
     choices_.push_back(std::move(choice));
     return {};
   }
 
   static bool isConstant(const Buffer& buffer) { return buffer.space == Buffer::Space::constant || !buffer.isGiven(); }
 
+  bool isShared(const ConvolutionStep& step) const {
+    const auto index = static_cast<size_t>(step.weight.index);
+    return index < sharedConstants_.size() && sharedConstants_[index];
+  }
+
+  std::shared_ptr<Weights> weightsOf(const ConvolutionStep& step) const {
+    const Memory constants({}, constants_, nullptr);
+    const float* const filters = constants.read(step.weight);
+    const float* const scale = constants.read(step.scale);
+    const auto count = static_cast<size_t>(scale == nullptr ? 0 : step.problem.k);
+    const std::span<const float> factors(scale, count);
+    if (isShared(step)) return store_->weights().of(filters, step.problem.k, step.problem.filterSize(), factors);
+    return std::make_shared<Weights>(filters, step.problem.k, step.problem.filterSize(),
+                                     std::vector<float>(factors.begin(), factors.end()));
+  }
+
   /** For weights that each run brings or computes. */
   Action preparingAnew(const ConvolutionStep& step, const std::string& algorithm) {
     return [this, step, algorithm](const Memory& m, const RunContext& context) {
       const PlanProblem asked{step.problem, step.activation, step.request};
-      auto prepared = backend_.prepare(algorithm, asked, m.read(step.weight), m.read(step.bias));
+      Weights weights(m.read(step.weight), step.problem.k, step.problem.filterSize());
+      auto prepared = backend_.prepare(algorithm, asked, weights, m.read(step.bias));
       if (!prepared.isOk()) return prepared.status();
       return toAction(step, std::move(prepared.value()))(m, context);
     };
   }
 
-  Status runIn(AlignedBuffer& arena, const Tensors& tensors, const Cancellation* cancellation,
+  Status runIn(void* arena, const Tensors& tensors, const Cancellation* cancellation,
                std::vector<double>* milliseconds) const {
-    const Memory memory(tensors, constants_, arena.data());
+    const Memory memory(tensors, constants_, arena);
     const RunContext context{&executor_, cancellation, backend_.isa()};
     auto start = std::chrono::steady_clock::now();
     readInputs(tensors, context);
@@ -246,20 +250,22 @@ class CpuProgram final : public PreparedProgram {
 
   CpuBackend backend_;
   Executor& executor_;
+  const std::shared_ptr<CpuStore> store_;
   const std::vector<const void*> constants_;
+  const std::vector<bool> sharedConstants_;
   const std::vector<int64_t> inputBytes_;
-  mutable Arenas arenas_;
+  const int64_t arenaElements_;
   std::vector<Action> actions_;
   std::vector<Candidate> choices_;
-  int64_t packedBytes_ = 0;
+  int64_t ownBytes_ = 0;
 };
 
 }  // namespace
 
 Result<std::shared_ptr<const PreparedProgram>> prepareCpuProgram(ProgramSpec spec, const CpuBackend& backend,
-                                                                 Executor& executor) {
+                                                                 std::shared_ptr<CpuStore> store, Executor& executor) {
   const std::vector<Step> steps = std::move(spec.steps);
-  auto made = std::make_shared<CpuProgram>(std::move(spec), backend, executor);
+  auto made = std::make_shared<CpuProgram>(std::move(spec), backend, std::move(store), executor);
   for (const Step& step : steps) {
     const Status status = made->add(step);
     if (!status.isOk()) return status;

@@ -12,6 +12,7 @@
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 #include "program/program.h"
+#include "program/store.h"
 #include "status.h"
 
 namespace warpconv {
@@ -90,8 +91,14 @@ class Backend {
    */
   virtual Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
                                                           const float* weight, const float* bias) = 0;
-  /** Fails with what `choose` says of a convolution in it, or where a step is more than the device takes. Blocks. */
-  virtual Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) = 0;
+  /** For the programs of one network. */
+  virtual Result<std::shared_ptr<program::Store>> makeStore() = 0;
+  /**
+   * Fails with what `choose` says of a convolution in it, or where a step is more than the device takes. Blocks. `store`
+   * is one that this backend made, and may serve other calls at the same time.
+   */
+  virtual Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(
+      program::ProgramSpec spec, std::shared_ptr<program::Store> store) = 0;
   /**
    * Times every algorithm that takes the measurable part, in its promising variants, on weights and inputs of its own:
    * what is found serves others, too. The fastest comes first; which ones are missing `compete` says. Blocks.

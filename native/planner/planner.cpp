@@ -40,6 +40,8 @@ Result<size_t> chooseFastest(const std::vector<Candidate>& candidates, const std
   return unsupported("every algorithm refuses this problem; the last one says: it " + candidates.back().refusal);
 }
 
+bool isOpen(const PlanRequest& request) { return request.algorithm == "auto" || request.algorithm == "tune"; }
+
 }  // namespace
 
 Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanRequest& request, const std::string& device) {
@@ -47,8 +49,21 @@ Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanReques
     return invalidArgument("options.sconv is for options.algorithm 'sconv', which is '" + request.algorithm +
                            "'; set it to 'sconv', or leave options.sconv out");
   }
-  const bool isOpen = request.algorithm == "auto" || request.algorithm == "tune";
-  return isOpen ? chooseFastest(candidates, device) : choosePinned(candidates, request.algorithm, device);
+  return isOpen(request) ? chooseFastest(candidates, device) : choosePinned(candidates, request.algorithm, device);
+}
+
+size_t preferPacked(const std::vector<Candidate>& candidates, size_t chosen, const PlanRequest& request,
+                    const std::function<bool(const Candidate&)>& isPacked) {
+  if (!isOpen(request) || isPacked(candidates[chosen])) return chosen;
+  size_t best = chosen;
+  double limit = candidates[chosen].estimate.milliseconds * kLeastGainOfSecondForm;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double milliseconds = candidates[i].estimate.milliseconds;
+    if (!candidates[i].accepts() || milliseconds >= limit || !isPacked(candidates[i])) continue;
+    best = i;
+    limit = milliseconds;
+  }
+  return best;
 }
 
 Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,

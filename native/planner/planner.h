@@ -41,6 +41,19 @@ struct Candidate {
  */
 Result<size_t> choose(const std::vector<Candidate>& candidates, const PlanRequest& request, const std::string& device);
 
+/**
+ * How many times as fast a convolution has to become for weights to be kept in one more form. Most of a network's memory
+ * are weights, and sessions see inputs of many extents: few choices between forms are worth much, and those are.
+ */
+inline constexpr double kLeastGainOfSecondForm = 1.25;
+
+/**
+ * `chosen`, or the fastest of those whose forms of the weights are there already where it is nearly as fast: see
+ * kLeastGainOfSecondForm. What was pinned stays.
+ */
+size_t preferPacked(const std::vector<Candidate>& candidates, size_t chosen, const PlanRequest& request,
+                    const std::function<bool(const Candidate&)>& isPacked);
+
 /** An algorithm's answer: what `estimate()` says, unless it is refused or would need too much scratch memory. */
 Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,
                  const std::function<Estimate()>& estimate);

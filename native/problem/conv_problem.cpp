@@ -179,11 +179,6 @@ Result<ConvProblem> makeConvProblem(const ConvRequest& request) {
                      .groups = request.groups};
 }
 
-bool mustSkipPadding(const ConvProblem& problem, const float* weight) {
-  const auto isFinite = [](float value) { return std::isfinite(value); };
-  return problem.hasPadding() && !std::all_of(weight, weight + problem.weightSize(), isFinite);
-}
-
 std::string describe(const ConvProblem& x) {
   const auto times = [](std::initializer_list<int64_t> extents) {
     std::string joined;

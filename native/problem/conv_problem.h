@@ -74,12 +74,6 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 40;
  */
 Result<ConvProblem> makeConvProblem(const ConvRequest& request);
 
-/**
- * Whether padded elements have to be left out instead of multiplied as zeros, which an infinite or NaN one among the
- * K x C/groups x R x S weights would turn into NaN.
- */
-bool mustSkipPadding(const ConvProblem& problem, const float* weight);
-
 /** For messages and logs: `1x64x56x56 * 64x64x3x3, stride 1x1, …`. */
 std::string describe(const ConvProblem& problem);
 

@@ -24,6 +24,8 @@ struct ProgramSpec {
   std::vector<Step> steps;
   /** In CPU memory, on boundaries of their elements; the caller keeps them as long as the program */
   std::vector<const void*> constants;
+  /** Those that the caller keeps, and leaves as they are, as long as the store, so that programs share what is made of them */
+  std::vector<bool> sharedConstants;
   /** Bytes of each constant, input and output */
   std::vector<int64_t> constantBytes, inputBytes, outputBytes;
   /** Scratch memory of one run */
@@ -50,7 +52,7 @@ class PreparedProgram {
                      std::vector<double>* milliseconds) const = 0;
   /** For each step the algorithm that was chosen, with an empty name where there is no choice */
   virtual const std::vector<Candidate>& choices() const = 0;
-  /** Memory held: packed weights and scratch memory */
+  /** Memory held besides what is in the store */
   virtual int64_t bytes() const = 0;
 };
 

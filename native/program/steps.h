@@ -34,14 +34,17 @@ struct Buffer {
   bool isGiven() const { return space != Space::none; }
 };
 
-/** output = activation(input * weight + bias + residual); see ConvProblem. Weight and bias are constants. */
+/**
+ * output = activation(input * (weight * scale) + bias + residual); see ConvProblem. The scale, where it is given, is a
+ * constant of K factors, one for each filter, and the weight a constant, too.
+ */
 struct ConvolutionStep {
   static constexpr const char* kKind = "convolution";
 
   ConvProblem problem;
   Activation activation;
   PlanRequest request;
-  Buffer input, weight, bias, residual, output;
+  Buffer input, weight, scale, bias, residual, output;
 };
 
 /**

@@ -99,6 +99,9 @@ class Verifier {
     const ConvProblem& problem = x.problem;
     read(x.input, problem.inputSize());
     read(x.weight, problem.weightSize());
+    readIfGiven(x.scale, problem.k);
+    const bool isConstant = x.weight.space == Buffer::Space::constant && x.scale.space == Buffer::Space::constant;
+    require(!x.scale.isGiven() || isConstant, "has a scale that is no constant, or of filters that are none");
     readIfGiven(x.bias, problem.k);
     readIfGiven(x.residual, problem.outputSize());
     write(x.output, problem.outputSize());

@@ -133,7 +133,7 @@ describe('on a machine with little memory', () => {
 
   it('a session is refused that needs more than is available, and says how much', async () => {
     // As they lie in the model: how large weights are when they are packed is not known before.
-    const expected = 2 * (4 * weights.length) + 2 * imageBytes;
+    const expected = 4 * weights.length + 2 * imageBytes;
     pretendMachine({ total: 64 * GIB, free: expected - 1 });
     const refused = create({ freeDimensionOverrides: { n: 1 } });
     await expect(refused).rejects.toEqual(OUT_OF_MEMORY);

@@ -20,11 +20,18 @@ const convolution = { algorithm: 'tune', variant: '' } as ConvolutionSpec;
 
 function stepOf(weight: NativeBuffer, bias: NativeBuffer | null): Step<NativeBuffer> {
   const [input, output] = [at('input'), at('output')];
-  return { kind: 'convolution', convolution, input, weight, bias, residual: null, output };
+  return { kind: 'convolution', convolution, input, weight, scale: null, bias, residual: null, output };
 }
 
 async function tuned(step: Step<NativeBuffer>): Promise<Step<NativeBuffer>> {
-  const program = { steps: [step], constants: [], arenaBytes: 0, inputBytes: [], outputBytes: [] };
+  const program = {
+    steps: [step],
+    constants: [],
+    sharedConstants: [],
+    arenaBytes: 0,
+    inputBytes: [],
+    outputBytes: [],
+  };
   const { steps } = await tuneProgram(program, { place: 'cuda:0', precision: 'fp32', deterministic: false });
   return steps[0]!;
 }

@@ -22,6 +22,7 @@
 #include "cpu/sconv/slicing.h"
 #include "cpu/winograd/winograd.h"
 #include "memory/aligned_buffer.h"
+#include "support/prepared.h"
 #include "support/reference.h"
 
 using namespace warpconv;
@@ -72,7 +73,7 @@ std::vector<float> convolve(const CpuAlgorithm& algorithm, const CpuInfo& cpu, c
   const size_t count = size(problem.outputSize());
   std::vector<float> guarded(count + 2 * kGuard, kNaN);
   const auto prepared =
-      algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu, switches);
+      test::prepare(algorithm, problem, activation, tensors.weight.data(), orNull(tensors.bias), cpu, switches);
   const Status status = prepared->run({tensors.input.data(), orNull(tensors.residual), guarded.data() + kGuard}, {});
   REQUIRE(status.isOk());
   for (size_t i = 0; i < kGuard; ++i) REQUIRE((std::isnan(guarded[i]) && std::isnan(guarded[kGuard + count + i])));
@@ -134,7 +135,7 @@ void checkBetweenGuards(const CpuAlgorithm& algorithm, const ConvRequest& reques
   const bool isClip = activation.kind == ActivationKind::clip;
   for (const CpuInfo& cpu : cpusToTest()) {
     const auto prepared =
-        algorithm.prepare(problem, activation, {tensors.weight.data(), orNull(tensors.bias)}, cpu, {});
+        test::prepare(algorithm, problem, activation, tensors.weight.data(), orNull(tensors.bias), cpu, {});
     for (const bool atEnd : {false, true}) {
       INFO(describe(problem) << ", ISA level " << static_cast<int>(cpu.isaLevel) << ", at end " << atEnd);
       const GuardedFloats input(tensors.input, atEnd);
@@ -538,7 +539,7 @@ TEST_CASE("a cancelled run stops and says so") {
   Cancellation cancellation;
   cancellation.request();
   forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu, {});
+    const auto prepared = test::prepare(algorithm, problem, {}, tensors.weight.data(), nullptr, cpu, {});
     CHECK(prepared->run({tensors.input.data(), nullptr, output.data()}, {.cancellation = &cancellation}).code() ==
           StatusCode::aborted);
   });
@@ -563,7 +564,7 @@ TEST_CASE("any number of threads, and runs that overlap, give bitwise the same o
     test::Tensors tensors = tensorsFor(problem, true, false);
     fill(tensors, random, test::fillWithReals);
     const auto check = [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu, const sconv::Switches& switches) {
-      const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpu, switches);
+      const auto prepared = test::prepare(algorithm, problem, {}, tensors.weight.data(), tensors.bias.data(), cpu, switches);
       const std::vector<float> expected = convolve(algorithm, cpu, problem, tensors, {}, switches);
       Executor executor(3);
       std::vector<std::vector<float>> outputs(4, std::vector<float>(size(problem.outputSize())));
@@ -595,9 +596,10 @@ TEST_CASE("packed weights are counted while they live") {
   const test::Tensors tensors = tensorsFor(problem, false, false);
   const int64_t before = AlignedBuffer::bytesInUse();
   forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-    const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), nullptr}, cpu, {});
-    CHECK(prepared->bytes() >= problem.weightSize() * 4);
-    CHECK(AlignedBuffer::bytesInUse() == before + prepared->bytes());
+    Weights weights(tensors.weight.data(), problem.k, problem.filterSize());
+    const auto prepared = algorithm.prepare(problem, {}, {weights, nullptr}, cpu, {});
+    CHECK(weights.bytes() >= problem.weightSize() * 4);
+    CHECK(AlignedBuffer::bytesInUse() == before + weights.bytes() + prepared->bytes());
   });
   CHECK(AlignedBuffer::bytesInUse() == before);
 }

@@ -23,6 +23,7 @@
 #include "cuda/tune/variants.h"
 #include "executor/executor.h"
 #include "planner/planner.h"
+#include "support/prepared.h"
 #include "support/reference.h"
 
 // Fuzz of extents at the limits: each problem is refused with a sentence, or planned by every family of the CPU and
@@ -301,7 +302,7 @@ void requireRight(const ConvRequest& request, const ConvProblem& problem, const 
       request, {problem.n, problem.k, static_cast<int64_t>(rows.count), static_cast<int64_t>(columns.count)},
       static_cast<int64_t>(rows.before), static_cast<int64_t>(columns.before), tensors);
   std::vector<float> output(expected.output.size(), std::numeric_limits<float>::quiet_NaN());
-  const auto prepared = algorithm.prepare(problem, {}, {tensors.weight.data(), tensors.bias.data()}, cpu, switches);
+  const auto prepared = test::prepare(algorithm, problem, {}, tensors.weight.data(), tensors.bias.data(), cpu, switches);
   const RunContext context{draw.oneIn(2) ? &executor : nullptr, nullptr};
   REQUIRE(prepared->run({tensors.input.data(), nullptr, output.data()}, context).isOk());
   const double budget = std::string_view(algorithm.name) == "winograd" ? 4e-6 : 0;
@@ -374,9 +375,8 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
       if (problem.weightSize() <= kMostElements) {
         // Whatever the output's extents: a plan may be made and never run.
         const std::vector<float> ones(static_cast<size_t>(problem.weightSize()), 1.0f);
-        const ConvWeights weights{ones.data(), nullptr};
         (void)preparing.time(what + algorithm.name,
-                             [&] { return algorithm.prepare(problem, {}, weights, cpu, switches); });
+                             [&] { return test::prepare(algorithm, problem, {}, ones.data(), nullptr, cpu, switches); });
         ++counts[std::string(algorithm.name) + " prepared"];
       }
       if (!isSmall(problem) || estimate.workspaceBytes > kMostWorkspaceBytes) continue;

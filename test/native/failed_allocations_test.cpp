@@ -85,8 +85,8 @@ class Network {
     const Buffer between{Buffer::Space::arena};
     const Buffer packed{Buffer::Space::constant};
     const Buffer brought{Buffer::Space::input, 1};
-    spec.steps.push_back(program::ConvolutionStep{problem_, {}, {}, {Buffer::Space::input}, packed, {}, {}, between});
-    spec.steps.push_back(program::ConvolutionStep{problem_, {}, {}, between, brought, {}, {}, {Buffer::Space::output}});
+    spec.steps.push_back(program::ConvolutionStep{problem_, {}, {}, {Buffer::Space::input}, packed, {}, {}, {}, between});
+    spec.steps.push_back(program::ConvolutionStep{problem_, {}, {}, between, brought, {}, {}, {}, {Buffer::Space::output}});
     const auto mapBytes = static_cast<int64_t>(x_.size() * sizeof(float));
     const auto weightBytes = static_cast<int64_t>(weight_.size() * sizeof(float));
     spec.constants = {weight_.data()};
@@ -94,7 +94,8 @@ class Network {
     spec.inputBytes = {mapBytes, weightBytes};
     spec.outputBytes = {mapBytes};
     spec.arenaBytes = mapBytes;
-    auto prepared = CpuBackend(executor_, cpuInfo()).prepareProgram(std::move(spec));
+    CpuBackend backend(executor_, cpuInfo());
+    auto prepared = backend.prepareProgram(std::move(spec), backend.makeStore().value());
     if (!prepared.isOk()) return prepared.status();
     prepared_ = std::move(prepared.value());
     return {};

@@ -347,7 +347,8 @@ TEST_CASE("filter panels hold [group][tile][c][r][s][filter], as wide as whole v
     const ConvProblem x = makeConvProblem(request).value();
     std::vector<float> weight(index(x.weightSize()));
     for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i + 1);
-    const sconv::FilterPanels panels(x, weight.data(), 32, 16);
+    Weights weights(weight.data(), x.k, x.filterSize());
+    const sconv::FilterPanels panels(x, weights, 32, 16);
     int64_t seen = 0;
     for (int64_t group = 0; group < 2; ++group) {
       for (int64_t tile = 0; tile < panels.tiles(); ++tile) {

@@ -201,7 +201,7 @@ TEST_CASE("a program that is accepted stays inside of its memory, fuzzed") {
       CHECK(status.code() == StatusCode::internal);
       continue;
     }
-    const auto prepared = backend.prepareProgram(std::move(spec));
+    const auto prepared = backend.prepareProgram(std::move(spec), backend.makeStore().value());
     REQUIRE(prepared.isOk());
     const std::vector<void*> in = inputs.addresses(), out = outputs.addresses();
     const std::vector<const void*> read(in.begin(), in.end());

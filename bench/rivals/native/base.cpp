@@ -46,11 +46,10 @@ class Base final : public PreparedConvolution {
       : problem_(problem),
         layer_(layerOf(problem)),
         activation_(activation),
-        weight_(problem.weightSize()),
+        filters_(copiedFilters(problem, weights.filters)),
         bias_(problem.k) {
     // The threads are ours: OpenBLAS's own would fight with them for the processors.
     rivals::setOpenBlasThreads(1);
-    std::copy_n(weights.weight, problem.weightSize(), weight_.data());
     copyBias(problem, weights, bias_.data());
   }
 
@@ -69,7 +68,7 @@ class Base final : public PreparedConvolution {
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
-  int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
+  int64_t bytes() const override { return bias_.bytes(); }
 
  private:
   int64_t pixels() const { return problem_.p * problem_.q; }
@@ -110,7 +109,7 @@ class Base final : public PreparedConvolution {
 
   void multiplyPart(const ConvTensors& tensors, const Part& part) const {
     const int64_t depth = problem_.filterSize();
-    rivals::multiplyByOpenBlas({.left = weight_.data() + part.k * depth,
+    rivals::multiplyByOpenBlas({.left = filters_->data.data() + part.k * depth,
                                 .leftWidth = static_cast<int>(depth),
                                 .right = tensors.input + part.pixel,
                                 .rightWidth = static_cast<int>(pixels()),
@@ -129,7 +128,7 @@ class Base final : public PreparedConvolution {
   const ConvProblem problem_;
   const rivals::Layer layer_;
   const Activation activation_;
-  AlignedBuffer weight_;
+  const std::shared_ptr<const CopiedFilters> filters_;
   AlignedBuffer bias_;
 };
 
@@ -147,6 +146,6 @@ std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const A
 
 }  // namespace
 
-constexpr CpuAlgorithm kIm2col{"im2col", refusal, estimate, prepare};
+constexpr CpuAlgorithm kIm2col{"im2col", refusal, estimate, hasCopiedFilters, prepare};
 
 }  // namespace warpconv

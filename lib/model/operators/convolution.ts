@@ -52,6 +52,7 @@ function convolve(
     input: input.operand,
     weight: weight.operand,
     bias: bias?.operand ?? null,
+    scale: null,
     residual: null,
     output: output.operand,
   });

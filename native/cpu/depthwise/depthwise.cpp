@@ -51,9 +51,8 @@ class DepthwiseConvolution final : public PreparedConvolution {
         activation_(activation),
         kernel_(kernel),
         pairs_(problem.groupOutputs() == 1 && kernel.takesPairs != nullptr && kernel.takesPairs(problem)),
-        weight_(problem.weightSize()),
+        filters_(copiedFilters(problem, weights.filters)),
         bias_(problem.k) {
-    std::copy_n(weights.weight, problem.weightSize(), weight_.data());
     copyBias(problem, weights, bias_.data());
   }
 
@@ -74,7 +73,7 @@ class DepthwiseConvolution final : public PreparedConvolution {
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
-  int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
+  int64_t bytes() const override { return bias_.bytes(); }
 
  private:
   /** Returns how many maps of [map, end) it took at once: never two of different images, whose filters are apart. */
@@ -89,7 +88,7 @@ class DepthwiseConvolution final : public PreparedConvolution {
     kernel_.convolve({.problem = &x,
                       .count = count,
                       .input = tensors.input + (n * x.c + c) * x.h * x.w,
-                      .filter = weight_.data() + k * x.r * x.s,
+                      .filter = filters_->data.data() + k * x.r * x.s,
                       .output = tensors.output + output,
                       .finish = {bias_.data() + k, residual, activation_}});
     return count;
@@ -99,7 +98,7 @@ class DepthwiseConvolution final : public PreparedConvolution {
   const Activation activation_;
   const DepthwiseKernel& kernel_;
   const bool pairs_;
-  AlignedBuffer weight_;
+  const std::shared_ptr<const CopiedFilters> filters_;
   AlignedBuffer bias_;
 };
 
@@ -117,12 +116,12 @@ std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const A
                                              const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
   const DepthwiseKernel& kernel = chooseKernel(problem, cpu);
   // Padded elements are zeros here.
-  if (mustSkipPadding(problem, weights.weight)) return prepareDirect(problem, activation, weights);
+  if (mustSkipPadding(problem, weights.filters)) return prepareDirect(problem, activation, weights);
   return std::make_unique<DepthwiseConvolution>(problem, activation, weights, kernel);
 }
 
 }  // namespace
 
-constexpr CpuAlgorithm kDepthwise{"depthwise", refusal, estimate, prepare};
+constexpr CpuAlgorithm kDepthwise{"depthwise", refusal, estimate, hasCopiedFilters, prepare};
 
 }  // namespace warpconv

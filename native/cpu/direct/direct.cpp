@@ -11,8 +11,10 @@ namespace {
 class DirectConvolution final : public PreparedConvolution {
  public:
   DirectConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights)
-      : problem_(problem), activation_(activation), weight_(problem.weightSize()), bias_(problem.k) {
-    std::copy_n(weights.weight, problem.weightSize(), weight_.data());
+      : problem_(problem),
+        activation_(activation),
+        filters_(copiedFilters(problem, weights.filters)),
+        bias_(problem.k) {
     copyBias(problem, weights, bias_.data());
   }
 
@@ -24,7 +26,7 @@ class DirectConvolution final : public PreparedConvolution {
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
-  int64_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
+  int64_t bytes() const override { return bias_.bytes(); }
 
  private:
   void computeRow(const ConvTensors& tensors, int64_t n, int64_t k, int64_t p) const {
@@ -42,7 +44,7 @@ class DirectConvolution final : public PreparedConvolution {
     double total = 0;
     for (int64_t c = 0; c < x.groupInputs(); ++c) {
       const float* map = input + (n * x.c + firstChannel + c) * x.h * x.w;
-      const float* filter = weight_.data() + (k * x.groupInputs() + c) * x.r * x.s;
+      const float* filter = filters_->data.data() + (k * x.groupInputs() + c) * x.r * x.s;
       for (int64_t r = 0; r < x.r; ++r) {
         const int64_t h = p * x.stride.h + r * x.dilation.h - x.padding.top;
         if (h < 0 || h >= x.h) continue;
@@ -58,7 +60,7 @@ class DirectConvolution final : public PreparedConvolution {
 
   const ConvProblem problem_;
   const Activation activation_;
-  AlignedBuffer weight_;
+  const std::shared_ptr<const CopiedFilters> filters_;
   AlignedBuffer bias_;
 };
 
@@ -82,6 +84,6 @@ std::unique_ptr<PreparedConvolution> prepareDirect(const ConvProblem& problem, c
   return std::make_unique<DirectConvolution>(problem, activation, weights);
 }
 
-constexpr CpuAlgorithm kDirect{"direct", refusal, estimate, prepare};
+constexpr CpuAlgorithm kDirect{"direct", refusal, estimate, hasCopiedFilters, prepare};
 
 }  // namespace warpconv

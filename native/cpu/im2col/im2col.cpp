@@ -60,11 +60,16 @@ class Im2colConvolution final : public PreparedConvolution {
                     const CpuInfo& cpu)
       : problem_(problem) {
     const ConvProblem product = productOf(problem).value();
+    if (problem.groups == 1) {
+      products_.push_back(kSconv.prepare(product, activation, weights, cpu, {}));
+      return;
+    }
     for (int64_t group = 0; group < problem.groups; ++group) {
       const int64_t k = group * problem.groupOutputs();
-      const ConvWeights own{weights.weight + k * problem.filterSize(),
-                            weights.bias == nullptr ? nullptr : weights.bias + k};
+      const auto filters = weights.filters.part(k, problem.groupOutputs());
+      const ConvWeights own{*filters, weights.bias == nullptr ? nullptr : weights.bias + k};
       products_.push_back(kSconv.prepare(product, activation, own, cpu, {}));
+      ownBytes_ += filters->bytes();
     }
   }
 
@@ -85,7 +90,7 @@ class Im2colConvolution final : public PreparedConvolution {
   }
 
   int64_t bytes() const override {
-    int64_t total = 0;
+    int64_t total = ownBytes_;
     for (const auto& product : products_) total += product->bytes();
     return total;
   }
@@ -104,6 +109,8 @@ class Im2colConvolution final : public PreparedConvolution {
   const ConvProblem problem_;
   /** One for each group */
   std::vector<std::unique_ptr<PreparedConvolution>> products_;
+  /** Of the forms of single groups, which nobody shares */
+  int64_t ownBytes_ = 0;
 };
 
 std::optional<std::string> refusal(const ConvProblem& problem, const sconv::Switches&) {
@@ -126,15 +133,19 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::S
           .tiles = product.tiles};
 }
 
+bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights) {
+  return problem.groups == 1 && kSconv.isPacked(productOf(problem).value(), cpu, weights);
+}
+
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
   // The matrix holds zeros for padded elements.
-  if (mustSkipPadding(problem, weights.weight)) return prepareDirect(problem, activation, weights);
+  if (mustSkipPadding(problem, weights.filters)) return prepareDirect(problem, activation, weights);
   return std::make_unique<Im2colConvolution>(problem, activation, weights, cpu);
 }
 
 }  // namespace
 
-constexpr CpuAlgorithm kIm2col{"im2col", refusal, estimate, prepare};
+constexpr CpuAlgorithm kIm2col{"im2col", refusal, estimate, isPacked, prepare};
 
 }  // namespace warpconv

@@ -4,7 +4,7 @@
 
 namespace warpconv::sconv {
 
-FilterPanels::FilterPanels(const ConvProblem& problem, const float* weight, int64_t filters, int64_t lanes)
+FilterPanels::FilterPanels(const ConvProblem& problem, Weights& weights, int64_t filters, int64_t lanes)
     : groupOutputs_(problem.groupOutputs()),
       filters_(filters),
       tiles_(ceilDivide(groupOutputs_, filters)),
@@ -12,11 +12,21 @@ FilterPanels::FilterPanels(const ConvProblem& problem, const float* weight, int6
       elementsPerChannel_(problem.r * problem.s),
       filterSize_(problem.filterSize()),
       groupWidth_((tiles_ - 1) * filters + lastWidth_),
-      data_(problem.groups * groupWidth_ * filterSize_) {
-  for (int64_t group = 0; group < problem.groups; ++group) {
+      packed_(weights.form<Packed>(parameters(problem, filters, lanes),
+                                   [&](const float* weight) { return pack(problem.groups, weight); })
+                  .value()),
+      data_(packed_->data.data()) {}
+
+bool FilterPanels::arePacked(const ConvProblem& problem, const Weights& weights, int64_t filters, int64_t lanes) {
+  return weights.has<Packed>(parameters(problem, filters, lanes));
+}
+
+std::shared_ptr<const FilterPanels::Packed> FilterPanels::pack(int64_t groups, const float* weight) const {
+  auto packed = std::make_shared<Packed>(Packed{AlignedBuffer(groups * groupWidth_ * filterSize_)});
+  for (int64_t group = 0; group < groups; ++group) {
     for (int64_t tile = 0; tile < tiles_; ++tile) {
       const float* from = weight + (group * groupOutputs_ + tile * filters_) * filterSize_;
-      float* to = data_.data() + offset(group, tile, 0);
+      float* to = packed->data.data() + offset(group, tile, 0);
       const int64_t count = filtersOf(tile);
       for (int64_t e = 0; e < filterSize_; ++e, to += widthOf(tile)) {
         for (int64_t f = 0; f < count; ++f) to[f] = from[f * filterSize_ + e];
@@ -24,6 +34,7 @@ FilterPanels::FilterPanels(const ConvProblem& problem, const float* weight, int6
       }
     }
   }
+  return packed;
 }
 
 }  // namespace warpconv::sconv

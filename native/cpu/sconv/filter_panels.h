@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "memory/aligned_buffer.h"
 #include "problem/conv_problem.h"
+#include "weights/weights.h"
 
 namespace warpconv::sconv {
 
@@ -15,19 +17,30 @@ namespace warpconv::sconv {
  */
 class FilterPanels {
  public:
-  /** `weight` is K x C/groups x R x S. `filters` is N_f, and a multiple of `lanes`. */
-  FilterPanels(const ConvProblem& problem, const float* weight, int64_t filters, int64_t lanes);
+  /** `filters` is N_f, and a multiple of `lanes`. Weights that have been packed so are not packed again. */
+  FilterPanels(const ConvProblem& problem, Weights& weights, int64_t filters, int64_t lanes);
+
+  /** Whether the weights have been packed so. */
+  static bool arePacked(const ConvProblem& problem, const Weights& weights, int64_t filters, int64_t lanes);
 
   int64_t tiles() const { return tiles_; }
   /** Filters of a tile, and floats of one of its elements */
   int64_t filtersOf(int64_t tile) const { return std::min(filters_, groupOutputs_ - tile * filters_); }
   int64_t widthOf(int64_t tile) const { return tile + 1 < tiles_ ? filters_ : lastWidth_; }
-  const float* at(int64_t group, int64_t tile, int64_t channel) const {
-    return data_.data() + offset(group, tile, channel);
-  }
-  int64_t bytes() const { return data_.bytes(); }
+  const float* at(int64_t group, int64_t tile, int64_t channel) const { return data_ + offset(group, tile, channel); }
+  /** Floats of all panels */
+  int64_t elements() const { return packed_->data.elements(); }
 
  private:
+  struct Packed {
+    AlignedBuffer data;
+    int64_t bytes() const { return data.bytes(); }
+  };
+
+  static Weights::Parameters parameters(const ConvProblem& problem, int64_t filters, int64_t lanes) {
+    return {problem.groups, filters, lanes};
+  }
+  std::shared_ptr<const Packed> pack(int64_t groups, const float* weight) const;
   int64_t offset(int64_t group, int64_t tile, int64_t channel) const {
     return (group * groupWidth_ + tile * filters_) * filterSize_ + channel * elementsPerChannel_ * widthOf(tile);
   }
@@ -39,7 +52,8 @@ class FilterPanels {
   int64_t elementsPerChannel_;
   int64_t filterSize_;
   int64_t groupWidth_;
-  AlignedBuffer data_;
+  std::shared_ptr<const Packed> packed_;
+  const float* data_;
 };
 
 }  // namespace warpconv::sconv

@@ -17,6 +17,7 @@
 #include "cpu/sconv/window_views.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
+#include "planner/planner.h"
 
 namespace warpconv {
 namespace {
@@ -82,7 +83,7 @@ class SlicedConvolution final : public PreparedConvolution {
         activation_(activation),
         slicing_(slicing),
         kernel_(kernel),
-        panels_(problem, weights.weight, slicing.filters, kernel.lanes),
+        panels_(problem, weights.filters, slicing.filters, kernel.lanes),
         bias_(problem.k),
         columns_(columnsInside()),
         filtersFirst_(putsFiltersFirst(problem)),
@@ -105,7 +106,7 @@ class SlicedConvolution final : public PreparedConvolution {
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
-  int64_t bytes() const override { return panels_.bytes() + bias_.bytes(); }
+  int64_t bytes() const override { return bias_.bytes(); }
 
  private:
   /** How many parts the tiles of one group are dealt out in. */
@@ -342,13 +343,13 @@ class SlicedConvolution final : public PreparedConvolution {
 };
 
 /**
- * Whether a microkernel with windows in its lanes takes a pointwise convolution in fewer cycles: by vectors of
+ * How many times as long a pointwise convolution takes with the filters in its lanes as with the windows: by vectors of
  * products, and by what a vector of sums costs on its way into the output, counted in channels. The two numbers fit 37
  * layers of mobile networks and ResNet-50 on one Zen 4 core, of which the other microkernel would take three in up to
  * 2 % less. From 144 to 24 channels of 56 x 56 this took 0.72 of the time, from 64 to 256 of 56 x 56 0.89, from 32 to
  * 192 of 28 x 28 0.72, from 128 to 512 of 28 x 28 0.97, from 64 to 384 of 14 x 14 0.88, from 192 to 64 of 14 x 14 1.04.
  */
-bool prefersWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const Microkernel& lanes) {
+double gainOfWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const Microkernel& lanes) {
   constexpr double kTurnedStoreChannels = 16;
   constexpr double kLaneStoreChannels = 5;
   const int64_t windows = x.p * x.q;
@@ -357,14 +358,28 @@ bool prefersWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const
   const double windowVectors =
       static_cast<double>(ceilDivide(windows, lanes.windowStep) * ceilDivide(k, lanes.filters) * lanes.filters);
   const auto channels = static_cast<double>(x.groupInputs());
-  return windowVectors * (channels + kLaneStoreChannels) < filterVectors * (channels + kTurnedStoreChannels);
+  return filterVectors * (channels + kTurnedStoreChannels) / (windowVectors * (channels + kLaneStoreChannels));
 }
 
-Microkernel chooseKernel(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
+/** What the microkernel with windows in its lanes has to gain: more where weights are packed for the other alone. */
+double leastGain(const ConvProblem& problem, const Weights* weights, const Microkernel& outer,
+                 const Microkernel& lanes) {
+  if (weights == nullptr) return 1;
+  const auto arePackedFor = [&](const Microkernel& kernel) {
+    return FilterPanels::arePacked(problem, *weights, kernel.filters, kernel.lanes);
+  };
+  const bool forOuter = arePackedFor(outer);
+  if (forOuter == arePackedFor(lanes)) return 1;
+  return forOuter ? kLeastGainOfSecondForm : 1 / kLeastGainOfSecondForm;
+}
+
+/** Without weights, the one that weights would best be packed for. */
+Microkernel chooseKernel(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches,
+                         const Weights* weights = nullptr) {
   const Microkernel* best = &widestMicrokernel(cpu.isaLevel);
   const Microkernel* pointwise = pointwiseMicrokernel(best->isa);
   if (pointwise != nullptr && isFlat(problem) && switches.presentation != Presentation::packed &&
-      prefersWindowsInLanes(problem, *best, *pointwise)) {
+      gainOfWindowsInLanes(problem, *best, *pointwise) > leastGain(problem, weights, *best, *pointwise)) {
     best = pointwise;
   }
   Microkernel kernel = *best;
@@ -372,8 +387,7 @@ Microkernel chooseKernel(const ConvProblem& problem, const CpuInfo& cpu, const S
   return kernel;
 }
 
-Slicing slicingOf(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
-  const Microkernel kernel = chooseKernel(problem, cpu, switches);
+Slicing slicingOf(const ConvProblem& problem, const Microkernel& kernel, const CpuInfo& cpu, const Switches& switches) {
   return sliceConvolution(problem, {kernel.windows, kernel.filters, kernel.windowStep}, cpu.caches, switches);
 }
 
@@ -422,7 +436,7 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches
   // One Zen 5 core packs 3 x 3 windows at 6e6 elements a millisecond and 7 x 7 ones at stride 2 at 4e6.
   constexpr double kPackedElementsPerMillisecond = 5e6;
   const Microkernel kernel = chooseKernel(problem, cpu, switches);
-  const Slicing slicing = slicingOf(problem, cpu, switches);
+  const Slicing slicing = slicingOf(problem, kernel, cpu, switches);
   const auto filters = static_cast<double>(ceilDivide(problem.groupOutputs(), kernel.lanes) * kernel.lanes);
   const bool packs = slicing.presentation == Presentation::packed;
   const double elements = elementsMultiplied(problem, packs);
@@ -443,19 +457,24 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches
                     {"otherCostCycles", wholeCycles(slicing.otherCost)}}};
 }
 
+bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights) {
+  const Microkernel kernel = chooseKernel(problem, cpu, {}, &weights);
+  return FilterPanels::arePacked(problem, weights, kernel.filters, kernel.lanes);
+}
+
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
-  const Slicing slicing = slicingOf(problem, cpu, switches);
+  const Microkernel kernel = chooseKernel(problem, cpu, switches, &weights.filters);
+  const Slicing slicing = slicingOf(problem, kernel, cpu, switches);
   // A packed tile holds zeros for padded elements.
-  if (slicing.presentation == Presentation::packed && mustSkipPadding(problem, weights.weight)) {
+  if (slicing.presentation == Presentation::packed && mustSkipPadding(problem, weights.filters)) {
     return prepareDirect(problem, activation, weights);
   }
-  return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing,
-                                             chooseKernel(problem, cpu, switches));
+  return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing, kernel);
 }
 
 }  // namespace
 
-constexpr CpuAlgorithm kSconv{"sconv", refusal, estimate, prepare};
+constexpr CpuAlgorithm kSconv{"sconv", refusal, estimate, isPacked, prepare};
 
 }  // namespace warpconv

@@ -1,7 +1,6 @@
 #include "cpu/winograd/filters.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 namespace warpconv::winograd {
@@ -38,28 +37,37 @@ void transformChannel(const float* g, int64_t width, int64_t stride, float* to) 
 
 }  // namespace
 
-bool canTransform(const ConvProblem& problem, const float* weight) {
+bool canTransform(const Weights& weights) {
   constexpr float kLargest = std::numeric_limits<float>::max() / 9;
-  // Magnitudes compare as their bits do, NaN above infinity, which the compiler makes vectors of.
-  const auto magnitude = [](float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; };
-  int32_t largest = 0;
-  for (int64_t i = 0; i < problem.weightSize(); ++i) largest = std::max(largest, magnitude(weight[i]));
-  return largest <= magnitude(kLargest);
+  return weights.largest() <= kLargest;
 }
 
-Filters::Filters(const ConvProblem& problem, const float* weight, int64_t filters, int64_t lanes)
+Filters::Filters(const ConvProblem& problem, Weights& weights, int64_t filters, int64_t lanes)
     : channels_(problem.groupInputs()),
-      given_(problem, weight, filters, lanes),
-      transformed_(given_.bytes() / static_cast<int64_t>(sizeof(float)) / 9 * kComponents) {
-  for (int64_t group = 0; group < problem.groups; ++group) {
+      given_(problem, weights, filters, lanes),
+      transformed_(weights
+                       .form<Transformed>({problem.groups, filters, lanes},
+                                          [&](const float*) { return transform(problem.groups); })
+                       .value()),
+      data_(transformed_->data.data()) {}
+
+bool Filters::areTransformed(const ConvProblem& problem, const Weights& weights, int64_t filters, int64_t lanes) {
+  return sconv::FilterPanels::arePacked(problem, weights, filters, lanes) &&
+         weights.has<Transformed>({problem.groups, filters, lanes});
+}
+
+std::shared_ptr<const Filters::Transformed> Filters::transform(int64_t groups) const {
+  auto made = std::make_shared<Transformed>(Transformed{AlignedBuffer(given_.elements() / 9 * kComponents)});
+  for (int64_t group = 0; group < groups; ++group) {
     for (int64_t tile = 0; tile < given_.tiles(); ++tile) {
       const int64_t width = given_.widthOf(tile);
-      float* to = transformed_.data() + offset(group, tile, 0);
+      float* to = made->data.data() + offset(group, tile, 0);
       for (int64_t c = 0; c < channels_; ++c) {
         transformChannel(given_.at(group, tile, c), width, channels_ * width, to + c * width);
       }
     }
   }
+  return made;
 }
 
 }  // namespace warpconv::winograd

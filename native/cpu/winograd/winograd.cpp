@@ -65,7 +65,7 @@ class WinogradConvolution final : public PreparedConvolution {
         kernel_(widestMicrokernel(cpu.isaLevel)),
         transforms_(transforms(cpu.isaLevel)),
         tiling_(cutTiles(problem, kernel_.windows, cpu.caches)),
-        filters_(problem, weights.weight, kernel_.filters, kernel_.lanes),
+        filters_(problem, weights.filters, kernel_.filters, kernel_.lanes),
         bias_(problem.k),
         helpers_(workOf(problem, kernel_, tiling_)) {
     copyBias(problem, weights, bias_.data());
@@ -85,7 +85,7 @@ class WinogradConvolution final : public PreparedConvolution {
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
 
-  int64_t bytes() const override { return filters_.bytes() + bias_.bytes(); }
+  int64_t bytes() const override { return bias_.bytes(); }
 
  private:
   /** One group of channels of one image. */
@@ -305,16 +305,21 @@ Estimate estimate(const ConvProblem& x, const CpuInfo& cpu, const sconv::Switche
                     {"groupsAtOnce", tiling.groupsAtOnce}}};
 }
 
+bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights) {
+  const Microkernel& kernel = widestMicrokernel(cpu.isaLevel);
+  return Filters::areTransformed(problem, weights, kernel.filters, kernel.lanes);
+}
+
 std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
                                              const ConvWeights& weights, const CpuInfo& cpu,
                                              const sconv::Switches& switches) {
   // Outputs would not be finite, and would be computed twice.
-  if (!canTransform(problem, weights.weight)) return kSconv.prepare(problem, activation, weights, cpu, switches);
+  if (!canTransform(weights.filters)) return kSconv.prepare(problem, activation, weights, cpu, switches);
   return std::make_unique<WinogradConvolution>(problem, activation, weights, cpu);
 }
 
 }  // namespace
 
-constexpr CpuAlgorithm kWinograd{"winograd", refusal, estimate, prepare};
+constexpr CpuAlgorithm kWinograd{"winograd", refusal, estimate, isPacked, prepare};
 
 }  // namespace warpconv
