@@ -36,7 +36,15 @@ const SPEC = {
   sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
 };
 const store = new addon.Store(-1);
-const PROGRAM = { store, steps: [], constants: [], sharedConstants: [], arenaBytes: 0, inputBytes: [16], outputBytes: [16] };
+const PROGRAM = {
+  store,
+  steps: [],
+  constants: [],
+  sharedConstants: [],
+  arenaBytes: 0,
+  inputBytes: [16],
+  outputBytes: [16],
+};
 const plan = new addon.Plan(SPEC);
 plan.prepareSync(new Float32Array(144), null);
 const program = new addon.Program(PROGRAM);
