@@ -40,11 +40,11 @@ export interface SessionOptions {
   /**
    * Most bytes of the device's memory that the session takes at once. Default `Infinity`. Three things count:
    *
-   * - for each set of input dims that is kept: packed weights, and the memory for the tensors between the steps of a run;
-   * - for each run under way: its outputs, whoever allocated them; and, on the CPU, memory for the tensors between steps of
-   *   its own, which is then kept for the next runs;
-   * - on a GPU, for each set of dims that is kept, also its constants and twice the inputs and outputs of a run. Outputs,
-   *   which are in CPU memory, do not count there.
+   * - packed weights, which all sets of input dims share, and on a GPU the model's other constants;
+   * - the memory for the tensors between the steps of a run, as much as the largest of the dims that are kept needs: on the
+   *   CPU for each of the most runs that have been under way at once, until a while passes without one; on a GPU once, and
+   *   twice the inputs and outputs of a run;
+   * - for each run under way its outputs, whoever allocated them. Those of a GPU are in CPU memory, and do not count.
    *
    * The model as it was loaded does not count, nor do inputs, nor the workspace of a convolution on the CPU while it runs.
    *

@@ -1,8 +1,9 @@
 /** Networks with `algorithm: 'tune'`: each convolution by the algorithm that was measured to be fastest. */
+import type { ConvolutionSpec } from './addon';
 import type { Compiled } from './model/compile';
 import type { NativeBuffer, Step } from './model/steps';
 import { openChosen, type PlanRequest } from './tuning';
-import { indexOf } from './placement';
+import { indexOf, type Place } from './placement';
 
 type Program = Compiled['program'];
 
@@ -25,10 +26,19 @@ async function tuneStep(
   // What is measured has its weights packed once, which no run can do with those that it brings.
   if (!isConstant(step.weight) || !isConstant(step.bias)) return step;
   const spec = { ...step.convolution, device: indexOf(request.place) };
-  const { native, tuning } = await openChosen({ ...request, spec });
+  const { native, tuning } = await openChosen({ ...request, spec: measuredOf(spec, request.place) });
   native.dispose();
   const { algorithm, variant } = tuning!.measurements[0]!;
   return { ...step, convolution: { ...spec, algorithm, variant } };
+}
+
+/**
+ * The problem that is measured: on the CPU, whose algorithms take images one by one, that of one image, so that networks of
+ * other batches need no measurement. A GPU's kernels are chosen for all images together.
+ */
+function measuredOf(spec: ConvolutionSpec, place: Place): ConvolutionSpec {
+  const { inputDims } = spec;
+  return place === 'cpu' ? { ...spec, inputDims: [1, ...inputDims.slice(1)] } : spec;
 }
 
 function isConstant(buffer: NativeBuffer | null): boolean {

@@ -2,6 +2,7 @@
 import type { ConvolutionSpec } from '../../lib/addon';
 import type { NativeBuffer, Step } from '../../lib/model/steps';
 import { tuneProgram } from '../../lib/tuned_program';
+import type { Place } from '../../lib/placement';
 import { openChosen } from '../../lib/tuning';
 
 jest.mock('../../lib/tuning', () => ({ openChosen: jest.fn() }));
@@ -16,14 +17,14 @@ beforeEach(() => {
 });
 
 const at = (space: NativeBuffer['space']): NativeBuffer => ({ space, index: 0, offset: 0 });
-const convolution = { algorithm: 'tune', variant: '' } as ConvolutionSpec;
+const convolution = { algorithm: 'tune', variant: '', inputDims: [8, 3, 5, 5] } as unknown as ConvolutionSpec;
 
 function stepOf(weight: NativeBuffer, bias: NativeBuffer | null): Step<NativeBuffer> {
   const [input, output] = [at('input'), at('output')];
   return { kind: 'convolution', convolution, input, weight, scale: null, bias, residual: null, output };
 }
 
-async function tuned(step: Step<NativeBuffer>): Promise<Step<NativeBuffer>> {
+async function tuned(step: Step<NativeBuffer>, place: Place = 'cuda:0'): Promise<Step<NativeBuffer>> {
   const program = {
     steps: [step],
     constants: [],
@@ -32,7 +33,7 @@ async function tuned(step: Step<NativeBuffer>): Promise<Step<NativeBuffer>> {
     inputBytes: [],
     outputBytes: [],
   };
-  const { steps } = await tuneProgram(program, { place: 'cuda:0', precision: 'fp32', deterministic: false });
+  const { steps } = await tuneProgram(program, { place, precision: 'fp32', deterministic: false });
   return steps[0]!;
 }
 
@@ -42,6 +43,17 @@ it.each([
 ])('pins what was fastest where %s are constant', async (_, step) => {
   const pinned = { ...convolution, device: 0, algorithm: 'im2win', variant: 'wide' };
   expect(await tuned(step)).toEqual({ ...step, convolution: pinned });
+});
+
+it.each([
+  ['cpu', [1, 3, 5, 5]],
+  ['cuda:0', [8, 3, 5, 5]],
+] as const)('on %s measures with inputs of dims %p', async (place, inputDims) => {
+  const step = await tuned(stepOf(at('constant'), null), place);
+  expect(measured).toHaveBeenCalledWith(
+    expect.objectContaining({ spec: expect.objectContaining({ inputDims }) as unknown }),
+  );
+  expect(step).toMatchObject({ convolution: { inputDims: [8, 3, 5, 5] } });
 });
 
 it.each([
