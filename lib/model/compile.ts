@@ -194,8 +194,7 @@ function place(
   const ports = new Map<Storage, NativeBuffer>();
   inputs.forEach((storage, index) => ports.set(storage, { space: 'input', index, offset: 0 }));
   outputs.forEach((storage, index) => ports.set(storage, { space: 'output', index, offset: 0 }));
-  const scratch = steps.map((step) => mapBuffers(step, (operand) => hidden(operand, ports)));
-  const { offsets, bytes } = planMemory(scratch);
+  const { offsets, bytes } = planMemory(steps, ports);
   const constants: ArrayBufferView[] = [];
   const sharedConstants: boolean[] = [];
   const indices = new Map<Storage, number>();
@@ -221,10 +220,4 @@ function place(
     inputBytes: inputs.map((storage) => storage.bytes),
     outputBytes: outputs.map((storage) => storage.bytes),
   };
-}
-
-/** Outputs take no scratch memory. */
-function hidden(operand: Operand, ports: ReadonlyMap<Storage, NativeBuffer>): Operand {
-  if (!ports.has(operand.storage)) return operand;
-  return { ...operand, storage: { ...operand.storage, space: 'output' } };
 }

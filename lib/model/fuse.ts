@@ -6,6 +6,7 @@
  * still.
  */
 import type { NativeActivation } from '../addon';
+import { areSameDims } from '../check';
 import type { PlannedStep } from './builder';
 import {
   mapBuffers,
@@ -66,7 +67,8 @@ class Fusion {
         this.#replace(index, merged);
         k = 0;
       }
-      this.#replace(index, { ...merged, step: { ...merged.step, ...simplify(merged.step) } });
+      const simple = simplify(merged.step);
+      if (simple !== merged.step) this.#replace(index, { ...merged, step: simple });
     }
     this.#sweep();
   }
@@ -122,6 +124,7 @@ class Fusion {
       for (const copy of copies.indices) this.steps[copy] = REMOVED;
     }
     this.#sweep();
+    if (places.size === 0) return;
     this.steps = this.steps.map((planned) => ({
       ...planned,
       step: mapBuffers(planned.step, (operand) => placeIn(places, operand)),
@@ -139,9 +142,11 @@ class Fusion {
   }
 
   #count({ step }: PlannedStep, change: number): void {
-    for (const storage of new Set(buffersRead(step).map((operand) => operand.storage))) {
+    const operands = buffersRead(step);
+    operands.forEach(({ storage }, i) => {
+      if (operands.findIndex((other) => other.storage === storage) < i) return;
       this.#readers.set(storage, (this.#readers.get(storage) ?? 0) + change);
-    }
+    });
   }
 
   /** Of a step that writes a storage alone, or takes over another's output. */
@@ -167,21 +172,32 @@ class Fusion {
   }
 }
 
-/** Where an operand is, after its storage may have become part of another, and that of a third. */
-function placeIn(places: ReadonlyMap<Storage, Operand>, { storage, offset }: Operand): Operand {
-  let place: Operand = { storage, offset };
-  for (let next = places.get(storage); next !== undefined; next = places.get(next.storage)) {
-    place = { storage: next.storage, offset: place.offset + next.offset };
+/**
+ * Where an operand is, after its storage may have become part of another, and that of a third. Each on the way is then
+ * known to be part of the last: the way may be as long as the network, and is gone again and again.
+ */
+function placeIn(places: Map<Storage, Operand>, operand: Operand): Operand {
+  const way: Storage[] = [];
+  let { storage } = operand;
+  for (let next = places.get(storage); next !== undefined; next = places.get(storage)) {
+    way.push(storage);
+    ({ storage } = next);
   }
-  return place;
+  if (way.length === 0) return operand;
+  let offset = 0;
+  for (const passed of way.reverse()) {
+    offset += places.get(passed)!.offset;
+    places.set(passed, { storage, offset });
+  }
+  return { storage, offset: operand.offset + offset };
 }
 
 /** The copies that, so far, bring parts of one storage to the same distance in another. */
 interface Rejoined {
   /** Where the storage begins in the other */
   readonly place: Operand;
-  readonly indices: readonly number[];
-  readonly bytes: number;
+  readonly indices: number[];
+  bytes: number;
 }
 
 /** Copies that go elsewhere than those before them begin anew: no two of a storage's parts overlap, or all is lost. */
@@ -194,10 +210,11 @@ function addPart(
   const place = { storage: whole.storage, offset: whole.offset - part.offset };
   const before = rejoined.get(part.storage);
   const goesOn = before?.place.storage === place.storage && before.place.offset === place.offset;
-  const { indices, bytes } = goesOn ? before : { indices: [], bytes: 0 };
-  const after = { place, indices: [...indices, copy.index], bytes: bytes + copy.bytes };
-  rejoined.set(part.storage, after);
-  return after;
+  const copies = goesOn ? before : { place, indices: [], bytes: 0 };
+  copies.indices.push(copy.index);
+  copies.bytes += copy.bytes;
+  rejoined.set(part.storage, copies);
+  return copies;
 }
 
 /** In place of a step that is gone, so that indices stay. It does nothing with nothing. */
@@ -217,33 +234,32 @@ function isDense(extents: readonly number[], strides: readonly number[]): boolea
 
 /** The producer's chain, and after it the consumer's, whose operand k the producer made. */
 function merge(producer: Elementwise, consumer: Elementwise, k: number): Elementwise | undefined {
+  if (producer.code.length + consumer.code.length > MOST_INSTRUCTIONS) return undefined;
   if (!isDense(consumer.extents, consumer.strides[k]!)) return undefined;
   if (sizeOf(producer.extents) !== sizeOf(consumer.extents)) return undefined;
   const strides = stridesIn(producer, consumer.extents);
   if (strides === undefined) return undefined;
+  // Read in another order too, the result is needed as a whole.
+  const made = consumer.operands[k]!.storage;
+  if (consumer.operands.some(({ storage }, i) => i !== k && storage === made)) return undefined;
 
   const operands: Operand[] = [];
-  const merged: number[][] = [];
+  const merged: (readonly number[])[] = [];
   const place = (operand: Operand, steps: readonly number[]) => {
     const same = operands.findIndex(
       ({ storage, offset }, i) =>
-        storage === operand.storage && offset === operand.offset && merged[i]!.join() === steps.join(),
+        storage === operand.storage && offset === operand.offset && areSameDims(merged[i]!, steps),
     );
     if (same >= 0) return same;
-    merged.push([...steps]);
+    merged.push(steps);
     return operands.push(operand) - 1;
   };
   const ofProducer = producer.operands.map((operand, i) => place(operand, strides[i]!));
   const result = producer.operands.length + producer.code.length - 1;
-  const made = consumer.operands[k]!.storage;
-  const others = consumer.operands.filter((_, i) => i !== k);
-  // Read in another order too, the result is needed as a whole.
-  if (others.some(({ storage }) => storage === made)) return undefined;
   const ofConsumer = consumer.operands.map((operand, i) =>
     i === k ? result : place(operand, consumer.strides[i]!),
   );
-  const length = producer.code.length + consumer.code.length;
-  if (operands.length > MOST_OPERANDS || length > MOST_INSTRUCTIONS) return undefined;
+  if (operands.length > MOST_OPERANDS) return undefined;
 
   const inProducer = (value: number) =>
     value < producer.operands.length
@@ -255,10 +271,16 @@ function merge(producer: Elementwise, consumer: Elementwise, k: number): Element
     return value - consumer.operands.length + operands.length + producer.code.length;
   };
   const code = [
-    ...producer.code.map((one) => ({ ...one, a: inProducer(one.a), b: inProducer(one.b) })),
-    ...consumer.code.map((one) => ({ ...one, a: inConsumer(one.a), b: inConsumer(one.b) })),
+    ...producer.code.map((one) => renumbered(one, inProducer)),
+    ...consumer.code.map((one) => renumbered(one, inConsumer)),
   ];
   return { ...consumer, operands, strides: merged, code };
+}
+
+function renumbered(one: Instruction, to: (value: number) => number): Instruction {
+  const { operation, p, q } = one;
+  const [a, b] = [to(one.a), to(one.b)];
+  return a === one.a && b === one.b ? one : { operation, a, b, p, q };
 }
 
 /** A step's strides over other extents of the same elements, where it can be had: nothing may be broadcast then. */
@@ -266,7 +288,7 @@ function stridesIn(
   { extents, strides }: Elementwise,
   wanted: readonly number[],
 ): readonly (readonly number[])[] | undefined {
-  if (extents.join() === wanted.join()) return strides;
+  if (areSameDims(extents, wanted)) return strides;
   if (!strides.every((list) => isDense(extents, list))) return undefined;
   return strides.map(() => stridesOf(wanted));
 }
@@ -294,11 +316,11 @@ function scalarOf({ storage, offset }: Operand): number | undefined {
 }
 
 /** Operands that are one number become parameters, and formulas that have a name get it. */
-function simplify(step: Elementwise): Pick<Elementwise, 'operands' | 'strides' | 'code'> {
+function simplify(step: Elementwise): Elementwise {
   const scalars = step.operands.map(scalarOf);
   const code = step.code.map((one) => withScalar(one, scalars));
   code.forEach((_, i) => (code[i] = named(code, i, scalars)));
-  return prune({ ...step, code });
+  return prune(code.every((one, i) => one === step.code[i]) ? step : { ...step, code });
 }
 
 function withScalar(one: Instruction, scalars: readonly (number | undefined)[]): Instruction {
@@ -384,27 +406,25 @@ function isRelu6OfThreeMore(gate: Instruction, x: number, define: Definition): b
 }
 
 /** Without the operands and instructions that the result does not depend on. */
-function prune({
-  operands,
-  strides,
-  code,
-}: Pick<Elementwise, 'operands' | 'strides' | 'code'>): Pick<Elementwise, 'operands' | 'strides' | 'code'> {
+function prune(step: Elementwise): Elementwise {
+  const { operands, strides, code } = step;
   const count = operands.length;
-  const needed = new Set([count + code.length - 1]);
+  const needed = new Array<boolean>(count + code.length).fill(false);
+  needed[count + code.length - 1] = true;
   for (let i = code.length - 1; i >= 0; i--) {
-    if (needed.has(count + i)) readsOf(code[i]!).forEach((value) => needed.add(value));
+    if (needed[count + i]) for (const value of readsOf(code[i]!)) needed[value] = true;
   }
   // A chain of constants alone would have no operand to take its extents from.
-  if (![...needed].some((value) => value < count)) needed.add(0);
-  const kept = Array.from({ length: count + code.length }, (_, value) => value).filter((value) =>
-    needed.has(value),
-  );
-  const renumbered = new Map(kept.map((value, i) => [value, i]));
-  const to = (value: number) => renumbered.get(value) ?? 0;
+  if (!needed.slice(0, count).includes(true)) needed[0] = true;
+  if (!needed.includes(false)) return step;
+  let kept = 0;
+  const places = needed.map((isNeeded) => (isNeeded ? kept++ : 0));
+  const to = (value: number) => places[value]!;
   return {
-    operands: operands.filter((_, i) => needed.has(i)),
-    strides: strides.filter((_, i) => needed.has(i)),
-    code: code.filter((_, i) => needed.has(count + i)).map((one) => ({ ...one, a: to(one.a), b: to(one.b) })),
+    ...step,
+    operands: operands.filter((_, i) => needed[i]),
+    strides: strides.filter((_, i) => needed[i]),
+    code: code.filter((_, i) => needed[count + i]).map((one) => renumbered(one, to)),
   };
 }
 
@@ -464,8 +484,8 @@ function without(
   if (rest.code.length === 1) return { rest: undefined, position: k };
   const at = rest.operands.length + rest.code.indexOf(gone);
   const to = (value: number) => (value === at ? k : value > at ? value - 1 : value);
-  const code = rest.code.filter((one) => one !== gone).map((one) => ({ ...one, a: to(one.a), b: to(one.b) }));
-  const pruned = { ...rest, ...prune({ ...rest, code }) };
+  const code = rest.code.filter((one) => one !== gone).map((one) => renumbered(one, to));
+  const pruned = prune({ ...rest, code });
   const { storage } = rest.operands[k]!;
   return { rest: pruned, position: pruned.operands.findIndex((operand) => operand.storage === storage) };
 }

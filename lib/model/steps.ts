@@ -237,35 +237,41 @@ export type Step<B> =
   | InterpolateStep<B>
   | CastStep<B>;
 
-/** The fields that hold one buffer each, of all kinds of steps; `operands` alone holds several. */
-const READ_FIELDS = [
-  'input',
-  'weight',
-  'bias',
-  'residual',
-  'left',
-  'right',
-  'scale',
-  'shift',
-  'indices',
-] as const;
+/** The fields that hold one buffer each and are read, of every kind of step; `operands` alone holds several. */
+const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = {
+  convolution: ['input', 'weight', 'bias', 'residual'],
+  matmul: ['left', 'right', 'bias'],
+  elementwise: [],
+  pool: ['input'],
+  reduce: ['input'],
+  softmax: ['input'],
+  normalize: ['input', 'scale', 'shift'],
+  localResponse: ['input'],
+  copy: ['input'],
+  fill: [],
+  gather: ['input', 'indices'],
+  interpolate: ['input'],
+  cast: ['input'],
+};
 
 /** The buffers that a step reads, in no particular order. */
-export function buffersRead<B>(step: Step<B>): B[] {
-  const fields = step as unknown as Partial<Record<string, unknown>>;
-  const single = READ_FIELDS.map((field) => fields[field] as B | null | undefined);
-  return [
-    ...single.filter((buffer) => buffer !== null && buffer !== undefined),
-    ...(step.kind === 'elementwise' ? step.operands : []),
-  ];
+export function buffersRead<B>(step: Step<B>): readonly B[] {
+  if (step.kind === 'elementwise') return step.operands;
+  const fields = step as unknown as Readonly<Record<string, B | null>>;
+  const buffers: B[] = [];
+  for (const field of READ_FIELDS[step.kind]) {
+    const buffer = fields[field]!;
+    if (buffer !== null) buffers.push(buffer);
+  }
+  return buffers;
 }
 
 /** The step with every buffer replaced. */
 export function mapBuffers<A, B>(step: Step<A>, map: (buffer: A) => B): Step<B> {
-  const mapped: Record<string, unknown> = { ...step };
-  for (const field of [...READ_FIELDS, 'output']) {
-    const buffer = mapped[field] as A | null | undefined;
-    if (buffer !== null && buffer !== undefined) mapped[field] = map(buffer);
+  const mapped: Record<string, unknown> = { ...step, output: map(step.output) };
+  for (const field of READ_FIELDS[step.kind]) {
+    const buffer = mapped[field] as A | null;
+    if (buffer !== null) mapped[field] = map(buffer);
   }
   if (step.kind === 'elementwise') mapped.operands = step.operands.map(map);
   return mapped as unknown as Step<B>;

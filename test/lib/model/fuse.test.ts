@@ -214,6 +214,24 @@ describe('joined tensors', () => {
     expect(program.steps.map(({ output }) => output.offset)).toEqual([bytes(6), bytes(9), 0, bytes(12), 0]);
   });
 
+  test('are one piece of memory, however many there are one within the other', () => {
+    const count = 3000;
+    const nodes = Array.from({ length: count }, (_, i) => [
+      node('Softmax', ['x'], [`s${i}`], { axis: 1 }),
+      node('Concat', [i === 0 ? 'x' : `c${i - 1}`, `s${i}`], [`c${i}`], { axis: 1 }),
+    ]).flat();
+    const outputs = [value(`c${count - 1}`)];
+    const { steps, program } = compiled(
+      { inputs: [value('x', [1, 1, 2])], nodes, outputs },
+      { x: [1, 1, 2] },
+    );
+    expect(outline({ steps } as Compiled).filter((kind) => kind !== 'softmax')).toEqual(['copy']);
+    expect(program.arenaBytes).toBe(0);
+    // The network's input is copied to the front, and each row of two floats follows the one before.
+    const offsets = program.steps.map(({ output }) => output.offset).sort((a, b) => a - b);
+    expect(offsets).toEqual(Array.from({ length: count + 1 }, (_, i) => 8 * i));
+  });
+
   test('are copied where only some of their parts are joined again, or in another order', () => {
     const again = (parts: readonly string[]) => {
       const nodes = [

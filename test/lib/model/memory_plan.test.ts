@@ -14,12 +14,17 @@ function step(input: Operand, output: Operand): Step<Operand> {
   return { kind: 'cast', count: 0, from: 'int8', to: 'int8', input, output };
 }
 
-/** A random chain with skips: each step reads one of the last few tensors. */
-function randomSteps(random: Random): { steps: Step<Operand>[]; tensors: Operand[] } {
-  const tensors = [scratch(random.integer(1, 10_000))];
+/** A random chain with skips: each step reads one of the last `reach` tensors, of so many sizes. */
+function randomSteps(
+  random: Random,
+  reach = 6,
+  sizes = 10_000,
+): { steps: Step<Operand>[]; tensors: Operand[] } {
+  const bytes = () => Math.ceil((random.integer(1, sizes) * 10_000) / sizes);
+  const tensors = [scratch(bytes())];
   const steps = Array.from({ length: random.integer(1, 60) }, () => {
-    const output = scratch(random.integer(1, 10_000));
-    const input = tensors.at(-random.integer(1, Math.min(6, tensors.length)))!;
+    const output = scratch(bytes());
+    const input = tensors.at(-random.integer(1, Math.min(reach, tensors.length)))!;
     tensors.push(output);
     return step(input, output);
   });
@@ -53,6 +58,44 @@ test('no two tensors overlap in memory and in time', () => {
       }
     }
   }
+});
+
+/** The same plan without any index: every tensor is held against all that were placed before it. */
+function plainPlan(steps: readonly Step<Operand>[], tensors: readonly Operand[]): Map<Storage, number> {
+  const used = tensors
+    .map((tensor) => ({ storage: tensor.storage, uses: lifetime(steps, tensor) }))
+    .filter(({ uses }) => uses.length > 0)
+    .sort((a, b) => a.uses[0]! - b.uses[0]!)
+    .sort((a, b) => b.storage.bytes - a.storage.bytes);
+  const placed: { first: number; last: number; start: number; end: number }[] = [];
+  const offsets = new Map<Storage, number>();
+  for (const { storage, uses } of used) {
+    const [first, last] = [uses[0]!, uses.at(-1)!];
+    const size = Math.ceil(storage.bytes / 64) * 64;
+    const others = placed.filter((other) => other.first <= last && first <= other.last);
+    const isFree = (at: number) => others.every(({ start, end }) => at + size <= start || end <= at);
+    const start = [0, ...others.map(({ end }) => end)].sort((a, b) => a - b).find(isFree)!;
+    placed.push({ first, last, start, end: start + size });
+    offsets.set(storage, start);
+  }
+  return offsets;
+}
+
+test('the largest first, each is at the lowest place that is free', () => {
+  const seed = Number(process.env.WARPCONV_FUZZ_SEED ?? Date.now() % 2 ** 31);
+  for (let round = 0; round < 200; round++) {
+    const random = new Random(seed + round);
+    const { steps, tensors } = randomSteps(random, random.pick([2, 6, 60]), random.pick([1, 3, 10_000]));
+    const [found, expected] = [planMemory(steps).offsets, plainPlan(steps, tensors)];
+    const isSame = found.size === expected.size && [...found].every(([key, at]) => expected.get(key) === at);
+    if (!isSame) throw new Error(`seed ${seed + round}: not the plan of the rule`);
+  }
+});
+
+test('what has memory of its own takes none', () => {
+  const [a, b, c] = [640, 6400, 64].map(scratch) as [Operand, Operand, Operand];
+  const plan = planMemory([step(a, b), step(b, c)], new Set([b.storage]));
+  expect([plan.bytes, plan.offsets.has(b.storage)]).toEqual([640, false]);
 });
 
 test('a chain takes the two largest neighbours and no more', () => {
