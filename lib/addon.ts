@@ -268,6 +268,16 @@ export interface Addon {
   readonly Store: new (device: number) => NativeStore;
   /** Throws where a step is none. Prepares nothing. */
   readonly Program: new (spec: NativeProgramSpec) => NativeProgram;
+  /**
+   * The magnitudes of filters. Each array of weights has so many filters, one after the other; its list of ranges gets for
+   * each the largest magnitude and the smallest that is not 0 (infinity where all are), both NaN where an element is.
+   */
+  filterRanges(
+    weights: readonly Float32Array[],
+    filters: readonly number[],
+    ranges: readonly Float32Array[],
+    done: Done,
+  ): CallId;
   /** Takes a queued call out of its queue, or asks a running one to stop. It then completes with code `ABORTED`. */
   cancel(call: CallId): void;
   /** A call that has nothing to do: it is done when the event loop has turned. */

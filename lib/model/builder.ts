@@ -1,5 +1,6 @@
 /** Collects the steps of a network while its nodes are lowered. */
 import { invalidNode, unsupportedNode } from './refusals';
+import type { Constants } from './constants';
 import type { ConstantTensor, GraphNode } from './graph';
 import { BFLOAT16, FLOAT16, fromBits } from '../float16';
 import type { DataType } from '../tensor';
@@ -48,14 +49,16 @@ export class Builder {
   readonly steps: PlannedStep[] = [];
   /** Of every convolution */
   readonly algorithm: string;
+  readonly constants: Constants;
   #node: GraphNode | undefined;
   readonly #buffers = new Set<ArrayBufferLike>();
   #constantBytes = 0;
   #foldedElements = 0;
   #positions = 0;
 
-  constructor(algorithm: string) {
+  constructor(algorithm: string, constants: Constants) {
     this.algorithm = algorithm;
+    this.constants = constants;
   }
 
   /** The steps emitted from now on are this node's. */
@@ -69,25 +72,22 @@ export class Builder {
     this.steps.push({ step, nodes: this.#node === undefined ? [] : [this.#node.name] });
   }
 
-  /** A tensor of the model itself. */
-  initializer(tensor: ConstantTensor): Value {
-    const value = this.constant(tensor);
-    const { storage, offset } = value.operand;
-    return { ...value, operand: { storage: { ...storage, isShared: true }, offset } };
-  }
-
-  /** A tensor that was computed ahead. */
-  constant(tensor: ConstantTensor): Value {
+  /**
+   * A tensor of the model, or one that was computed ahead.
+   *
+   * @param isFixed - whether it is this very tensor for all dims of the network's inputs
+   */
+  constant(tensor: ConstantTensor, isFixed = false): Value {
     const { type, dims, data } = tensor;
     this.#admit(data);
-    const storage: Storage = { space: 'constant', bytes: data.byteLength, data };
-    return { type, dims, operand: { storage, offset: 0 }, constant: tensor };
+    const storage: Storage = { space: 'constant', bytes: data.byteLength, data, isShared: isFixed };
+    return { type, dims, operand: { storage, offset: 0 }, constant: tensor, isFixed };
   }
 
   /** What the node's operator makes of constants, element by element on this thread. */
-  folded(tensor: ConstantTensor): Value {
-    const isNew = !this.#buffers.has(tensor.data.buffer);
-    const value = this.constant(tensor);
+  folded(tensor: ConstantTensor, isFixed: boolean): Value {
+    const isNew = !this.#isKnown(tensor.data);
+    const value = this.constant(tensor, isFixed);
     if (isNew) this.#foldedElements += tensor.data.length;
     if (this.#foldedElements <= MOST_FOLDED_ELEMENTS) return value;
     throw unsupportedNode(
@@ -97,17 +97,21 @@ export class Builder {
   }
 
   /** A node of a few bytes can ask for a copy of a constant that many others have, too. */
-  #admit({ buffer, byteLength }: ArrayBufferView): void {
-    if (this.#buffers.has(buffer)) return;
-    this.#buffers.add(buffer);
-    // The model's own come before its nodes.
+  #admit(data: ArrayBufferView): void {
+    if (this.#isKnown(data)) return;
+    this.#buffers.add(data.buffer);
+    // What inputs bring comes before the nodes.
     if (this.#node === undefined) return;
-    this.#constantBytes += byteLength;
+    this.#constantBytes += data.byteLength;
     if (this.#constantBytes <= MOST_MADE_BYTES) return;
     throw unsupportedNode(
       this.#node,
       `and those before it make more than ${MOST_MADE_BYTES} bytes of constants`,
     );
+  }
+
+  #isKnown({ buffer }: ArrayBufferView): boolean {
+    return this.constants.isOfModel(buffer) || this.#buffers.has(buffer);
   }
 
   /** Called before an axis is listed position by position. Refuses a network that lists too many in all. */
@@ -118,10 +122,6 @@ export class Builder {
       this.#node!,
       `makes an axis of ${count}; all that are resized or padded by the input can have ${MOST_POSITIONS} positions`,
     );
-  }
-
-  floats(data: Float32Array, dims: readonly number[] = [data.length]): Value<'float32'> {
-    return this.constant({ type: 'float32', dims, data }) as Value<'float32'>;
   }
 
   /** A tensor that a step is going to write. */

@@ -2,6 +2,7 @@
 import type { DataType } from '../tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { checkOperators, invalidModel, quote } from './complaints';
+import { Constants } from './constants';
 import { evaluate, evaluateFromDims, isFolded } from './fold';
 import { fuse } from './fuse';
 import type { ConstantTensor, Graph, GraphNode } from './graph';
@@ -40,15 +41,22 @@ export function requireOperators(graph: Graph): void {
 }
 
 /**
+ * @param constants - those of the session: what follows from the graph's constants alone is the same for all dims
  * @throws {@link ValueNeeded} where a node needs an input's elements; {@link WarpconvError}
  * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` naming the node
  */
-export function compile(graph: Graph, bindings: Bindings, algorithm = 'auto'): Compiled {
-  const build = new Builder(algorithm);
+export async function compile(
+  graph: Graph,
+  bindings: Bindings,
+  algorithm = 'auto',
+  constants = new Constants(graph.constants.values()),
+): Promise<Compiled> {
+  const build = new Builder(algorithm, constants);
   const { inputs, outputs } = lowerGraph(graph, bindings, build);
   const places = placeOutputs(build, outputs);
   const storages = new Set(places.map(({ storage }) => storage));
-  const steps = fuse(withoutDead(build.steps, storages), storages).map(finish);
+  const fused = await fuse(withoutDead(build.steps, storages), storages, constants);
+  const steps = fused.map(finish);
   return {
     inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
     outputs: outputs.map(({ type, dims }, i) => ({
@@ -71,8 +79,7 @@ export function lowerGraph(
   bindings: Bindings,
   build: Builder,
 ): { readonly inputs: readonly NamedValue[]; readonly outputs: readonly Value[] } {
-  const values = new Map<string, Value>();
-  for (const [name, tensor] of graph.constants) values.set(name, build.initializer(tensor));
+  const values = new Values(graph, build);
   const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
   inputs.forEach(({ name, value }) => values.set(name, value));
   for (const node of graph.nodes) {
@@ -81,7 +88,31 @@ export function lowerGraph(
       if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
     });
   }
-  return { inputs, outputs: graph.outputs.map(({ name }) => valueOf(values, name)) };
+  return { inputs, outputs: graph.outputs.map(({ name }) => values.get(name)) };
+}
+
+/** The values of a graph as far as it has been lowered, by their names. */
+class Values {
+  readonly #values = new Map<string, Value>();
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly build: Builder,
+  ) {}
+
+  set(name: string, value: Value): void {
+    this.#values.set(name, value);
+  }
+
+  get(name: string): Value {
+    const value = this.#values.get(name);
+    if (value !== undefined) return value;
+    const tensor = this.graph.constants.get(name);
+    if (tensor === undefined) throw invalidModel(`nothing makes the value ${quote(name)}`);
+    const constant = this.build.constant(tensor, true);
+    this.set(name, constant);
+    return constant;
+  }
 }
 
 interface NamedValue {
@@ -98,23 +129,16 @@ function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bind
   return { name, value };
 }
 
-function valueOf(values: ReadonlyMap<string, Value>, name: string): Value {
-  const value = values.get(name);
-  if (value === undefined) throw invalidModel(`nothing makes the value ${quote(name)}`);
-  return value;
-}
-
-function lower(
-  graph: Graph,
-  build: Builder,
-  node: GraphNode,
-  values: ReadonlyMap<string, Value>,
-): readonly Value[] {
-  const inputs = node.inputs.map((name) => (name === '' ? undefined : valueOf(values, name)));
-  checkInputs(node, graph.opset, inputs);
+function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): readonly Value[] {
+  const inputs = node.inputs.map((name) => (name === '' ? undefined : values.get(name)));
   build.enter(node);
-  const ahead = evaluateKnown(node, inputs);
-  if (ahead !== undefined) return ahead.map((tensor) => build.folded(tensor));
+  const known = () => {
+    checkInputs(node, graph.opset, inputs);
+    return evaluateKnown(node, inputs);
+  };
+  const isFixed = inputs.every((value) => value === undefined || value.isFixed);
+  const ahead = isFixed ? build.constants.once([node], known) : known();
+  if (ahead !== undefined) return ahead.map((tensor) => build.folded(tensor, isFixed));
   const operator = operatorOf(node);
   if (operator === undefined) {
     const needed = node.inputs.find((_, i) => inputs[i] !== undefined && inputs[i].constant === undefined);

@@ -8,6 +8,8 @@
 import type { NativeActivation } from '../addon';
 import { areSameDims } from '../check';
 import type { PlannedStep } from './builder';
+import type { Constants, Filters } from './constants';
+import { filtersOf, isKnown, isScalable, scaled } from './scaling';
 import {
   mapBuffers,
   buffersRead,
@@ -27,36 +29,49 @@ type Convolution = ConvolutionStep<Operand>;
 type Matmul = MatmulStep<Operand>;
 
 /** The whole of it. `outputs` are read by the caller. */
-export function fuse(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>): PlannedStep[] {
-  const fusion = new Fusion(steps, outputs);
+export async function fuse(
+  steps: readonly PlannedStep[],
+  outputs: ReadonlySet<Storage>,
+  constants: Constants,
+): Promise<PlannedStep[]> {
+  const fusion = new Fusion(steps, outputs, constants);
   fusion.mergeElementwise();
+  await constants.findRanges(fusion.scaledFilters());
   fusion.absorbElementwise();
   fusion.joinInPlace();
-  return fusion.steps;
+  return fusion.steps();
 }
 
 class Fusion {
-  steps: PlannedStep[];
+  #steps: PlannedStep[];
   readonly #outputs: ReadonlySet<Storage>;
+  readonly #constants: Constants;
   /** The only step that writes a storage; `undefined` where there are several */
   readonly #writers = new Map<Storage, number | undefined>();
-  /** How many steps read a storage */
+  /** How many steps read a storage that steps write */
   readonly #readers = new Map<Storage, number>();
 
-  constructor(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>) {
-    this.steps = [...steps];
+  constructor(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>, constants: Constants) {
+    this.#steps = [...steps];
     this.#outputs = outputs;
+    this.#constants = constants;
     this.#index();
+  }
+
+  /** Those that are left. */
+  steps(): PlannedStep[] {
+    return this.#steps.filter((planned) => planned !== REMOVED);
   }
 
   /** Elementwise steps whose result only one other elementwise step reads become part of it. */
   mergeElementwise(): void {
-    for (const [index, { step, nodes }] of this.steps.entries()) {
+    for (let index = 0; index < this.#steps.length; index++) {
+      const { step, nodes } = this.#steps[index]!;
       if (step.kind !== 'elementwise') continue;
       let merged = { step, nodes };
       for (let k = 0; k < merged.step.operands.length;) {
         const from = this.#soleProducer(merged.step.operands[k]!);
-        const producer = from === undefined ? undefined : this.steps[from]!;
+        const producer = from === undefined ? undefined : this.#steps[from]!;
         const both = producer?.step.kind === 'elementwise' ? merge(producer.step, merged.step, k) : undefined;
         if (both === undefined) {
           k++;
@@ -70,13 +85,26 @@ class Fusion {
       const simple = simplify(merged.step);
       if (simple !== merged.step) this.#replace(index, { ...merged, step: simple });
     }
-    this.#sweep();
+  }
+
+  /** The filters of convolutions whose results elementwise steps may multiply by constants. */
+  scaledFilters(): Filters[] {
+    const filters: Filters[] = [];
+    for (const { step } of this.#steps) {
+      if (step.kind !== 'elementwise' || !step.code.some(isProduct)) continue;
+      for (const operand of step.operands) {
+        const from = this.#soleProducer(operand);
+        const producer = from === undefined ? undefined : this.#steps[from]!.step;
+        if (producer?.kind === 'convolution' && isScalable(producer)) filters.push(filtersOf(producer));
+      }
+    }
+    return filters;
   }
 
   /** The leading instructions on a convolution's or product's result go into its weights, bias, residual and epilogue. */
   absorbElementwise(): void {
-    for (let index = 0; index < this.steps.length; index++) {
-      const { step } = this.steps[index]!;
+    for (let index = 0; index < this.#steps.length; index++) {
+      const { step } = this.#steps[index]!;
       if (step.kind !== 'elementwise') continue;
       const producers = step.operands
         .map((operand) => this.#soleProducer(operand))
@@ -84,13 +112,12 @@ class Fusion {
       // The last to run can take what the others have made as its residual.
       for (const from of [...new Set(producers)].sort((a, b) => b - a)) this.#absorb(from, index);
     }
-    this.#sweep();
   }
 
   #absorb(from: number, into: number): void {
-    const [producer, consumer] = [this.steps[from]!, this.steps[into]!];
+    const [producer, consumer] = [this.#steps[from]!, this.#steps[into]!];
     if (consumer.step.kind !== 'elementwise') return;
-    const absorbed = absorb(producer.step, consumer.step);
+    const absorbed = absorb(producer.step, consumer.step, this.#constants);
     if (absorbed === undefined) return;
     const both = { step: absorbed.step, nodes: [...producer.nodes, ...consumer.nodes] };
     const done = absorbed.rest === undefined;
@@ -104,10 +131,11 @@ class Fusion {
    */
   joinInPlace(): void {
     const filled = new Set<Storage>();
-    for (const { step } of this.steps) if (step.kind === 'fill') filled.add(step.output.storage);
+    for (const { step } of this.#steps) if (step.kind === 'fill') filled.add(step.output.storage);
     const places = new Map<Storage, Operand>();
     const rejoined = new Map<Storage, Rejoined>();
-    for (const [index, { step }] of this.steps.entries()) {
+    for (let index = 0; index < this.#steps.length; index++) {
+      const { step } = this.#steps[index]!;
       if (step.kind !== 'copy' || !isWholeRun(step)) continue;
       const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
       const isFree = part.storage.space === 'arena' && !this.#outputs.has(part.storage);
@@ -115,44 +143,43 @@ class Fusion {
       if (!isFree || part.storage === whole.storage || filled.has(step.output.storage)) continue;
       if (!places.has(step.input.storage)) {
         places.set(step.input.storage, step.output);
-        this.steps[index] = REMOVED;
+        this.#steps[index] = REMOVED;
         continue;
       }
       const copies = addPart(rejoined, part, whole, { index, bytes: step.input.storage.bytes });
       if (copies.bytes < part.storage.bytes) continue;
       places.set(part.storage, copies.place);
-      for (const copy of copies.indices) this.steps[copy] = REMOVED;
+      for (const copy of copies.indices) this.#steps[copy] = REMOVED;
     }
-    this.#sweep();
     if (places.size === 0) return;
-    this.steps = this.steps.map((planned) => ({
+    this.#steps = this.steps().map((planned) => ({
       ...planned,
       step: mapBuffers(planned.step, (operand) => placeIn(places, operand)),
     }));
   }
 
   #index(): void {
-    this.#writers.clear();
-    this.#readers.clear();
-    this.steps.forEach((planned, index) => {
+    for (let index = 0; index < this.#steps.length; index++) {
+      const planned = this.#steps[index]!;
       const { storage } = planned.step.output;
       this.#writers.set(storage, this.#writers.has(storage) ? undefined : index);
       this.#count(planned, +1);
-    });
+    }
   }
 
   #count({ step }: PlannedStep, change: number): void {
     const operands = buffersRead(step);
-    operands.forEach(({ storage }, i) => {
-      if (operands.findIndex((other) => other.storage === storage) < i) return;
+    for (let i = 0; i < operands.length; i++) {
+      const { storage } = operands[i]!;
+      if (storage.space !== 'arena' || isAmong(operands, i, storage)) continue;
       this.#readers.set(storage, (this.#readers.get(storage) ?? 0) + change);
-    });
+    }
   }
 
   /** Of a step that writes a storage alone, or takes over another's output. */
   #replace(index: number, planned: PlannedStep): void {
-    this.#count(this.steps[index]!, -1);
-    this.steps[index] = planned;
+    this.#count(this.#steps[index]!, -1);
+    this.#steps[index] = planned;
     if (planned === REMOVED) return;
     this.#count(planned, +1);
     const { storage } = planned.step.output;
@@ -165,11 +192,12 @@ class Fusion {
     if (this.#outputs.has(storage) || this.#readers.get(storage) !== 1) return undefined;
     return this.#writers.get(storage);
   }
+}
 
-  #sweep(): void {
-    this.steps = this.steps.filter((planned) => planned !== REMOVED);
-    this.#index();
-  }
+/** Whether one of the first so many operands lies in a storage. */
+function isAmong(operands: readonly Operand[], count: number, storage: Storage): boolean {
+  for (let i = 0; i < count; i++) if (operands[i]!.storage === storage) return true;
+  return false;
 }
 
 /**
@@ -304,9 +332,13 @@ const BINARY: ReadonlySet<string> = new Set([
   'prelu',
 ]);
 
-function readsOf({ operation, a, b }: Instruction): number[] {
-  if (operation === 'constant') return [];
-  return BINARY.has(operation) ? [a, b] : [a];
+function isProduct({ operation }: Instruction): boolean {
+  return operation === 'multiply' || operation === 'affine';
+}
+
+function reads({ operation, a, b }: Instruction, value: number): boolean {
+  if (operation === 'constant') return false;
+  return a === value || (b === value && BINARY.has(operation));
 }
 
 /** The only number of a constant of one element. */
@@ -412,7 +444,10 @@ function prune(step: Elementwise): Elementwise {
   const needed = new Array<boolean>(count + code.length).fill(false);
   needed[count + code.length - 1] = true;
   for (let i = code.length - 1; i >= 0; i--) {
-    if (needed[count + i]) for (const value of readsOf(code[i]!)) needed[value] = true;
+    const { operation, a, b } = code[i]!;
+    if (!needed[count + i] || operation === 'constant') continue;
+    needed[a] = true;
+    if (BINARY.has(operation)) needed[b] = true;
   }
   // A chain of constants alone would have no operand to take its extents from.
   if (!needed.slice(0, count).includes(true)) needed[0] = true;
@@ -435,7 +470,7 @@ interface Absorbed {
 }
 
 /** As many leading instructions as the producer's epilogue can do. */
-function absorb(producer: Step<Operand>, consumer: Elementwise): Absorbed | undefined {
+function absorb(producer: Step<Operand>, consumer: Elementwise, constants: Constants): Absorbed | undefined {
   if (producer.kind !== 'convolution' && producer.kind !== 'matmul') return undefined;
   const made = producer.output.storage;
   const k = consumer.operands.findIndex(({ storage }) => storage === made);
@@ -445,7 +480,7 @@ function absorb(producer: Step<Operand>, consumer: Elementwise): Absorbed | unde
   let [step, rest]: [Convolution | Matmul, Elementwise | undefined] = [producer, consumer];
   let position = k;
   for (;;) {
-    const next: Taken | undefined = rest && takeFirst(step, rest, position);
+    const next: Taken | undefined = rest && takeFirst(step, rest, position, constants);
     if (next === undefined) break;
     step = next.step;
     rest = next.rest;
@@ -464,15 +499,20 @@ interface Taken {
   readonly position: number;
 }
 
-function takeFirst(step: Convolution | Matmul, rest: Elementwise, k: number): Taken | undefined {
-  const users = rest.code.filter((one) => readsOf(one).includes(k));
-  const first = users[0];
-  if (users.length !== 1 || (first!.a === k && first!.b === k && BINARY.has(first!.operation))) {
-    return undefined;
-  }
+function takeFirst(
+  step: Convolution | Matmul,
+  rest: Elementwise,
+  k: number,
+  constants: Constants,
+): Taken | undefined {
+  const [first, ...others] = rest.code.filter((one) => reads(one, k));
+  if (first === undefined || others.length > 0) return undefined;
+  if (first.a === k && first.b === k && BINARY.has(first.operation)) return undefined;
   const taken =
-    step.kind === 'convolution' ? intoConvolution(step, rest, first!, k) : intoMatmul(step, rest, first!, k);
-  return taken && { step: taken, ...without(rest, first!, k) };
+    step.kind === 'convolution'
+      ? intoConvolution(step, rest, first, k, constants)
+      : intoMatmul(step, rest, first, k);
+  return taken && { step: taken, ...without(rest, first, k) };
 }
 
 /** The step without an instruction, whose result is operand k itself from now on. */
@@ -511,100 +551,40 @@ function intoConvolution(
   rest: Elementwise,
   one: Instruction,
   k: number,
+  constants: Constants,
 ): Convolution | undefined {
   const { convolution } = step;
   if (convolution.activation.name !== 'none') return undefined;
   const activation = activationOf(one);
   if (activation !== undefined) return { ...step, convolution: { ...convolution, activation } };
-  const isLinear =
-    step.residual === null && isKnown(step.weight) && (step.bias === null || isKnown(step.bias));
-  if (one.operation === 'affine') return isLinear ? scaled(step, [one.p], [one.q]) : undefined;
+  const isLinear = isScalable(step);
+  if (one.operation === 'affine') return isLinear ? scaled(step, one.p, one.q, constants) : undefined;
   if (one.operation !== 'add' && one.operation !== 'multiply') return undefined;
   const other = one.a === k ? one.b : one.a;
   const operand = rest.operands[other];
   if (operand === undefined) return undefined;
-  const byChannel = isLinear ? channelConstant(rest, other, convolution) : undefined;
-  if (byChannel !== undefined) {
-    return one.operation === 'add' ? scaled(step, [1], byChannel) : scaled(step, byChannel, [0]);
+  if (isLinear && isByChannel(rest, other, convolution)) {
+    return one.operation === 'add'
+      ? scaled(step, 1, operand, constants)
+      : scaled(step, operand, 0, constants);
   }
   const isResidual = one.operation === 'add' && isDense(rest.extents, rest.strides[other]!);
   return isResidual && step.residual === null ? { ...step, residual: operand } : undefined;
 }
 
-const isKnown = ({ storage }: Operand) => storage.data !== undefined;
-
-const floatsOf = ({ storage, offset }: Operand, count: number) =>
-  (storage.data as Float32Array).subarray(offset / 4, offset / 4 + count);
-
-/** One number for each channel of [N, C, …], where the operand is such. */
-function channelConstant(
+/** Whether an operand is a constant that has one number for each channel of [N, C, …]. */
+function isByChannel(
   { extents, strides, operands }: Elementwise,
   i: number,
   { inputDims, weightDims }: Convolution['convolution'],
-): Float32Array | undefined {
+): boolean {
   const channels = weightDims[0]!;
   // The result may have been reshaped: only behind all images is axis 1 still that of the channels.
   const isByImage = extents.length >= 2 && extents[0] === inputDims[0] && extents[1] === channels;
-  if (!isKnown(operands[i]!) || !isByImage) return undefined;
+  if (!isKnown(operands[i]!) || !isByImage) return false;
   const steps = strides[i]!;
   const others = steps.filter((_, axis) => axis !== 1);
-  if (!others.every((stride) => stride === 0) || (channels > 1 && steps[1] !== 1)) return undefined;
-  return floatsOf(operands[i]!, channels);
-}
-
-/**
- * The convolution's result times `factor` plus `summand`; each one number a channel, or one for all. `undefined` where
- * the products with the weights leave float32's range, so that some inputs would give something else than before.
- */
-function scaled(
-  step: Convolution,
-  factor: ArrayLike<number>,
-  summand: ArrayLike<number>,
-): Convolution | undefined {
-  const filters = step.convolution.weightDims[0]!;
-  const size = sizeOf(step.convolution.weightDims) / filters;
-  const of = (list: ArrayLike<number>, k: number) => Math.fround(list[list.length === 1 ? 0 : k]!);
-  const changesWeight = factor.length > 1 || factor[0] !== 1;
-  const weight = floatsOf(step.weight, filters * size);
-  const bias = step.bias === null ? undefined : floatsOf(step.bias, filters);
-  const [newWeight, newBias] = [
-    new Float32Array(changesWeight ? weight.length : 0),
-    new Float32Array(filters),
-  ];
-  for (let k = 0; k < filters; k++) {
-    newBias[k] = (bias?.[k] ?? 0) * of(factor, k) + of(summand, k);
-    if (!Number.isFinite(newBias[k])) return undefined;
-    if (!changesWeight) continue;
-    const filter = newWeight.subarray(k * size, (k + 1) * size);
-    const lost = scaleFilter(weight.subarray(k * size, (k + 1) * size), of(factor, k), filter);
-    if (!(lost * GREATEST_FLOAT <= Math.abs(newBias[k]!) * 2 ** -24)) return undefined;
-  }
-  return {
-    ...step,
-    weight: changesWeight ? constantOperand(newWeight) : step.weight,
-    bias: constantOperand(newBias),
-  };
-}
-
-const GREATEST_FLOAT = 3.4028234663852886e38;
-
-/**
- * to = filter * factor. Returns what the products have lost by underflow, the sum of their errors: that of an ordinary
- * rounding does not count. An overflow loses everything.
- */
-function scaleFilter(filter: Float32Array, factor: number, to: Float32Array): number {
-  let lost = 0;
-  for (let i = 0; i < filter.length; i++) {
-    const product = filter[i]! * factor;
-    to[i] = product;
-    const error = Math.abs(to[i]! - product);
-    if (!(error <= Math.abs(product) * 2 ** -24)) lost += error;
-  }
-  return lost;
-}
-
-function constantOperand(data: Float32Array): Operand {
-  return { storage: { space: 'constant', bytes: data.byteLength, data }, offset: 0 };
+  return others.every((stride) => stride === 0) && (channels === 1 || steps[1] === 1);
 }
 
 function intoMatmul(step: Matmul, rest: Elementwise, one: Instruction, k: number): Matmul | undefined {

@@ -2,6 +2,7 @@
 import { numbersOf, shapeOf, type Builder } from './builder';
 import type { ConstantTensor, GraphNode } from './graph';
 import { invalidNode } from './refusals';
+import type { DataType } from '../tensor';
 import type { Value } from './values';
 
 /** A value has to be known before a run, for example the dims that a Reshape asks for, and is not. */
@@ -50,6 +51,28 @@ export class Lowering {
     const { constant } = this.input(i);
     if (constant === undefined) throw new ValueNeeded(this.node, this.node.inputs[i]!);
     return constant;
+  }
+
+  /**
+   * A constant that follows from others alone. Where those are the same for all dims of the network's inputs, it is made
+   * once a session.
+   *
+   * @param what - tells it from what else is made of them for this node
+   */
+  derive<T extends DataType>(what: string, from: readonly Value[], make: () => ConstantTensor<T>): Value<T> {
+    return this.deriveAll(what, from, () => [make()])![0]!;
+  }
+
+  /** The same for several constants, or none. */
+  deriveAll<T extends DataType>(
+    what: string,
+    from: readonly Value[],
+    make: () => readonly ConstantTensor<T>[] | undefined,
+  ): Value<T>[] | undefined {
+    const isFixed = from.every((value) => value.isFixed);
+    const sources = () => from.map(({ constant }) => constant!.data);
+    const tensors = isFixed ? this.build.constants.once([this.node, what, ...sources()], make) : make();
+    return tensors?.map((tensor) => this.build.constant(tensor, isFixed) as Value<T>);
   }
 
   numbers(i: number): number[] {

@@ -13,6 +13,7 @@ import { hash } from 'node:crypto';
 import { WarpconvError } from '../errors';
 import { Builder, type PlannedStep } from './builder';
 import { lowerGraph, withoutDead } from './compile';
+import { Constants } from './constants';
 import type { ConstantTensor, Graph } from './graph';
 import { ValueNeeded } from './lowering';
 import { buffersRead, type Step } from './steps';
@@ -24,13 +25,17 @@ class NotProved extends Error {}
 /**
  * A name for what the network computes of one row when its inputs have these dims, with as many rows each; `undefined`
  * where rows are not proved to be independent, or where there is no network for these dims. Equal names mean equal
- * functions. A row by itself always has one.
+ * functions. A row by itself always has one. `constants` are those of the session.
  *
  * This lowers the graph, on the calling thread, and looks at no elements but those of constants that were computed.
  */
-export function rowFunction(graph: Graph, dims: ReadonlyMap<string, readonly number[]>): string | undefined {
+export function rowFunction(
+  graph: Graph,
+  dims: ReadonlyMap<string, readonly number[]>,
+  constants = new Constants(graph.constants.values()),
+): string | undefined {
   try {
-    return nameFunction(graph, dims);
+    return nameFunction(graph, dims, constants);
   } catch (error) {
     const isExpected =
       error instanceof NotProved || error instanceof ValueNeeded || error instanceof WarpconvError;
@@ -39,14 +44,18 @@ export function rowFunction(graph: Graph, dims: ReadonlyMap<string, readonly num
   }
 }
 
-function nameFunction(graph: Graph, dims: ReadonlyMap<string, readonly number[]>): string {
-  const build = new Builder('auto');
+function nameFunction(
+  graph: Graph,
+  dims: ReadonlyMap<string, readonly number[]>,
+  constants: Constants,
+): string {
+  const build = new Builder('auto', constants);
   const { inputs, outputs } = lowerGraph(graph, { dims, constants: new Map() }, build);
   const [rows = 0] = inputs[0]?.value.dims ?? [];
   const isInRows = ({ dims: [extent] }: Value) => extent === rows && rows > 0;
   const ports = [...inputs.map(({ value }) => value), ...outputs];
   if (!ports.every(isInRows)) throw new NotProved('an input or output has other rows');
-  const tensors = new Tensors(rows, graph.constants.values());
+  const tensors = new Tensors(rows, graph.constants.values(), constants);
   inputs.forEach(({ value }, i) => tensors.bring(value.operand.storage, `input ${i}`));
   const wanted = new Set(outputs.map(({ operand }) => operand.storage));
   tensors.follow(withoutDead(build.steps, wanted).map(({ step }: PlannedStep) => step));
@@ -73,9 +82,13 @@ class Tensors {
   /** The memory of the model's own constants, which need not be read to be told apart */
   readonly #ofModel = new Map<ArrayBufferLike, number>();
 
-  constructor(rows: number, constants: Iterable<ConstantTensor>) {
+  constructor(
+    rows: number,
+    ofModel: Iterable<ConstantTensor>,
+    private readonly constants: Constants,
+  ) {
     this.#rows = rows;
-    for (const { data } of constants) {
+    for (const { data } of ofModel) {
       if (!this.#ofModel.has(data.buffer)) this.#ofModel.set(data.buffer, this.#ofModel.size);
     }
   }
@@ -157,7 +170,7 @@ class Tensors {
     const known = this.#shared.get(storage) ?? (this.#rows === 1 ? this.#inRows.get(storage) : undefined);
     if (known !== undefined) return known;
     if (storage.data === undefined) throw new NotProved('a step reads all rows for each');
-    const place = { root: this.#nameConstant(storage.data), offset: 0 };
+    const place = { root: this.#nameConstant(storage.data, storage.isShared), offset: 0 };
     this.#shared.set(storage, place);
     return place;
   }
@@ -173,11 +186,11 @@ class Tensors {
       : undefined;
   }
 
-  #nameConstant(data: ArrayBufferView): string {
+  #nameConstant(data: ArrayBufferView, isShared = false): string {
     const memory = this.#ofModel.get(data.buffer);
-    return memory === undefined
-      ? nameOf(bytesIn(data))
-      : `constant ${memory}, ${data.byteOffset}, ${data.byteLength}`;
+    if (memory !== undefined) return `constant ${memory}, ${data.byteOffset}, ${data.byteLength}`;
+    const name = () => nameOf(bytesIn(data));
+    return isShared ? this.constants.once(['bytes', data], name) : name();
   }
 }
 
@@ -273,13 +286,13 @@ const AROUND = (step: { outer: number; reduced: number; inner: number }) =>
   step.outer * step.reduced * step.inner;
 
 const RULES: Rules = {
-  convolution: ({ convolution, input, weight, bias, residual, output }, rows) => {
+  convolution: ({ convolution, input, weight, scale, bias, residual, output }, rows) => {
     const [n, ...map] = convolution.inputDims as [number, ...number[]];
     const count = output.storage.bytes / FLOAT;
     const added = residual === null ? [] : [dense(residual, count, rows)];
     return {
       fields: { ...convolution, inputDims: [share(n, rows), ...map] },
-      reads: [dense(input, sizeOf(convolution.inputDims), rows), ...whole(weight, bias), ...added],
+      reads: [dense(input, sizeOf(convolution.inputDims), rows), ...whole(weight, scale, bias), ...added],
       write: dense(output, count, rows),
     };
   },

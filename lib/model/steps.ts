@@ -239,7 +239,7 @@ export type Step<B> =
 
 /** The fields that hold one buffer each and are read, of every kind of step; `operands` alone holds several. */
 const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = {
-  convolution: ['input', 'weight', 'bias', 'residual'],
+  convolution: ['input', 'weight', 'scale', 'bias', 'residual'],
   matmul: ['left', 'right', 'bias'],
   elementwise: [],
   pool: ['input'],

@@ -26,6 +26,8 @@ export interface Value<T extends DataType = DataType> {
   readonly operand: Operand;
   /** Its elements, where they are known before a run */
   readonly constant?: ConstantTensor<T>;
+  /** Whether dims and elements are the same for all dims of the network's inputs */
+  readonly isFixed?: boolean;
 }
 
 /** Bytes of one element. */

@@ -7,6 +7,7 @@
 #include "binding/boundary.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
+#include "binding/filter_ranges.h"
 #include "binding/gpu_buffer.h"
 #include "binding/pinned_buffer.h"
 #include "binding/plan_object.h"
@@ -179,6 +180,7 @@ void initialise(Napi::Env env, Napi::Object exports) {
   Environment::create(env);
   exports.Set("Plan", PlanObject::define(env));
   exports.Set("Program", ProgramObject::define(env));
+  exportFunction<filterRanges>(exports, "filterRanges");
   exportFunction<cancel>(exports, "cancel");
   exportFunction<nextTurn>(exports, "nextTurn");
   exportFunction<cpu>(exports, "cpu");

@@ -3,6 +3,7 @@ import type { ConvolutionSpec } from '../../addon';
 import { areSameDims, MAX_INT32 } from '../../check';
 import { integer, integers, string } from '../attributes';
 import { requireFloat, shapeOf } from '../builder';
+import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { sizeOf, stridesOf, type Value } from '../values';
@@ -51,6 +52,7 @@ function convolve(
     convolution,
     input: input.operand,
     weight: weight.operand,
+    scale: null,
     bias: bias?.operand ?? null,
     scale: null,
     residual: null,
@@ -200,7 +202,9 @@ function phasesOf(axis: TransposedAxis): Phase[] {
 
 /** Every output is its channel's bias, until a phase is written over it. */
 function fillWithBias(x: Lowering, output: Value, bias: Value | undefined): void {
-  const rest = bias ?? x.build.floats(new Float32Array(output.dims[1]!));
+  const [, filters] = output.dims as [number, number];
+  const zeros = () => ({ type: 'float32', dims: [filters], data: new Float32Array(filters) }) as const;
+  const rest = bias ?? x.derive('zeros', [x.input(1)], zeros);
   x.build.copy(rest, output.dims, [0, 1, 0, 0], output, stridesOf(output.dims));
 }
 
@@ -254,7 +258,19 @@ function partOf(
   columns: readonly number[],
 ): Value {
   const { data } = x.constant(1);
-  const [channels, filters, r, s] = weight.dims as [number, number, number, number];
+  return x.derive(`rows ${rows.join()} columns ${columns.join()}`, [x.input(1)], () =>
+    rearranged(data as Float32Array, weight.dims, groups, rows, columns),
+  );
+}
+
+function rearranged(
+  data: Float32Array,
+  weightDims: readonly number[],
+  groups: number,
+  rows: readonly number[],
+  columns: readonly number[],
+): ConstantTensor<'float32'> {
+  const [channels, filters, r, s] = weightDims as [number, number, number, number];
   const groupChannels = channels / groups;
   const part = new Float32Array(filters * channels * rows.length * columns.length);
   let to = 0;
@@ -263,11 +279,15 @@ function partOf(
       const channel = Math.floor(k / filters) * groupChannels + c;
       const from = (channel * filters + (k % filters)) * r;
       for (const row of rows) {
-        for (const column of columns) part[to++] = data[(from + row) * s + column] as number;
+        for (const column of columns) part[to++] = data[(from + row) * s + column]!;
       }
     }
   }
-  return x.build.floats(part, [filters * groups, groupChannels, rows.length, columns.length]);
+  return {
+    type: 'float32',
+    dims: [filters * groups, groupChannels, rows.length, columns.length],
+    data: part,
+  };
 }
 
 function transposedAxes(x: Lowering, input: Value, weight: Value): TransposedAxis[] {

@@ -30,8 +30,14 @@ function sumOf(x: Lowering): Value {
   return variadic('add')(x) as Value;
 }
 
+/** A number that follows from the node, or from a constant that it has. */
+function scalar(x: Lowering, number: number, ...from: readonly (Value | undefined)[]): Value {
+  const given = from.filter((value) => value !== undefined);
+  return x.derive('scalar', given, () => ({ type: 'float32', dims: [], data: Float32Array.of(number) }));
+}
+
 const mean: Lower = (x) => {
-  const count = x.build.floats(Float32Array.of(x.inputs.length), []);
+  const count = scalar(x, x.inputs.length);
   return x.build.elementwise(x.node, [sumOf(x), count], [instruction('divide', { b: 1 })]);
 };
 
@@ -57,11 +63,13 @@ const clip: Lower = (x) => {
   };
   const [low, high] = [bound(1, -GREATEST_FLOAT), bound(2, GREATEST_FLOAT)];
   if (typeof low === 'number' && typeof high === 'number') return clipTo(x, low, high);
-  return limit(x, limit(x, x.input(0), 'maximum', low), 'minimum', high);
+  const tensors = [low, high].map((given, i) =>
+    typeof given === 'number' ? scalar(x, given, x.optional(i + 1)) : given,
+  ) as [Value, Value];
+  return limit(x, limit(x, x.input(0), 'maximum', tensors[0]), 'minimum', tensors[1]);
 };
 
-function limit(x: Lowering, value: Value, operation: 'minimum' | 'maximum', bound: Value | number): Value {
-  const tensor = typeof bound === 'number' ? x.build.floats(Float32Array.of(bound), []) : bound;
+function limit(x: Lowering, value: Value, operation: 'minimum' | 'maximum', tensor: Value): Value {
   return x.build.elementwise(x.node, [value, tensor], [instruction(operation, { b: 1 })]);
 }
 

@@ -26,7 +26,7 @@ const dropout: Lower = (x) => {
 /** A tensor whose elements are all the same. */
 function filled(x: Lowering, filling: ConstantTensor, dims: readonly number[]): Value {
   return x.build.gatherStrided(
-    x.build.constant(filling),
+    x.derive(`filling of ${filling.type}`, [], () => filling),
     dims,
     dims.map(() => 0),
   );
@@ -364,7 +364,10 @@ const cast: Lower = (x) => {
 export function asFloat32(x: Lowering, value: Value): Value {
   if (value.type === 'float32') return value;
   if (value.constant === undefined) return castTo(x, value, 'float32');
-  return x.build.floats(Float32Array.from(numbersOf(value.constant)), value.dims);
+  const { constant, dims } = value;
+  return x.derive(`float32 of [${dims.join()}]`, [value], () => {
+    return { type: 'float32', dims, data: Float32Array.from(numbersOf(constant)) };
+  });
 }
 
 function castTo(x: Lowering, input: Value, type: Value['type']): Value {

@@ -46,16 +46,19 @@ interface Affine {
  * normal float, though the normalised elements may be.
  */
 function foldStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine | undefined {
-  const [scale, shift, mean, variance] = statistics.map(({ constant }) => numbersOf(constant!));
-  const factor = scale!.map((value, c) => value / Math.sqrt(variance![c]! + epsilon));
-  const summand = shift!.map(
-    (value, c) => value - (mean![c]! * scale![c]!) / Math.sqrt(variance![c]! + epsilon),
-  );
-  const [factors, summands] = [Float32Array.from(factor), Float32Array.from(summand)];
-  const isNormal = (value: number, c: number) =>
-    Number.isFinite(value) && (Math.abs(value) >= 2 ** -126 || scale![c] === 0);
-  if (!factors.every(isNormal) || !summands.every(Number.isFinite)) return undefined;
-  return { factor: x.build.floats(factors), summand: x.build.floats(summands) };
+  const folded = x.deriveAll('affine', statistics, () => {
+    const [scale, shift, mean, variance] = statistics.map(({ constant }) => numbersOf(constant!));
+    const factor = scale!.map((value, c) => value / Math.sqrt(variance![c]! + epsilon));
+    const summand = shift!.map(
+      (value, c) => value - (mean![c]! * scale![c]!) / Math.sqrt(variance![c]! + epsilon),
+    );
+    const [factors, summands] = [Float32Array.from(factor), Float32Array.from(summand)];
+    const isNormal = (value: number, c: number) =>
+      Number.isFinite(value) && (Math.abs(value) >= 2 ** -126 || scale![c] === 0);
+    if (!factors.every(isNormal) || !summands.every(Number.isFinite)) return undefined;
+    return [factors, summands].map((data) => ({ type: 'float32', dims: [data.length], data }) as const);
+  });
+  return folded && { factor: folded[0]!, summand: folded[1]! };
 }
 
 /** One operation after the other. */

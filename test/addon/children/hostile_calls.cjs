@@ -143,6 +143,7 @@ const right = {
   runSync: () =>
     pick([() => [input(), null, input()], () => [[new Float32Array(4)], [new Float32Array(4)]]])(),
   convolve: () => [new Float32Array(144), null, input(), null, input()],
+  filterRanges: () => [[new Float32Array(8)], [2], [new Float32Array(4)]],
   convolveSync: () => [new Float32Array(144), null, input(), null, input()],
 };
 
@@ -164,6 +165,7 @@ const DONE = {
   prepare: [2, 0],
   run: [3],
   convolve: [5],
+  filterRanges: [3],
   measure: [1],
   holdContest: [4],
   write: [1],

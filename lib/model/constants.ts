@@ -1,0 +1,95 @@
+/** What follows from a network's constants alone, whatever the dims of its inputs: found once a session. */
+import { callNativeAsync } from '../calls';
+import { addon } from '../load';
+import type { ConstantTensor } from './graph';
+
+/** The filters of a convolution, which are a part of an array. */
+export interface Filters {
+  readonly data: Float32Array;
+  /** The first element */
+  readonly first: number;
+  readonly count: number;
+  /** Elements of one filter */
+  readonly size: number;
+}
+
+/** Filters of convolutions that native code is given at once: each takes a few microseconds of the event loop. */
+const MOST_AT_ONCE = 256;
+
+/** A session has one. Compilations that overlap may share it. */
+export class Constants {
+  readonly #ofModel = new Set<ArrayBufferLike>();
+  readonly #made = new Map<string, unknown>();
+  readonly #names = new WeakMap<object, string>();
+  #named = 0;
+  readonly #ranges = new WeakMap<Float32Array, Map<string, Float32Array>>();
+
+  /** @param constants - the model's own */
+  constructor(constants: Iterable<ConstantTensor>) {
+    for (const { data } of constants) this.#ofModel.add(data.buffer);
+  }
+
+  /** Whether some of the model's own constants are in this memory. */
+  isOfModel(memory: ArrayBufferLike): boolean {
+    return this.#ofModel.has(memory);
+  }
+
+  /**
+   * What `make` gave when it was called for this key, which is once unless it throws.
+   *
+   * @param key - objects are told apart by which they are, strings and numbers by what they are
+   */
+  once<T>(key: readonly (object | string | number)[], make: () => T): T {
+    let name = '';
+    for (const part of key) name += `${this.#nameOf(part)},`;
+    if (!this.#made.has(name)) this.#made.set(name, make());
+    return this.#made.get(name) as T;
+  }
+
+  #nameOf(part: object | string | number): string {
+    if (typeof part === 'string') return JSON.stringify(part);
+    if (typeof part === 'number') return Object.is(part, -0) ? '-0' : String(part);
+    let name = this.#names.get(part);
+    if (name === undefined) {
+      name = `#${this.#named++}`;
+      this.#names.set(part, name);
+    }
+    return name;
+  }
+
+  /**
+   * For each filter its largest magnitude and the smallest that is not 0, one after the other: NaN where an element is,
+   * and an infinite smallest one where all are 0. `undefined` where {@link findRanges} has not been asked.
+   */
+  rangesOf(filters: Filters): Float32Array | undefined {
+    return this.#ranges.get(filters.data)?.get(placeOf(filters));
+  }
+
+  /** Looks for those that are not known, on other threads. */
+  async findRanges(all: readonly Filters[]): Promise<void> {
+    const unknown = new Map<string, Filters>();
+    for (const filters of all) {
+      if (this.rangesOf(filters) !== undefined) continue;
+      unknown.set(`${this.#nameOf(filters.data)},${placeOf(filters)}`, filters);
+    }
+    const list = [...unknown.values()];
+    for (let first = 0; first < list.length; first += MOST_AT_ONCE) {
+      await this.#findSome(list.slice(first, first + MOST_AT_ONCE));
+    }
+  }
+
+  async #findSome(some: readonly Filters[]): Promise<void> {
+    const elements = some.map(({ data, first, count, size }) => data.subarray(first, first + count * size));
+    const counts = some.map(({ count }) => count);
+    const ranges = counts.map((count) => new Float32Array(2 * count));
+    await callNativeAsync((done) => addon().filterRanges(elements, counts, ranges, done));
+    some.forEach((filters, i) => {
+      const ofData = this.#ranges.get(filters.data) ?? new Map<string, Float32Array>();
+      this.#ranges.set(filters.data, ofData.set(placeOf(filters), ranges[i]!));
+    });
+  }
+}
+
+function placeOf({ first, count, size }: Filters): string {
+  return `${first},${count},${size}`;
+}
