@@ -20,6 +20,7 @@ import {
 } from './check';
 import { abortedBy, callNative, WarpconvError } from './errors';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
+import { Constants } from './model/constants';
 import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
 import { ValueNeeded } from './model/lowering';
 import { rowFunction } from './model/rows';
@@ -88,6 +89,7 @@ export class InferenceSession {
   readonly device: string;
 
   readonly #graph: Graph;
+  readonly #constants: Constants;
   readonly #place: Place;
   readonly #options: SessionRequest;
   readonly #programs: Programs;
@@ -110,6 +112,7 @@ export class InferenceSession {
     }
     const { graph, place, options } = loaded;
     this.#graph = graph;
+    this.#constants = new Constants(graph.constants.values());
     this.#place = place;
     this.#options = options;
     this.device = place;
@@ -462,7 +465,8 @@ export class InferenceSession {
   }
 
   async #compile(bindings: Bindings): Promise<Compiled> {
-    const compiled = compile(this.#graph, bindings, this.#options.algorithm);
+    const { algorithm } = this.#options;
+    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants);
     return { ...compiled, program: await this.#withAlgorithms(compiled.program) };
   }
 
@@ -493,7 +497,11 @@ export class InferenceSession {
     const inRows = dims.map((extents) => (extents.length === 0 ? [] : extents.with(0, rows)));
     const fits = inputs.every(({ shape }, i) => shape === undefined || fitsShape(inRows[i]!, shape));
     if (!fits || findConflict(inputs, inRows) !== undefined) return undefined;
-    return rowFunction(this.#graph, new Map(inputs.map(({ name }, i) => [name, inRows[i]!])));
+    return rowFunction(
+      this.#graph,
+      new Map(inputs.map(({ name }, i) => [name, inRows[i]!])),
+      this.#constants,
+    );
   }
 
   #fixedDims(): ReadonlyMap<string, readonly number[]> | undefined {
