@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <typeindex>
 #include <utility>
 #include <vector>
@@ -39,7 +40,7 @@ class Weights {
   Weights& operator=(const Weights&) = delete;
 
   /**
-   * The form of that type and those parameters, made by `make(filters)` unless it is there: a shared pointer to a
+   * The form of that type and those parameters, made by `make(filters)`, or `make()`, unless it is there: a shared pointer to a
    * Form, which says its `bytes()`, or a Result with one. Where `make` fails or throws, so does this, and keeps nothing.
    * `make` must not ask for another form of the same weights.
    */
@@ -52,7 +53,7 @@ class Weights {
     if (const auto found = forms_.find(key); found != forms_.end()) {
       return std::static_pointer_cast<const Form>(found->second.form);
     }
-    Result<std::shared_ptr<const Form>> made = withFilters(make);
+    Result<std::shared_ptr<const Form>> made = callMaker(make);
     if (made.isOk()) forms_.insert({key, {made.value(), made.value()->bytes()}});
     return made;
   }
@@ -82,12 +83,16 @@ class Weights {
     int64_t bytes;
   };
 
-  /** Calls `use` with the filters, multiplied by their factors. With the mutex held. */
-  template <typename Use>
-  auto withFilters(const Use& use) const {
-    if (factors_.empty()) return use(filters_);
-    const AlignedBuffer scaled = multiplied();
-    return use(scaled.data());
+  /** With the filters, multiplied by their factors, where it takes any. With the mutex held. */
+  template <typename Make>
+  auto callMaker(const Make& make) const {
+    if constexpr (std::is_invocable_v<const Make&>) {
+      return make();
+    } else {
+      if (factors_.empty()) return make(filters_);
+      const AlignedBuffer scaled = multiplied();
+      return make(scaled.data());
+    }
   }
   AlignedBuffer multiplied() const;
 

@@ -54,7 +54,6 @@ function convolve(
     weight: weight.operand,
     scale: null,
     bias: bias?.operand ?? null,
-    scale: null,
     residual: null,
     output: output.operand,
   });

@@ -47,7 +47,7 @@ Filters::Filters(const ConvProblem& problem, Weights& weights, int64_t filters, 
       given_(problem, weights, filters, lanes),
       transformed_(weights
                        .form<Transformed>({problem.groups, filters, lanes},
-                                          [&](const float*) { return transform(problem.groups); })
+                                          [&] { return transform(problem.groups); })
                        .value()),
       data_(transformed_->data.data()) {}
 
