@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cuda/device.h"
+#include "cuda/filter_form.h"
 #include "cuda/traits.h"
 #include "planner/estimate.h"
 #include "problem/activation.h"
@@ -21,7 +23,9 @@ struct GpuTensors {
   float* output = nullptr;
 };
 
-/** A convolution whose weights are on the device, in the layout its algorithm wants. Immutable. */
+struct GpuWeights;
+
+/** A convolution whose weights are on the device, in the form its algorithm wants. Immutable. */
 class GpuConvolution {
  public:
   virtual ~GpuConvolution() = default;
@@ -31,14 +35,11 @@ class GpuConvolution {
    * The device is current.
    */
   virtual Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const = 0;
-  /** Device memory held: weights and biases. */
-  virtual int64_t bytes() const = 0;
-};
-
-/** What a convolution is made of, on the device: K x C/groups x R x S filters, and K biases or nothing. */
-struct GpuWeights {
-  DeviceMemory weight;
-  DeviceMemory bias;
+  /**
+   * Loads the kernel of calls with or without a residual, which takes up to milliseconds, so that the first call does
+   * not. The device is current.
+   */
+  virtual Status load(bool /*withResidual*/) const { return {}; }
 };
 
 /** What is asked of an algorithm. */
@@ -59,8 +60,18 @@ struct GpuAlgorithm {
   std::optional<std::string> (*refusal)(const GpuRequest&);
   /** Only for what is not refused. */
   Estimate (*estimate)(const GpuRequest&);
-  /** May transform the weights; returns when the device is done with that. The device is current. */
-  Result<std::unique_ptr<GpuConvolution>> (*prepare)(const GpuRequest&, GpuWeights, Device&);
+  /**
+   * The forms of filters that it takes, only for what is not refused. Where more than one would do, it is one that is
+   * there.
+   */
+  std::vector<FilterForm> (*forms)(const GpuRequest&, const Weights&);
+  /**
+   * For a request without a variant: the one with the lowest estimate of those whose filters are there in all forms, or
+   * nothing. Null where only its own choice can be asked for, or all variants take the same form.
+   */
+  std::optional<std::string> (*packedVariant)(const GpuRequest&, const Weights&);
+  /** Makes the forms that are not there. The device is current. */
+  Result<std::unique_ptr<GpuConvolution>> (*prepare)(const GpuRequest&, const GpuWeights&);
 };
 
 /** All of them in order of preference; the last takes every problem. */

@@ -9,6 +9,7 @@
 #include "cuda/compare/contest.h"
 #include "cuda/pinned.h"
 #include "cuda/program/program.h"
+#include "cuda/program/store.h"
 #include "cuda/queue.h"
 #include "cuda/resident.h"
 #include "cuda/tune/tune.h"
@@ -59,8 +60,13 @@ class Engine final : public Gpu {
     return std::shared_ptr<const Prepared>(std::move(prepared.value()));
   }
 
-  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(program::ProgramSpec spec) override {
-    return prepareGpuProgram(std::move(spec), *this, queue_);
+  Result<std::shared_ptr<program::Store>> makeStore() override {
+    return std::shared_ptr<program::Store>(std::make_shared<GpuStore>(queue_, background_));
+  }
+
+  Result<std::shared_ptr<const program::PreparedProgram>> prepareProgram(
+      program::ProgramSpec spec, std::shared_ptr<program::Store> store) override {
+    return prepareGpuProgram(std::move(spec), *this, std::static_pointer_cast<GpuStore>(std::move(store)));
   }
 
   Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) override {
@@ -111,6 +117,7 @@ class Engine final : public Gpu {
   }
 
   const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<Background> background_ = std::make_shared<Background>();
 };
 
 }  // namespace

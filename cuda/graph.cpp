@@ -21,6 +21,10 @@ Graph Graph::captured(const Enqueue& enqueue, cudaStream_t stream) {
   return Graph(executable);
 }
 
+Status Graph::upload(cudaStream_t stream) const {
+  return toStatus(cudaGraphUpload(executable_.get(), stream), "bringing a graph to the GPU");
+}
+
 Status Graph::launch(cudaStream_t stream) const {
   return toStatus(cudaGraphLaunch(executable_.get(), stream), "launching a graph");
 }

@@ -26,6 +26,8 @@ class Graph {
   static Graph captured(const Enqueue& enqueue, cudaStream_t stream);
 
   bool isGiven() const { return executable_ != nullptr; }
+  /** Brings it to the device, which the first launch would do otherwise. */
+  Status upload(cudaStream_t stream) const;
   Status launch(cudaStream_t stream) const;
 
  private:

@@ -160,37 +160,37 @@ Status Queue::copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t
   return copying.status();
 }
 
-Status Queue::upload(const void* from, const DeviceMemory& to) {
+Status Queue::upload(const void* from, void* to, int64_t bytes) {
   const std::lock_guard lock(uploading_);
-  return beginUpload(from, to);
+  return beginUpload(from, to, bytes);
 }
 
-Status Queue::uploadAll(const void* from, const DeviceMemory& to) {
+Status Queue::uploadAll(const void* from, void* to, int64_t bytes) {
   const std::lock_guard lock(uploading_);
-  const Status begun = beginUpload(from, to);
+  const Status begun = beginUpload(from, to, bytes);
   // Some of it may be under way where another part failed.
   const Status ended = toStatus(cudaStreamSynchronize(upload_), "copying to the GPU");
   return begun.isOk() ? ended : begun;
 }
 
-Status Queue::beginUpload(const void* from, const DeviceMemory& to) {
+Status Queue::beginUpload(const void* from, void* to, int64_t bytes) {
   if (Status status = device_.makeCurrent(); !status.isOk()) return status;
-  const Status copied = isPinned(from, to.bytes()) ? copyPinned(from, to.data(), to.bytes(), upload_, uploaded_)
-                                                   : up_.upload(from, to.data(), to.bytes(), upload_);
+  const Status copied = isPinned(from, bytes) ? copyPinned(from, to, bytes, upload_, uploaded_)
+                                              : up_.upload(from, to, bytes, upload_);
   if (!copied.isOk()) return copied;
   Sequence ordering("ordering kernels after a copy");
   ordering << cudaEventRecord(uploaded_, upload_) << cudaStreamWaitEvent(compute_, uploaded_, 0);
   return ordering.status();
 }
 
-Status Queue::download(const DeviceMemory& from, void* to) {
+Status Queue::download(const void* from, void* to, int64_t bytes) {
   const std::lock_guard lock(downloading_);
   if (Status status = device_.makeCurrent(); !status.isOk()) return status;
   Sequence ordering("ordering a copy after kernels");
   ordering << cudaEventRecord(computed_, compute_) << cudaStreamWaitEvent(download_, computed_, 0);
   if (ordering.failed()) return ordering.status();
-  return isPinned(to, from.bytes()) ? copyPinned(from.data(), to, from.bytes(), download_, downloaded_)
-                                    : down_.download(from.data(), to, from.bytes(), download_);
+  return isPinned(to, bytes) ? copyPinned(from, to, bytes, download_, downloaded_)
+                             : down_.download(from, to, bytes, download_);
 }
 
 Status Queue::compute(const std::function<Status(cudaStream_t)>& enqueue) {

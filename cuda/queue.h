@@ -60,11 +60,14 @@ class Queue {
   Device& device() const { return device_; }
 
   /** Kernels enqueued from now on see the data. Returns when `from` is free again. */
-  Status upload(const void* from, const DeviceMemory& to);
+  Status upload(const void* from, void* to, int64_t bytes);
+  Status upload(const void* from, const DeviceMemory& to) { return upload(from, to.data(), to.bytes()); }
   /** The same, and returns when all of it is there, so that the memory may go. */
-  Status uploadAll(const void* from, const DeviceMemory& to);
-  /** Waits for the kernels enqueued so far, then for the copy of to.bytes(). */
-  Status download(const DeviceMemory& from, void* to);
+  Status uploadAll(const void* from, void* to, int64_t bytes);
+  Status uploadAll(const void* from, const DeviceMemory& to) { return uploadAll(from, to.data(), to.bytes()); }
+  /** Waits for the kernels enqueued so far, then for the copy. */
+  Status download(const void* from, void* to, int64_t bytes);
+  Status download(const DeviceMemory& from, void* to) { return download(from.data(), to, from.bytes()); }
   /** Calls `enqueue(stream)` while nobody else enqueues kernels. */
   Status compute(const std::function<Status(cudaStream_t)>& enqueue);
   /** Waits for the kernels enqueued so far, and says whether they went well. */
@@ -76,7 +79,7 @@ class Queue {
   explicit Queue(Device& device) : device_(device) {}
   Status open();
   /** While uploading_ is held. */
-  Status beginUpload(const void* from, const DeviceMemory& to);
+  Status beginUpload(const void* from, void* to, int64_t bytes);
   /** To or from pinned memory, without staging. Returns when it is done. */
   static Status copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done);
 

@@ -5,47 +5,28 @@ namespace {
 
 int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
 
-/** What computes it: the algorithm, or the direct one, the last of the list: it alone leaves padded elements out. */
-const GpuAlgorithm& safeAlgorithm(const GpuAlgorithm& algorithm, const ConvProblem& problem, const float* weight) {
-  return mustSkipPadding(problem, weight) ? gpuAlgorithms().back() : algorithm;
-}
-
 /** Of an operand that is resident: all memory of a GPU is made by its engine. */
 const DeviceMemory& memoryOf(const Operand& operand) {
   return static_cast<const ResidentMemory&>(*operand.resident).memory();
 }
 
-/** A copy of `count` floats on the device; empty for null. */
+/** A copy of `count` floats on the device. Kernels enqueued later see it. */
 Result<DeviceMemory> uploaded(Queue& queue, const float* from, int64_t count) {
-  return copyToDevice(queue, from, from == nullptr ? 0 : floatBytes(count));
-}
-
-}  // namespace
-
-Result<DeviceMemory> copyToDevice(Queue& queue, const void* from, int64_t bytes) {
-  Result<DeviceMemory> memory = queue.device().allocate(bytes);
-  if (!memory.isOk() || bytes == 0) return memory;
+  Result<DeviceMemory> memory = queue.device().allocate(floatBytes(count));
+  if (!memory.isOk()) return memory;
   if (Status status = queue.upload(from, memory.value()); !status.isOk()) return status;
   return memory;
 }
 
-Result<PlacedConvolution> placeConvolution(Queue& queue, const GpuAlgorithm& algorithm, const GpuRequest& request,
-                                           const float* weight, const float* bias) {
-  const ConvProblem& x = request.problem;
-  Result<DeviceMemory> weights = uploaded(queue, weight, x.weightSize());
-  if (!weights.isOk()) return weights.status();
-  Result<DeviceMemory> biases = uploaded(queue, bias, x.k);
-  // Nor may the weights go as they are copied.
-  const Status waited = queue.wait();
-  if (!biases.isOk()) return biases.status();
-  if (!waited.isOk()) return waited;
+}  // namespace
 
-  const GpuAlgorithm& safe = safeAlgorithm(algorithm, x, weight);
-  Result<std::unique_ptr<GpuConvolution>> convolution =
-      safe.prepare(request, {std::move(weights.value()), std::move(biases.value())}, queue.device());
+Result<PlacedConvolution> placeConvolution(const GpuAlgorithm& algorithm, const GpuRequest& request,
+                                           const GpuWeights& weights) {
+  const bool isSafe = !mustSkipPadding(request.problem, weights.filters);
+  const GpuAlgorithm& safe = isSafe ? algorithm : gpuAlgorithms().back();
+  Result<std::unique_ptr<GpuConvolution>> convolution = safe.prepare(request, weights);
   if (!convolution.isOk()) return convolution.status();
-  const int64_t workspaceBytes = &safe == &algorithm ? algorithm.estimate(request).workspaceBytes : 0;
-  return PlacedConvolution{std::move(convolution.value()), workspaceBytes};
+  return PlacedConvolution{std::move(convolution.value()), isSafe ? algorithm.estimate(request).workspaceBytes : 0};
 }
 
 Result<std::shared_ptr<const ResidentConvolution>> ResidentConvolution::prepare(std::shared_ptr<Queue> queue,
@@ -53,12 +34,31 @@ Result<std::shared_ptr<const ResidentConvolution>> ResidentConvolution::prepare(
                                                                                 const GpuRequest& request,
                                                                                 const float* weight,
                                                                                 const float* bias) {
-  Result<PlacedConvolution> placed = placeConvolution(*queue, algorithm, request, weight, bias);
+  const std::shared_ptr<ResidentConvolution> made(new ResidentConvolution(queue, request.problem));
+  if (Status status = made->place(algorithm, request, weight, bias); !status.isOk()) return status;
+  return std::shared_ptr<const ResidentConvolution>(made);
+}
+
+Status ResidentConvolution::place(const GpuAlgorithm& algorithm, const GpuRequest& request, const float* weight,
+                                  const float* bias) {
+  if (Status status = queue_->device().makeCurrent(); !status.isOk()) return status;
+  Weights filters(weight, problem_.k, problem_.filterSize());
+  Tables tables(*queue_);
+  if (bias != nullptr) {
+    Result<DeviceMemory> biases = queue_->device().allocate(floatBytes(problem_.k));
+    if (!biases.isOk()) return biases.status();
+    bias_ = std::move(biases.value());
+    if (Status status = queue_->uploadAll(bias, bias_); !status.isOk()) return status;
+  }
+  Result<PlacedConvolution> placed =
+      placeConvolution(algorithm, request, {filters, bias_.floats(), *queue_, tables});
   if (!placed.isOk()) return placed.status();
-  Result<DeviceMemory> workspace = queue->device().allocate(placed.value().workspaceBytes);
+  convolution_ = std::move(placed.value().convolution);
+  weightBytes_ = filters.bytes() + tables.bytes();
+  Result<DeviceMemory> workspace = queue_->device().allocate(placed.value().workspaceBytes);
   if (!workspace.isOk()) return workspace.status();
-  return std::shared_ptr<const ResidentConvolution>(new ResidentConvolution(
-      std::move(queue), request.problem, std::move(placed.value().convolution), std::move(workspace.value())));
+  workspace_ = std::move(workspace.value());
+  return {};
 }
 
 Status ResidentConvolution::enqueue(const Operands& operands) const {

@@ -123,7 +123,7 @@ async function gpuTests(sanitize) {
       '--error-exitcode',
       '1',
       program,
-      '--test-case=*fuzzed*,*resident*',
+      '--test-case=*fuzzed*,*resident*,*programs*,*several batches*',
     ];
     counts.push(await runNative(`native tests, GPU, ${tool}`, command, { WARPCONV_GPU_FUZZ: '10' }));
   }

@@ -14,6 +14,7 @@
 #include "cuda/compare/tensors.h"
 #include "cuda/compare/timing.h"
 #include "cuda/cuda_status.h"
+#include "cuda/gpu_weights.h"
 #include "cuda/random_floats.h"
 
 namespace warpconv::cuda {
@@ -68,7 +69,7 @@ struct Entrant {
 class Run {
  public:
   Run(Queue& queue, const ConvProblem& problem, const Contest& contest, cudaStream_t stream)
-      : device_(queue.device()), problem_(problem), contest_(contest), stream_(stream) {}
+      : queue_(queue), device_(queue.device()), problem_(problem), contest_(contest), stream_(stream) {}
 
   Result<ContestReport> finish(ContestTensors plain) {
     tensors_.emplace(TensorForm{}, std::move(plain));
@@ -113,14 +114,10 @@ class Run {
     if (!algorithm.isOk()) return algorithm.status();
     const GpuRequest request{problem_, {}, entry.variant, device_.traits()};
     if (auto refusal = algorithm.value()->refusal(request)) return unsupported(entry.algorithm + " " + *refusal);
-    Result<DeviceMemory> weight = device_.allocate(tensors().weight.bytes());
-    if (!weight.isOk()) return weight.status();
-    cudaError_t error = cudaMemcpyAsync(weight.value().data(), tensors().weight.data(),
-                                        static_cast<size_t>(weight.value().bytes()), cudaMemcpyDeviceToDevice, stream_);
-    // Algorithms prepare on streams of their own.
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream_);
-    if (error != cudaSuccess) return toStatus(error, "copying weights");
-    auto convolution = algorithm.value()->prepare(request, {std::move(weight.value()), {}}, device_);
+    Weights forms(nullptr, problem_.k, problem_.filterSize());
+    Tables tables(queue_);
+    auto convolution =
+        algorithm.value()->prepare(request, {forms, nullptr, queue_, tables, tensors().weight.floats()});
     if (!convolution.isOk()) return convolution.status();
     return only(std::make_unique<OwnConvolution>(entry.algorithm, algorithm.value()->estimate(request).workspaceBytes,
                                                  std::move(convolution.value()), tensors(), stream_));
@@ -233,6 +230,7 @@ class Run {
     return report;
   }
 
+  Queue& queue_;
   Device& device_;
   const ConvProblem& problem_;
   const Contest& contest_;

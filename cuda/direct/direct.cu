@@ -3,6 +3,7 @@
 #include "cuda/cuda_status.h"
 #include "cuda/direct/direct.h"
 #include "cuda/epilogue.cuh"
+#include "cuda/gpu_weights.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -43,19 +44,18 @@ __global__ void __launch_bounds__(kThreads)
 
 class Direct final : public GpuConvolution {
  public:
-  Direct(const GpuRequest& request, GpuWeights weights)
-      : problem_(request.problem), activation_(request.activation), weights_(std::move(weights)) {}
+  Direct(const GpuRequest& request, std::shared_ptr<const DeviceFilters> filters, const float* bias)
+      : problem_(request.problem), activation_(request.activation), filters_(std::move(filters)), bias_(bias) {}
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
-    return launchDirect(problem_, activation_, tensors, weights_.weight.floats(), weights_.bias.floats(), stream);
+    return launchDirect(problem_, activation_, tensors, filters_->floats(), bias_, stream);
   }
-
-  int64_t bytes() const override { return weights_.weight.bytes() + weights_.bias.bytes(); }
 
  private:
   const ConvProblem problem_;
   const Activation activation_;
-  const GpuWeights weights_;
+  const std::shared_ptr<const DeviceFilters> filters_;
+  const float* const bias_;
 };
 
 }  // namespace
@@ -69,8 +69,11 @@ Status launchDirect(const ConvProblem& problem, const Activation& activation, co
   return launchStatus("direct");
 }
 
-Result<std::unique_ptr<GpuConvolution>> prepareDirect(const GpuRequest& request, GpuWeights weights, Device&) {
-  return std::unique_ptr<GpuConvolution>(std::make_unique<Direct>(request, std::move(weights)));
+Result<std::unique_ptr<GpuConvolution>> prepareDirect(const GpuRequest& request, const GpuWeights& weights) {
+  auto filters = givenFilters(weights, request.problem);
+  if (!filters.isOk()) return filters.status();
+  return std::unique_ptr<GpuConvolution>(
+      std::make_unique<Direct>(request, std::move(filters.value()), weights.bias));
 }
 
 }  // namespace warpconv::cuda

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "cuda/cuda_status.h"
+#include "cuda/gpu_weights.h"
 #include "cuda/halo/arguments.h"
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
 #include "cuda/launch.cuh"
-#include "cuda/own_stream.h"
+#include "cuda/lazy_kernel.h"
 
 namespace warpconv::cuda {
 namespace halo {
@@ -15,61 +16,57 @@ namespace {
 
 class Halo final : public GpuConvolution {
  public:
-  Halo(const GpuRequest& request, DeviceMemory bias) : activation_(request.activation), bias_(std::move(bias)) {
+  Halo(const GpuRequest& request, const Plan& plan, const float* bias) : activation_(request.activation), bias_(bias) {
     const ConvProblem& problem = request.problem;
-    const Plan plan = planHalo(request);
     const Grid grid = makeGrid(problem, plan.layout);
     const HaloTile& tile = kTiles[plan.tile].tile;
     const bool isFolded = plan.layout.fold.h * plan.layout.fold.w > 1;
-    general_ = kernelOf(plan.tile, {false, plan.cluster});
-    bounded_ = kernelOf(plan.tile, {!isFolded, plan.cluster});
+    const auto mostBytes = static_cast<int>(mostSharedBytes(request.traits, tile));
+    // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
+    general_.set(kernelOf(plan.tile, {false, plan.cluster}), mostBytes);
+    bounded_.set(kernelOf(plan.tile, {!isFolded, plan.cluster}), mostBytes);
     setArguments(problem, grid, plan);
+    filterWords_ = filterWords(problem, tile, grid);
     launch_.blocks = static_cast<unsigned>(tilesM(problem, tile) * tilesN(grid, tile) * problem.groups * plan.cluster);
     launch_.threads = static_cast<unsigned>(tile.launchThreads());
     launch_.sharedBytes = static_cast<int>(sharedBytes(tile, grid, plan.stages, plan.slots));
-    mostSharedBytes_ = static_cast<int>(mostSharedBytes(request.traits, tile));
     launch_.cluster = static_cast<unsigned>(plan.cluster);
     launch_.overlaps =
         shouldOverlap(request.traits.computeCapability, launch_.blocks, tile.held * request.traits.multiprocessors);
   }
 
-  /** Returns when `weight` may go. */
-  Status prepare(const float* weight, Device& device) {
-    const Arguments& x = arguments_;
-    const int64_t rows = int64_t{x.shape.groups} * x.outputBlocks * kWarpgroupM;
-    const int64_t words = rows * x.chunks * x.groups * kGroupTaps * kChunkChannels;
-    auto allocated = device.allocate(4 * (words + rows));
-    if (!allocated.isOk()) return allocated.status();
-    filter_ = std::move(allocated.value());
-    auto* const ordered = reinterpret_cast<uint32_t*>(filter_.floats());
-    float* const inverses = filter_.floats() + words;
-    arguments_.filter = ordered;
-    arguments_.filterInverses = inverses;
+  Status prepare(const FilterForm& form, const ConvProblem& problem, const GpuWeights& weights) {
+    auto filter = filtersIn(form, weights, problem, "ordering the filters for halo",
+                            [&](const float* given, void* ordered, cudaStream_t stream) {
+                              auto* const words = static_cast<uint32_t*>(ordered);
+                              auto* const inverses = static_cast<float*>(ordered) + filterWords_;
+                              launchFilterOrder(arguments_, given, words, inverses, stream);
+                              return cudaGetLastError();
+                            });
+    if (!filter.isOk()) return filter.status();
+    filter_ = std::move(filter.value());
+    arguments_.filter = reinterpret_cast<const uint32_t*>(filter_->floats());
+    arguments_.filterInverses = filter_->floats() + filterWords_;
+    return {};
+  }
 
-    // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
-    for (const Kernel kernel : {general_, bounded_}) {
-      const cudaError_t allowed =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_);
-      if (Status status = toStatus(allowed, "setting up a halo kernel"); !status.isOk()) return status;
-    }
-
-    return runOnOwnStream("ordering the filters for halo", [&](cudaStream_t stream) {
-      launchFilterOrder(x, weight, ordered, inverses, stream);
-      return cudaGetLastError();
-    });
+  Status load(bool withResidual) const override {
+    return toStatus(kernelFor(!withResidual && isClamp(activation_)).load(), "setting up a halo kernel");
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
     Arguments x = arguments_;
     x.input = tensors.input;
     x.output = tensors.output;
-    x.epilogue = {bias_.floats(), tensors.residual, activation_};
-    return toStatus(launchKernel(isBounded(x.epilogue) ? bounded_ : general_, launch_, stream, x), "halo");
+    x.epilogue = {bias_, tensors.residual, activation_};
+    const LazyKernel<Kernel>& kernel = kernelFor(isBounded(x.epilogue));
+    const cudaError_t loaded = kernel.load();
+    return toStatus(loaded == cudaSuccess ? launchKernel(kernel.get(), launch_, stream, x) : loaded, "halo");
   }
 
-  int64_t bytes() const override { return filter_.bytes() + bias_.bytes(); }
-
  private:
+  const LazyKernel<Kernel>& kernelFor(bool isBounded) const { return isBounded ? bounded_ : general_; }
+
   /** What does not depend on the call. */
   void setArguments(const ConvProblem& problem, const Grid& grid, const Plan& plan) {
     const HaloTile& tile = kTiles[plan.tile].tile;
@@ -82,7 +79,7 @@ class Halo final : public GpuConvolution {
     x.chunksPerBlock = (x.chunks + plan.cluster - 1) / plan.cluster;
     x.stages = plan.stages;
     x.slots = plan.slots;
-    x.outputBlocks = static_cast<int>(tilesM(problem, tile)) * tile.warpgroupsM();
+    x.outputBlocks = static_cast<int>(outputBlocksOf(problem, tile));
     x.cluster = plan.cluster;
     x.byCluster = FastDivisor(plan.cluster);
     x.byTilesM = FastDivisor(static_cast<int>(tilesM(problem, tile)));
@@ -124,21 +121,23 @@ class Halo final : public GpuConvolution {
   }
 
   const Activation activation_;
-  const DeviceMemory bias_;
-  DeviceMemory filter_;
+  const float* const bias_;
+  std::shared_ptr<const DeviceFilters> filter_;
+  int64_t filterWords_ = 0;
   /** For what isBounded, and for all else */
-  Kernel bounded_, general_;
+  LazyKernel<Kernel> bounded_, general_;
   Launch launch_{};
-  int mostSharedBytes_ = 0;
   Arguments arguments_{};
 };
 
 }  // namespace
 }  // namespace halo
 
-Result<std::unique_ptr<GpuConvolution>> prepareHalo(const GpuRequest& request, GpuWeights weights, Device& device) {
-  auto made = std::make_unique<halo::Halo>(request, std::move(weights.bias));
-  if (Status status = made->prepare(weights.weight.floats(), device); !status.isOk()) return status;
+Result<std::unique_ptr<GpuConvolution>> prepareHalo(const GpuRequest& request, const GpuWeights& weights) {
+  const halo::Plan plan = halo::planHalo(request);
+  auto made = std::make_unique<halo::Halo>(request, plan, weights.bias);
+  const FilterForm form = halo::formOf(request.problem, plan);
+  if (Status status = made->prepare(form, request.problem, weights); !status.isOk()) return status;
   return std::unique_ptr<GpuConvolution>(std::move(made));
 }
 

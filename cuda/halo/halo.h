@@ -16,11 +16,14 @@ namespace warpconv::cuda {
  */
 std::optional<std::string> refuseHalo(const GpuRequest& request);
 Estimate estimateHalo(const GpuRequest& request);
-Result<std::unique_ptr<GpuConvolution>> prepareHalo(const GpuRequest& request, GpuWeights weights, Device& device);
+std::vector<FilterForm> formsHalo(const GpuRequest& request, const Weights& weights);
+std::optional<std::string> packedHaloVariant(const GpuRequest& request, const Weights& weights);
+Result<std::unique_ptr<GpuConvolution>> prepareHalo(const GpuRequest& request, const GpuWeights& weights);
 
 inline constexpr std::string_view kHaloVariants[] = {"64x256", "128x128", "64x192", "64x192-parts",
                                                      "128x96", "128x64",  "64x64"};
 
-inline constexpr GpuAlgorithm kHalo{"halo", kHaloVariants, refuseHalo, estimateHalo, prepareHalo};
+inline constexpr GpuAlgorithm kHalo{"halo", kHaloVariants, refuseHalo, estimateHalo, formsHalo, packedHaloVariant,
+                                    prepareHalo};
 
 }  // namespace warpconv::cuda

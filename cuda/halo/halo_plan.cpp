@@ -140,6 +140,26 @@ int64_t tilesM(const ConvProblem& x, const HaloTile& tile) { return ceilDivide(x
 
 int64_t tilesN(const Grid& grid, const HaloTile& tile) { return ceilDivide(grid.outputPositions, tile.blockN); }
 
+int64_t outputBlocksOf(const ConvProblem& x, const HaloTile& tile) { return tilesM(x, tile) * tile.warpgroupsM(); }
+
+int64_t filterRows(const ConvProblem& x, const HaloTile& tile) {
+  return x.groups * outputBlocksOf(x, tile) * kWarpgroupM;
+}
+
+int64_t filterWords(const ConvProblem& x, const HaloTile& tile, const Grid& grid) {
+  return filterRows(x, tile) * chunksOf(x, grid) * grid.groups() * kGroupTaps * kChunkChannels;
+}
+
+FilterForm formOf(const ConvProblem& x, const Plan& plan) {
+  const HaloTile& tile = kTiles[plan.tile].tile;
+  const int64_t bytes = 4 * (filterWords(x, tile, makeGrid(x, plan.layout)) + filterRows(x, tile));
+  // The order of taps follows from the fold, or in parts from the phase of each tap. Strides of parts are no more than
+  // kMostParts, and folds no more than kMostFolded.
+  const int64_t parts = x.stride.h | x.stride.w << 8 | x.dilation.h % x.stride.h << 16 | x.dilation.w % x.stride.w << 24;
+  const int64_t order = plan.layout.fold.h | plan.layout.fold.w << 8 | (plan.layout.inParts ? parts : 0) << 16;
+  return makeForm(FilterOrder::halo, x, bytes, outputBlocksOf(x, tile), order);
+}
+
 int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slots) {
   const int64_t patch = patchOf(tile, grid);
   const int64_t staged = saturatedProduct({stages, stageBytes(1), grid.phases() / grid.parts(), patch});
@@ -225,6 +245,16 @@ Estimate estimateHalo(const GpuRequest& request) {
     };
   }
   return estimate;
+}
+
+std::vector<FilterForm> formsHalo(const GpuRequest& request, const Weights&) {
+  return {halo::formOf(request.problem, halo::planHalo(request))};
+}
+
+std::optional<std::string> packedHaloVariant(const GpuRequest& request, const Weights& weights) {
+  std::vector<halo::Plan> plans = halo::planTiles(request);
+  std::erase_if(plans, [&](const halo::Plan& plan) { return !halo::formOf(request.problem, plan).isIn(weights); });
+  return fastestTile(halo::kTiles, plans);
 }
 
 }  // namespace warpconv::cuda

@@ -36,6 +36,16 @@ int64_t sharedBytes(const HaloTile& tile, const Grid& grid, int stages, int slot
 /** The most that sharedBytes of a tile's plans comes to */
 int64_t mostSharedBytes(const GpuTraits& traits, const HaloTile& tile);
 
+/** Blocks of kWarpgroupM outputs in a group, padded to the tile */
+int64_t outputBlocksOf(const ConvProblem& problem, const HaloTile& tile);
+
+/** How many rows of filters there are, each of an output; and words of all */
+int64_t filterRows(const ConvProblem& problem, const HaloTile& tile);
+int64_t filterWords(const ConvProblem& problem, const HaloTile& tile, const Grid& grid);
+
+/** How a plan takes the filters: their words, then the inverse of each row's scale. */
+FilterForm formOf(const ConvProblem& problem, const Plan& plan);
+
 /** Predicted time of a kernel of kTiles[tile] in milliseconds, whether or not it fits, `cluster` blocks a cluster. */
 double milliseconds(const GpuRequest& request, int tile, const Grid& grid, int cluster, const Model& model = kModel);
 

@@ -42,7 +42,7 @@ class Im2col final : public GpuConvolution {
                              stream);
   }
 
-  int64_t bytes() const override { return product_->bytes(); }
+  Status load(bool withResidual) const override { return product_->load(withResidual); }
 
  private:
   const Shape shape_;
@@ -60,9 +60,9 @@ Status launchIm2col(const Shape& x, const float* input, float* columns, cudaStre
   return launchStatus("im2col");
 }
 
-Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request, GpuWeights weights, Device& device) {
+Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request, const GpuWeights& weights) {
   const GpuRequest matrix = matrixProductOf(request);
-  auto product = kPointwise.prepare(matrix, std::move(weights), device);
+  auto product = kPointwise.prepare(matrix, weights);
   if (!product.isOk()) return product;
   return std::unique_ptr<GpuConvolution>(
       std::make_unique<Im2col>(shapeOf(request.problem), columnBytes(matrix.problem), std::move(product.value())));

@@ -11,7 +11,8 @@ namespace warpconv::cuda {
  */
 std::optional<std::string> refuseIm2col(const GpuRequest& request);
 Estimate estimateIm2col(const GpuRequest& request);
-Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request, GpuWeights weights, Device& device);
+std::vector<FilterForm> formsIm2col(const GpuRequest& request, const Weights& weights);
+Result<std::unique_ptr<GpuConvolution>> prepareIm2col(const GpuRequest& request, const GpuWeights& weights);
 
 /** The same request as a pointwise convolution of the column matrix. */
 GpuRequest matrixProductOf(const GpuRequest& request);
@@ -20,6 +21,6 @@ Status launchIm2col(const Shape& shape, const float* input, float* columns, cuda
 /** Of the column matrix, the input of that product, with what aligns the scratch memory after it. */
 int64_t columnBytes(const ConvProblem& product);
 
-inline constexpr GpuAlgorithm kIm2col{"im2col", {}, refuseIm2col, estimateIm2col, prepareIm2col};
+inline constexpr GpuAlgorithm kIm2col{"im2col", {}, refuseIm2col, estimateIm2col, formsIm2col, nullptr, prepareIm2col};
 
 }  // namespace warpconv::cuda

@@ -65,4 +65,8 @@ Estimate estimateIm2col(const GpuRequest& request) {
   return estimate;
 }
 
+std::vector<FilterForm> formsIm2col(const GpuRequest& request, const Weights& weights) {
+  return kPointwise.forms(matrixProductOf(request), weights);
+}
+
 }  // namespace warpconv::cuda

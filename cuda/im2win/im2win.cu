@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "cuda/cuda_status.h"
+#include "cuda/gpu_weights.h"
 #include "cuda/im2win/gemm.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/kernels.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/launch.cuh"
-#include "cuda/own_stream.h"
 
 namespace warpconv::cuda {
 namespace im2win {
@@ -22,48 +22,45 @@ GemmKernel kernelOf(int tile, std::index_sequence<kIndices...>) {
 
 class Im2win final : public GpuConvolution {
  public:
-  Im2win(const GpuRequest& request, DeviceMemory bias)
+  Im2win(const GpuRequest& request, const float* bias)
       : shape_(shapeOf(request.problem)),
         paddedWidth_(static_cast<int>(paddedWidth(request.problem))),
         plan_(planIm2win(request)),
         workspace_(workspaceOf(request.problem, plan_)),
         activation_(request.activation),
         computeCapability_(request.traits.computeCapability),
-        bias_(std::move(bias)),
-        filterPitch_(static_cast<int>(roundUp(shape_.groupOutputs, 4))),
-        steps_(static_cast<int>(roundUp(request.problem.filterSize(), tile().blockK))),
+        bias_(bias),
+        filterPitch_(static_cast<int>(filterPitch(request.problem))),
+        steps_(static_cast<int>(stepsOf(request.problem, plan_))),
         kernel_(kernelOf(plan_.tile, std::make_index_sequence<kTileCount>())),
         blocksHeld_(int64_t{tile().blocksPerMultiprocessor} * request.traits.multiprocessors),
         launch_{0, static_cast<unsigned>(tile().launchThreads()), 4 * tile().sharedFloats()} {}
 
-  /** Returns when `weight` may go. */
-  Status prepare(const float* weight, Device& device) {
-    const int64_t filterBytes = 4 * int64_t{shape_.groups} * filterPitch_ * steps_;
-    if (Status status = take(device.allocate(filterBytes), filter_); !status.isOk()) return status;
+  Status prepare(const ConvProblem& problem, const GpuWeights& weights) {
+    auto filter = filtersIn(formOf(problem, plan_), weights, problem, "ordering the filters for im2win",
+                            [&](const float* given, void* ordered, cudaStream_t stream) {
+                              launchFilterOrder(shape_, filterPitch_, steps_, takesRoundedFilters(plan_), given,
+                                                static_cast<float*>(ordered), stream);
+                              return cudaGetLastError();
+                            });
+    if (!filter.isOk()) return filter.status();
+    filter_ = std::move(filter.value());
     // Of the tiles after the last one, whose steps are read ahead.
     const int length = steps_ + tile().loaderTurns * tile().blockK;
-    const std::vector<WindowStep> order =
-        readsInput() ? inputOrder(shape_, length) : tensorOrder(shape_, paddedWidth_, length);
-    const int64_t orderBytes = static_cast<int64_t>(order.size() * sizeof(WindowStep));
-    if (Status status = take(device.allocate(orderBytes), order_); !status.isOk()) return status;
+    auto order = readsInput()
+                     ? weights.tables.of(inputOrderKey(shape_, length), [&] { return inputOrder(shape_, length); })
+                     : weights.tables.of(tensorOrderKey(shape_, paddedWidth_, length),
+                                         [&] { return tensorOrder(shape_, paddedWidth_, length); });
+    if (!order.isOk()) return order.status();
+    order_ = std::move(order.value());
 
     setArguments();
-
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, launch_.sharedBytes);
-    if (Status status = toStatus(allowed, "setting up an im2win kernel"); !status.isOk()) return status;
-
-    return runOnOwnStream("ordering the filters for im2win", [&](cudaStream_t stream) {
-      launchFilterOrder(shape_, filterPitch_, steps_, multipliesByWarpgroups(), weight, filter_.floats(), stream);
-      const cudaError_t error = cudaGetLastError();
-      if (error != cudaSuccess) return error;
-      return cudaMemcpyAsync(order_.data(), order.data(), order.size() * sizeof(WindowStep), cudaMemcpyHostToDevice,
-                             stream);
-    });
+    return toStatus(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, launch_.sharedBytes),
+                    "setting up an im2win kernel");
   }
 
   Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {
-    const Epilogue epilogue{bias_.floats(), tensors.residual, activation_};
+    const Epilogue epilogue{bias_, tensors.residual, activation_};
     const float* windows = tensors.input;
     if (!readsInput()) {
       launchTransform(shape_, paddedWidth_, tensors.input, static_cast<float*>(workspace), stream);
@@ -71,25 +68,16 @@ class Im2win final : public GpuConvolution {
       windows = static_cast<const float*>(workspace);
     }
     if (plan_.source == Source::tensorBasic) {
-      launchBasic(shape_, paddedWidth_, filterPitch_, steps_, windows, filter_.floats(), tensors.output, epilogue,
+      launchBasic(shape_, paddedWidth_, filterPitch_, steps_, windows, filter_->floats(), tensors.output, epilogue,
                   stream);
       return launchStatus("im2win");
     }
     return enqueueGemm(windows, tensors, epilogue, static_cast<char*>(workspace) + workspace_.tensorBytes, stream);
   }
 
-  int64_t bytes() const override { return filter_.bytes() + order_.bytes() + bias_.bytes(); }
-
  private:
   const GemmTile& tile() const { return kTiles[plan_.tile].tile; }
   bool readsInput() const { return plan_.source == Source::input; }
-  bool multipliesByWarpgroups() const { return plan_.source != Source::tensorBasic && tile().byWarpgroups(); }
-
-  static Status take(Result<DeviceMemory> allocated, DeviceMemory& memory) {
-    if (!allocated.isOk()) return allocated.status();
-    memory = std::move(allocated.value());
-    return {};
-  }
 
   Status enqueueGemm(const float* windows, const GpuTensors& tensors, const Epilogue& epilogue, void* sums,
                      cudaStream_t stream) const {
@@ -112,8 +100,8 @@ class Im2win final : public GpuConvolution {
     const Shape& s = shape_;
     GemmArguments& x = arguments_;
     x.layout = readsInput() ? inputLayout(s) : tensorLayout(s, paddedWidth_);
-    x.order = static_cast<const WindowStep*>(order_.data());
-    x.filter = filter_.floats();
+    x.order = static_cast<const WindowStep*>(order_->data());
+    x.filter = filter_->floats();
     x.filterPitch = filterPitch_;
     x.filterGroupStride = filterPitch_ * steps_;
     x.splitStride = int64_t{s.n} * s.k * s.p * s.q;
@@ -146,22 +134,23 @@ class Im2win final : public GpuConvolution {
   const Workspace workspace_;
   const Activation activation_;
   const int computeCapability_;
-  const DeviceMemory bias_;
+  const float* const bias_;
   /** Output channels of a group, padded; and steps of its reduction, padded */
   const int filterPitch_, steps_;
   const GemmKernel kernel_;
   const int64_t blocksHeld_;
   Launch launch_;
-  DeviceMemory filter_, order_;
+  std::shared_ptr<const DeviceFilters> filter_;
+  std::shared_ptr<const DeviceMemory> order_;
   GemmArguments arguments_{};
 };
 
 }  // namespace
 }  // namespace im2win
 
-Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, GpuWeights weights, Device& device) {
-  auto made = std::make_unique<im2win::Im2win>(request, std::move(weights.bias));
-  if (Status status = made->prepare(weights.weight.floats(), device); !status.isOk()) return status;
+Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, const GpuWeights& weights) {
+  auto made = std::make_unique<im2win::Im2win>(request, weights.bias);
+  if (Status status = made->prepare(request.problem, weights); !status.isOk()) return status;
   return std::unique_ptr<GpuConvolution>(std::move(made));
 }
 

@@ -17,7 +17,9 @@ namespace warpconv::cuda {
  */
 std::optional<std::string> refuseIm2win(const GpuRequest& request);
 Estimate estimateIm2win(const GpuRequest& request);
-Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, GpuWeights weights, Device& device);
+std::vector<FilterForm> formsIm2win(const GpuRequest& request, const Weights& weights);
+std::optional<std::string> packedIm2winVariant(const GpuRequest& request, const Weights& weights);
+Result<std::unique_ptr<GpuConvolution>> prepareIm2win(const GpuRequest& request, const GpuWeights& weights);
 
 inline constexpr std::string_view kIm2winVariants[] = {"basic",
                                                        "explicit",
@@ -47,6 +49,7 @@ inline constexpr std::string_view kIm2winVariants[] = {"basic",
                                                        "implicit-wgmma-128x64",
                                                        "implicit-wgmma-64x64"};
 
-inline constexpr GpuAlgorithm kIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, prepareIm2win};
+inline constexpr GpuAlgorithm kIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, formsIm2win,
+                                      packedIm2winVariant, prepareIm2win};
 
 }  // namespace warpconv::cuda

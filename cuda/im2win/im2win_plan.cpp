@@ -16,6 +16,10 @@ const Model& modelOf(const Models& models, const GemmTile& tile) {
   return tile.byWarpgroups() ? models.warpgroup : tile.onTensorCores() ? models.tensor : models.fma;
 }
 
+static_assert(std::ranges::all_of(kTiles, [](const NamedTile& named) {
+  return !named.tile.byWarpgroups() || named.tile.blockK == kWarpgroupBlockK;
+}));
+
 bool fitsMasks(const ConvProblem& x) { return x.r + x.s <= kMostMaskBits; }
 
 bool fitsTensor(const ConvProblem& x) { return tensorElements(x) <= kMaxExtent; }
@@ -218,6 +222,22 @@ Plan planIm2win(const GpuRequest& request) {
   return plan;
 }
 
+int64_t stepsOf(const ConvProblem& x, const Plan& plan) {
+  return roundUp(x.filterSize(), kTiles[plan.tile].tile.blockK);
+}
+
+bool takesRoundedFilters(const Plan& plan) {
+  return plan.source != Source::tensorBasic && kTiles[plan.tile].tile.byWarpgroups();
+}
+
+FilterForm windowsForm(const ConvProblem& x, int64_t steps, bool rounded) {
+  return makeForm(FilterOrder::windows, x, 4 * x.groups * filterPitch(x) * steps, steps, rounded);
+}
+
+FilterForm formOf(const ConvProblem& x, const Plan& plan) {
+  return windowsForm(x, stepsOf(x, plan), takesRoundedFilters(plan));
+}
+
 Workspace workspaceOf(const ConvProblem& x, const Plan& plan) {
   constexpr int64_t kAlignment = 256;
   return {plan.source == Source::input ? 0 : roundUp(4 * tensorElements(x), kAlignment),
@@ -262,6 +282,17 @@ Estimate estimateIm2win(const GpuRequest& request) {
     };
   }
   return estimate;
+}
+
+std::vector<FilterForm> formsIm2win(const GpuRequest& request, const Weights&) {
+  return {im2win::formOf(request.problem, im2win::planIm2win(request))};
+}
+
+std::optional<std::string> packedIm2winVariant(const GpuRequest& request, const Weights& weights) {
+  if (im2win::planIm2win(request).source != im2win::Source::input) return std::nullopt;
+  std::vector<im2win::Plan> plans = im2win::planTiles(request, im2win::Source::input);
+  std::erase_if(plans, [&](const im2win::Plan& plan) { return !im2win::formOf(request.problem, plan).isIn(weights); });
+  return fastestTile(im2win::kTiles, plans);
 }
 
 }  // namespace warpconv::cuda

@@ -50,4 +50,12 @@ std::vector<WindowStep> tensorOrder(const Shape& x, int paddedWidth, int length)
   });
 }
 
+std::vector<int64_t> inputOrderKey(const Shape& x, int length) {
+  return {0, length, x.groupInputs, x.r, x.s, x.h, x.w, x.dilationH, x.dilationW};
+}
+
+std::vector<int64_t> tensorOrderKey(const Shape& x, int paddedWidth, int length) {
+  return {1, length, x.groupInputs, x.r, x.s, x.p, paddedWidth, x.dilationW};
+}
+
 }  // namespace warpconv::cuda::im2win

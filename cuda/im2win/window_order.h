@@ -46,4 +46,8 @@ std::vector<WindowStep> inputOrder(const Shape& shape, int length);
 /** The same in the im2win tensor. */
 std::vector<WindowStep> tensorOrder(const Shape& shape, int paddedWidth, int length);
 
+/** All that the two depend on: orders of the same key are the same. */
+std::vector<int64_t> inputOrderKey(const Shape& shape, int length);
+std::vector<int64_t> tensorOrderKey(const Shape& shape, int paddedWidth, int length);
+
 }  // namespace warpconv::cuda::im2win

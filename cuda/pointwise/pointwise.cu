@@ -4,8 +4,11 @@
 
 #include "cuda/cuda_status.h"
 #include "cuda/epilogue.cuh"
+#include "cuda/gpu_weights.h"
+#include "cuda/im2win/kernels.h"
 #include "cuda/launch.cuh"
-#include "cuda/own_stream.h"
+#include "cuda/lazy_kernel.h"
+#include "cuda/pointwise/filter_forms.h"
 #include "cuda/pointwise/filter_halves.h"
 #include "cuda/pointwise/kernels.h"
 #include "cuda/pointwise/planner.h"
@@ -36,25 +39,32 @@ __global__ void __launch_bounds__(256)
 /** Kernels for what may be given, and what their launch takes beside the grid. */
 struct Instances {
   /** By Given::aligned and Given::bounded */
-  Kernel kernels[2][2];
+  LazyKernel<Kernel> kernels[2][2];
   int threads;
   int sharedBytes;
-  /** That any launch of the kernels has */
-  int mostSharedBytes;
+
+  /** `mostSharedBytes`: that any launch of the kernels has */
+  void set(int blockThreads, int64_t bytes, int64_t mostSharedBytes, auto&& kernelFor) {
+    threads = blockThreads;
+    sharedBytes = static_cast<int>(bytes);
+    for (const bool aligned : {false, true}) {
+      for (const bool bounded : {false, true}) {
+        kernels[aligned][bounded].set(kernelFor(Given{aligned, bounded}), static_cast<int>(mostSharedBytes));
+      }
+    }
+  }
 };
 
 class Pointwise final : public GpuConvolution {
  public:
-  Pointwise(const GpuRequest& request, const Candidate& candidate, DeviceMemory weight, DeviceMemory bias, int pitch)
-      : weight_(std::move(weight)), bias_(std::move(bias)) {
+  Pointwise(const GpuRequest& request, const Candidate& candidate, const float* bias) {
     const Shape x = shapeOf(request.problem);
-    arguments_ = {.weight = weight_.floats(),
-                  .bias = bias_.floats(),
+    arguments_ = {.bias = bias,
                   .activation = request.activation,
                   .groups = x.groups,
                   .groupInputs = x.groupInputs,
                   .groupOutputs = x.groupOutputs,
-                  .weightPitch = pitch,
+                  .weightPitch = static_cast<int>(transposedPitch(request.problem)),
                   .inputArea = x.h * x.w,
                   .outputArea = x.p * x.q,
                   .pixels = x.n * x.p * x.q,
@@ -73,8 +83,8 @@ class Pointwise final : public GpuConvolution {
     if (const auto* tile = std::get_if<DynamicTile>(&candidate.tile)) {
       takeTile(tile->blockFilters(), tile->blockPixels());
       const Kernel kernel = dynamicKernelOf(*tile);
-      const int sharedBytes = static_cast<int>(tile->sharedBytes());
-      instances_ = {{{kernel, kernel}, {kernel, kernel}}, DynamicTile::kDynamicThreads, sharedBytes, sharedBytes};
+      instances_.set(DynamicTile::kDynamicThreads, tile->sharedBytes(), tile->sharedBytes(),
+                     [&](const Given&) { return kernel; });
     } else if (const auto* gemm = std::get_if<GemmTile>(&candidate.tile)) {
       takeTile(gemm->filters, gemm->pixels);
       takeSplit(*gemm, gemm->sharedBytes(), gemm->residentBlocks(), gemmKernelOf);
@@ -88,34 +98,46 @@ class Pointwise final : public GpuConvolution {
       takeTile(streamTensor->m, streamTensor->n);
       takeStreamed(*streamTensor, request.traits, streamTensorKernelOf);
     } else if (const auto* warpgroup = std::get_if<WarpgroupTile>(&candidate.tile)) {
-      takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kHalves, request.traits,
+      takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kFilters, request.traits,
                  [&](const WarpgroupTile& tile, int split, const Given& given) {
                    const bool isPair = tile.isPair(arguments_.splitChannels, given.aligned);
                    return warpgroupKernelOf(tile, split, isPair, given);
                  });
     } else if (const auto* rows = std::get_if<RowsTile>(&candidate.tile)) {
-      takeHalved(*rows, RowsTile::kPixels, rows->halves(), request.traits, rowsKernelOf);
+      takeHalved(*rows, RowsTile::kPixels, rows->filters, request.traits, rowsKernelOf);
     } else if (const auto* tf32Rows = std::get_if<Tf32RowsTile>(&candidate.tile)) {
-      takeHalved(*tf32Rows, Tf32RowsTile::kPixels, tf32Rows->halves(), request.traits, tf32RowsKernelOf);
+      takeHalved(*tf32Rows, Tf32RowsTile::kPixels, tf32Rows->filters, request.traits, tf32RowsKernelOf);
     } else {
       const auto& bf16Rows = std::get<Bf16RowsTile>(candidate.tile);
-      takeHalved(bf16Rows, Bf16RowsTile::kPixels, bf16Rows.halves(), request.traits,
+      takeHalved(bf16Rows, Bf16RowsTile::kPixels, bf16Rows.filters, request.traits,
                  [](const Bf16RowsTile& tile, int, const Given& given) { return bf16RowsKernelOf(tile, given); });
     }
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
 
-  /** Lets the kernels have the shared memory they need, and the filters in the form they need: then `weight` may go. */
-  Status initialise(const Shape& shape, const float* weight, Device& device) {
-    for (const auto& kernels : instances_.kernels) {
-      for (const Kernel kernel : kernels) {
-        const cudaError_t error =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instances_.mostSharedBytes);
-        if (Status status = toStatus(error, "setting up a pointwise kernel"); !status.isOk()) return status;
-      }
-    }
-    if (halved_) return halveFilters(shape, weight, device);
-    return isStreamed_ ? copyWeight(device) : Status{};
+  Status prepare(const FilterForms& forms, const ConvProblem& problem, const GpuWeights& weights) {
+    auto transposed = filtersIn(forms.transposed.form, weights, problem, "transposing filters",
+                                [&](const float* given, void* ordered, cudaStream_t stream) {
+                                  auto* const filters = static_cast<float*>(ordered);
+                                  if (!forms.isRounded) {
+                                    transpose(given, filters, stream);
+                                    return copyFirst(ordered, forms.transposed, stream);
+                                  }
+                                  const auto steps = static_cast<int>(forms.transposed.form.parameters[2]);
+                                  im2win::launchFilterOrder(shapeOf(problem), arguments_.weightPitch, steps, true,
+                                                            given, filters, stream);
+                                  return cudaGetLastError();
+                                });
+    if (!transposed.isOk()) return transposed.status();
+    weight_ = std::move(transposed.value());
+    arguments_.weight = weight_->floats();
+    readCopies(forms.halves ? *forms.halves : forms.transposed);
+    return forms.halves ? halve(forms, problem, weights) : Status{};
+  }
+
+  Status load(bool withResidual) const override {
+    const bool bounded = !withResidual && isClamp(arguments_.activation);
+    return toStatus(instances_.kernels[arguments_.aligned][bounded].load(), "setting up a pointwise kernel");
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
@@ -128,11 +150,11 @@ class Pointwise final : public GpuConvolution {
     const bool bounded = isBounded({arguments.bias, arguments.residual, arguments.activation});
     const Launch launch{static_cast<unsigned>(blocks_), static_cast<unsigned>(instances_.threads),
                         instances_.sharedBytes, overlaps_, static_cast<unsigned>(arguments.split)};
-    return toStatus(launchKernel(instances_.kernels[arguments.aligned][bounded], launch, stream, arguments),
+    const LazyKernel<Kernel>& kernel = instances_.kernels[arguments.aligned][bounded];
+    const cudaError_t loaded = kernel.load();
+    return toStatus(loaded == cudaSuccess ? launchKernel(kernel.get(), launch, stream, arguments) : loaded,
                     "pointwise");
   }
-
-  int64_t bytes() const override { return weight_.bytes() + bias_.bytes() + halves_.bytes(); }
 
  private:
   /** The grid of tiles, times what shares one. */
@@ -146,15 +168,14 @@ class Pointwise final : public GpuConvolution {
   /** The channels of a block, and its kernels. */
   template <typename Tile>
   void takeSplit(const Tile& tile, int64_t sharedBytes, int blocksHeld, auto&& kernelOf) {
+    takeSplit(tile, sharedBytes, sharedBytes, blocksHeld, kernelOf);
+  }
+  template <typename Tile>
+  void takeSplit(const Tile& tile, int64_t sharedBytes, int64_t mostSharedBytes, int blocksHeld, auto&& kernelOf) {
     arguments_.splitChannels =
         static_cast<int>(channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split));
-    for (const bool aligned : {false, true}) {
-      for (const bool bounded : {false, true}) {
-        instances_.kernels[aligned][bounded] = kernelOf(tile, {aligned, bounded});
-      }
-    }
-    instances_.threads = tile.threads();
-    instances_.sharedBytes = instances_.mostSharedBytes = static_cast<int>(sharedBytes);
+    instances_.set(tile.threads(), sharedBytes, mostSharedBytes,
+                   [&](const Given& given) { return kernelOf(tile, given); });
     blocksHeld_ = blocksHeld;
   }
 
@@ -166,115 +187,73 @@ class Pointwise final : public GpuConvolution {
   void takeStreamed(const Tile& tile, const GpuTraits& traits, auto&& kernelOf) {
     const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
     const int64_t sharedBytes = sharedBytesFor(tile, channels, arguments_.split, arguments_.aligned);
-    takeSplit(tile, sharedBytes, tile.residentBlocks, kernelOf);
-    instances_.mostSharedBytes = static_cast<int>(std::min(kMostStreamedBytes, traits.sharedBytesPerBlock));
-    isStreamed_ = true;
+    takeSplit(tile, sharedBytes, std::min(kMostStreamedBytes, traits.sharedBytesPerBlock), tile.residentBlocks,
+              kernelOf);
   }
 
   /** The same for those by products of warpgroups, of up to so many pixels. */
   template <typename Tile>
-  void takeHalved(const Tile& tile, int pixels, const HalvesLayout& layout, const GpuTraits& traits, auto&& kernelOf) {
+  void takeHalved(const Tile& tile, int pixels, int filters, const GpuTraits& traits, auto&& kernelOf) {
     arguments_.tilePixels = static_cast<int>(pixelsOfTile(arguments_.pixels, pixels));
-    takeTile(layout.filters, arguments_.tilePixels);
+    takeTile(filters, arguments_.tilePixels);
     takeStreamed(tile, traits, [&](const Tile& own, const Given& given) {
       return kernelOf(own, arguments_.split, given);
     });
-    halved_ = {layout, tile.filterBytes(arguments_.splitChannels)};
   }
 
-  /** Has blocks read from as many copies as filters of so many bytes should have. */
-  int takeCopies(int64_t bytes) {
-    const int64_t pixelTiles = blocks_ / (int64_t{arguments_.filterTiles} * arguments_.groups * arguments_.split);
-    const int copies = copiesOf(bytes, pixelTiles);
-    arguments_.copyMask = copies - 1;
-    arguments_.copyWords = copies > 1 ? static_cast<int>(bytes / 4) : 0;
-    return copies;
+  /** Has blocks read from copies of filters in turns. */
+  void readCopies(const CopiedForm& form) {
+    arguments_.copyMask = form.copiesRead - 1;
+    arguments_.copyWords = form.copiesRead > 1 ? static_cast<int>(form.copyBytes / 4) : 0;
   }
 
-  /** The first of `copies`, of so many bytes each, to the others. */
-  static cudaError_t copyFirst(void* first, int copies, int64_t bytes, cudaStream_t stream) {
-    const auto pitch = static_cast<size_t>(bytes);
-    for (int i = 1; i < copies; ++i) {
-      const cudaError_t error =
-          cudaMemcpyAsync(static_cast<char*>(first) + i * pitch, first, pitch, cudaMemcpyDeviceToDevice, stream);
-      if (error != cudaSuccess) return error;
+  /** The first copy to the others, twice as many each time. */
+  static cudaError_t copyFirst(void* first, const CopiedForm& form, cudaStream_t stream) {
+    const auto bytes = static_cast<size_t>(form.copyBytes), all = form.copies * bytes;
+    cudaError_t error = cudaGetLastError();
+    for (size_t there = bytes; there < all && error == cudaSuccess; there *= 2) {
+      error = cudaMemcpyAsync(static_cast<char*>(first) + there, first, there, cudaMemcpyDeviceToDevice, stream);
     }
-    return cudaSuccess;
+    return error;
   }
 
-  Status copyWeight(Device& device) {
-    const int64_t bytes = int64_t{4} * arguments_.groups * arguments_.groupInputs * arguments_.weightPitch;
-    const int copies = takeCopies(bytes);
-    if (copies == 1) return {};
-    Result<DeviceMemory> allocated = device.allocate(copies * bytes);
-    if (!allocated.isOk()) return allocated.status();
-    const DeviceMemory one = std::exchange(weight_, std::move(allocated.value()));
-    arguments_.weight = weight_.floats();
-    return runOnOwnStream("copying filters", [&](cudaStream_t stream) {
-      const cudaError_t error = cudaMemcpyAsync(weight_.floats(), one.floats(), static_cast<size_t>(bytes),
-                                                cudaMemcpyDeviceToDevice, stream);
-      return error == cudaSuccess ? copyFirst(weight_.floats(), copies, bytes, stream) : error;
-    });
+  void transpose(const float* given, float* transposed, cudaStream_t stream) const {
+    const Arguments& x = arguments_;
+    const int rows = x.groups * x.groupInputs;
+    const dim3 blocks(ceilDivide(x.weightPitch, 32), std::min(ceilDivide(rows, 8), 65535));
+    transposeFilters<<<blocks, dim3(32, 8), 0, stream>>>(given, transposed, x.groupOutputs, x.groupInputs, rows,
+                                                         x.weightPitch);
   }
 
   /** Blocks copy whole chunks of filters, the last ones beyond the last filter: what lies there is finite. */
-  Status halveFilters(const Shape& shape, const float* weight, Device& device) {
-    const int64_t tiles = int64_t{shape.groups} * arguments_.filterTiles;
-    const HalvesLayout& layout = halved_->layout;
-    const int steps = ceilDivide(shape.groupInputs, layout.stepChannels);
-    const int64_t stepBytes = layout.stepBytes();
-    const int64_t beyond =
-        arguments_.split * arguments_.splitChannels / layout.stepChannels * stepBytes + halved_->blockBytes;
-    const int64_t ofCopy = tiles * steps * stepBytes;
-    const int copies = takeCopies(ofCopy);
-    const int64_t bytes = copies * ofCopy + beyond;
-    Result<DeviceMemory> allocated = device.allocate(bytes + (layout.isScaled() ? 4 * tiles * layout.filters : 0));
-    if (!allocated.isOk()) return allocated.status();
-    halves_ = std::move(allocated.value());
-    auto* const halves = reinterpret_cast<uint32_t*>(halves_.floats());
-    float* const inverses = halves_.floats() + bytes / 4;
-    arguments_.halves = halves;
-    arguments_.filterInverses = inverses;
-    return runOnOwnStream("splitting filters", [&](cudaStream_t stream) {
-      const cudaError_t error = cudaMemsetAsync(halves, 0, static_cast<size_t>(bytes), stream);
-      if (error != cudaSuccess) return error;
-      launchFilterHalves(shape, layout, arguments_.filterTiles, steps, weight, halves, inverses, stream);
-      const cudaError_t launched = cudaGetLastError();
-      return launched == cudaSuccess ? copyFirst(halves, copies, ofCopy, stream) : launched;
-    });
+  Status halve(const FilterForms& forms, const ConvProblem& problem, const GpuWeights& weights) {
+    const auto inversesOf = [&](void* ordered) {
+      return reinterpret_cast<float*>(static_cast<char*>(ordered) + forms.inversesAt);
+    };
+    auto halves = filtersIn(
+        forms.halves->form, weights, problem, "splitting filters",
+        [&](const float* given, void* ordered, cudaStream_t stream) {
+          const cudaError_t error = cudaMemsetAsync(ordered, 0, static_cast<size_t>(forms.inversesAt), stream);
+          if (error != cudaSuccess) return error;
+          launchFilterHalves(shapeOf(problem), forms.layout, forms.filterTiles, forms.steps, given,
+                             static_cast<uint32_t*>(ordered), inversesOf(ordered), stream);
+          return copyFirst(ordered, *forms.halves, stream);
+        });
+    if (!halves.isOk()) return halves.status();
+    halves_ = std::move(halves.value());
+    arguments_.halves = reinterpret_cast<const uint32_t*>(halves_->floats());
+    arguments_.filterInverses = inversesOf(halves_->floats());
+    return {};
   }
 
-  DeviceMemory weight_;
-  const DeviceMemory bias_;
-  /** Where products are those of warpgroups: how their filters lie, and bytes of those that a block copies */
-  struct Halved {
-    HalvesLayout layout;
-    int64_t blockBytes;
-  };
-  std::optional<Halved> halved_;
-  DeviceMemory halves_;
+  std::shared_ptr<const DeviceFilters> weight_, halves_;
   Arguments arguments_{};
   int64_t blocks_ = 0;
   /** By a multiprocessor; none for kernels that do not wait for those before */
   int64_t blocksHeld_ = 0;
   Instances instances_{};
-  bool overlaps_ = false, isStreamed_ = false;
+  bool overlaps_ = false;
 };
-
-/** Weights as the kernels read them; filters are padded to a multiple of four, which 16-byte copies need. */
-Result<DeviceMemory> transpose(const GpuWeights& weights, const Shape& x, int pitch, Device& device) {
-  const int rows = x.groups * x.groupInputs;
-  Result<DeviceMemory> transposed = device.allocate(int64_t{4} * rows * pitch);
-  if (!transposed.isOk()) return transposed;
-  const dim3 blocks(ceilDivide(pitch, 32), std::min(ceilDivide(rows, 8), 65535));
-  transposeFilters<<<blocks, dim3(32, 8), 0, cudaStreamPerThread>>>(
-      weights.weight.floats(), transposed.value().floats(), x.groupOutputs, x.groupInputs, rows, pitch);
-  if (Status status = launchStatus("transposing filters"); !status.isOk()) return status;
-  if (Status status = toStatus(cudaStreamSynchronize(cudaStreamPerThread), "transposing filters"); !status.isOk()) {
-    return status;
-  }
-  return transposed;
-}
 
 }  // namespace
 
@@ -287,17 +266,12 @@ Kernel dynamicKernelOf(const DynamicTile& tile) {
 
 }  // namespace pointwise
 
-Result<std::unique_ptr<GpuConvolution>> preparePointwise(const GpuRequest& request, GpuWeights weights,
-                                                         Device& device) {
-  const auto candidate =
-      pointwise::findCandidate(pointwise::planPointwise(request.problem, request.traits), request.variant);
-  const Shape x = shapeOf(request.problem);
-  const int pitch = (x.groupOutputs + 3) / 4 * 4;
-  Result<DeviceMemory> transposed = pointwise::transpose(weights, x, pitch, device);
-  if (!transposed.isOk()) return transposed.status();
-  auto made = std::make_unique<pointwise::Pointwise>(request, *candidate, std::move(transposed.value()),
-                                                     std::move(weights.bias), pitch);
-  if (Status status = made->initialise(x, weights.weight.floats(), device); !status.isOk()) return status;
+Result<std::unique_ptr<GpuConvolution>> preparePointwise(const GpuRequest& request, const GpuWeights& weights) {
+  const ConvProblem& problem = request.problem;
+  const auto candidate = pointwise::findCandidate(pointwise::planPointwise(problem, request.traits), request.variant);
+  const pointwise::FilterForms forms = pointwise::formsOf(problem, *candidate, weights.filters);
+  auto made = std::make_unique<pointwise::Pointwise>(request, *candidate, weights.bias);
+  if (Status status = made->prepare(forms, problem, weights); !status.isOk()) return status;
   return std::unique_ptr<GpuConvolution>(std::move(made));
 }
 

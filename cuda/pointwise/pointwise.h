@@ -10,7 +10,9 @@ namespace warpconv::cuda {
  */
 std::optional<std::string> refusePointwise(const GpuRequest& request);
 Estimate estimatePointwise(const GpuRequest& request);
-Result<std::unique_ptr<GpuConvolution>> preparePointwise(const GpuRequest& request, GpuWeights weights, Device& device);
+std::vector<FilterForm> formsPointwise(const GpuRequest& request, const Weights& weights);
+std::optional<std::string> packedPointwiseVariant(const GpuRequest& request, const Weights& weights);
+Result<std::unique_ptr<GpuConvolution>> preparePointwise(const GpuRequest& request, const GpuWeights& weights);
 
 /** The planner's candidates by name, and its paper's choice; each takes the problems for which it has a kernel. */
 inline constexpr std::string_view kPointwiseVariants[] = {"paper",
@@ -173,6 +175,6 @@ inline constexpr std::string_view kPointwiseVariants[] = {"paper",
                                                           "rows-bf16-96x64x1"};
 
 inline constexpr GpuAlgorithm kPointwise{"pointwise", kPointwiseVariants, refusePointwise, estimatePointwise,
-                                         preparePointwise};
+                                         formsPointwise, packedPointwiseVariant, preparePointwise};
 
 }  // namespace warpconv::cuda

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <utility>
 
+#include "cuda/pointwise/filter_forms.h"
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shape.h"
@@ -95,6 +97,34 @@ Estimate estimatePointwise(const GpuRequest& request) {
             }
             return kernels;
           }};
+}
+
+namespace {
+
+std::vector<FilterForm> formsTaken(const ConvProblem& problem, const pointwise::Candidate& candidate,
+                                   const Weights& weights) {
+  const pointwise::FilterForms forms = pointwise::formsOf(problem, candidate, weights);
+  std::vector<FilterForm> taken{forms.transposed.form};
+  if (forms.halves) taken.push_back(forms.halves->form);
+  return taken;
+}
+
+}  // namespace
+
+std::vector<FilterForm> formsPointwise(const GpuRequest& request, const Weights& weights) {
+  const auto candidates = pointwise::planPointwise(request.problem, request.traits);
+  return formsTaken(request.problem, *pointwise::findCandidate(candidates, request.variant), weights);
+}
+
+std::optional<std::string> packedPointwiseVariant(const GpuRequest& request, const Weights& weights) {
+  std::vector<pointwise::Candidate> candidates = pointwise::planPointwise(request.problem, request.traits);
+  std::erase_if(candidates, [&](const pointwise::Candidate& one) {
+    const bool isSlower = one.loss == pointwise::Loss::slower;
+    return !(one.isChosen() || isSlower) || !areIn(formsTaken(request.problem, one, weights), weights);
+  });
+  const auto isFaster = [](const auto& a, const auto& b) { return a.milliseconds < b.milliseconds; };
+  const auto fastest = std::min_element(candidates.begin(), candidates.end(), isFaster);
+  return fastest == candidates.end() ? std::nullopt : std::optional(fastest->name());
 }
 
 }  // namespace warpconv::cuda

@@ -7,9 +7,10 @@
 
 namespace warpconv::cuda {
 
-/** The tensors of a run in device memory, and what its gathers report. */
+/** The tensors of a run in device memory, scratch memory for one step, and what its gathers report. */
 struct Site {
   program::Memory memory;
+  void* workspace;
   operators::WrongIndex* wrongIndices;
 };
 

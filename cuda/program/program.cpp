@@ -1,6 +1,9 @@
 #include "cuda/program/program.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
@@ -8,12 +11,15 @@
 #include "cuda/algorithm.h"
 #include "cuda/cuda_status.h"
 #include "cuda/direct/direct.h"
+#include "cuda/graph.h"
 #include "cuda/marks.h"
 #include "cuda/operators/limits.h"
 #include "cuda/operators/operators.h"
+#include "cuda/own_stream.h"
+#include "cuda/packed_choice.h"
 #include "cuda/program/actions.h"
-#include "cuda/program/ports.h"
 #include "cuda/resident.h"
+#include "divide.h"
 #include "program/indices.h"
 
 namespace warpconv::cuda {
@@ -21,6 +27,9 @@ namespace {
 
 using namespace program;
 using operators::WrongIndex;
+
+/** Of tensors in scratch memory */
+constexpr int64_t kAlignment = 256;
 
 bool isConstant(const Buffer& buffer) { return buffer.space == Buffer::Space::constant || !buffer.isGiven(); }
 
@@ -43,23 +52,85 @@ class ConstantFinder {
   std::set<size_t> found_;
 };
 
+/** Positions and weights of a resize, as its kernel has them. */
+struct Interpolation {
+  explicit Interpolation(const InterpolateStep& x)
+      : positions(x.positions.begin(), x.positions.end()), weights(x.weights.begin(), x.weights.end()) {}
+
+  template <typename T>
+  static HostBytes bytesOf(const std::vector<T>& values) {
+    return {values.data(), static_cast<int64_t>(values.size() * sizeof(T))};
+  }
+
+  std::vector<int32_t> positions;
+  std::vector<float> weights;
+};
+
+/** Where a program's inputs, outputs and reports lie from the beginning of its ports. */
+struct PortsLayout {
+  std::vector<int64_t> inputs, outputs;
+  int64_t reports = 0;
+  int64_t bytes = 0;
+
+  int64_t add(int64_t portBytes) {
+    const int64_t offset = bytes;
+    bytes += roundUp(portBytes, kAlignment);
+    return offset;
+  }
+};
+
+/** Where a run has its tensors, in blocks of these numbers. */
+struct Place {
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  void* arena;
+  void* workspace;
+  WrongIndex* wrongIndices;
+  size_t set;
+  uint64_t arenaNumber, portsNumber;
+};
+
+void* at(const Block& block, int64_t offset) {
+  // A block of no bytes has no address.
+  return block.memory.data() == nullptr ? nullptr : static_cast<char*>(block.memory.data()) + offset;
+}
+
 class GpuProgram final : public PreparedProgram {
  public:
-  GpuProgram(ProgramSpec spec, std::shared_ptr<Queue> queue) : queue_(std::move(queue)), spec_(std::move(spec)) {}
+  GpuProgram(ProgramSpec spec, std::shared_ptr<GpuStore> store)
+      : store_(std::move(store)), queue_(*store_->queue), spec_(std::move(spec)) {}
+
+  ~GpuProgram() override {
+    isEnding_ = true;
+    store_->background->forget(this);
+  }
 
   Status prepare(const Backend& backend) {
-    const Status prepared = build(backend);
-    // Copies may still be writing to what is given back where something failed.
-    const Status waited = queue_->wait();
-    return prepared.isOk() ? waited : prepared;
+    if (Status status = queue_.device().makeCurrent(); !status.isOk()) return status;
+    std::vector<Step> steps = std::move(spec_.steps);
+    if (Status status = bringConstants(steps); !status.isOk()) return status;
+    for (Step& step : steps) {
+      const Status status = std::visit([&](auto& kind) { return add(kind, backend); }, step);
+      if (!status.isOk()) return status;
+    }
+    layOut();
+    // Had now, so that a network for which there is no room is refused here.
+    const Result<Scratch::Lease> lease = store_->scratch.take(scratchBytes_);
+    return lease.isOk() ? Status{} : lease.status();
   }
 
   Status run(const Tensors& tensors, const Cancellation* cancellation,
              std::vector<double>* milliseconds) const override {
-    const PortsPool::Lease ports = ports_.take();
-    const Status status = runIn(*ports, tensors, cancellation, milliseconds);
-    // Copies and kernels may still be using what is about to be given back.
-    if (!status.isOk()) (void)queue_->wait();
+    const Result<Scratch::Lease> lease = store_->scratch.take(scratchBytes_);
+    if (!lease.isOk()) return lease.status();
+    const Place place = placeIn(lease.value());
+    const Status status = runIn(place, tensors, cancellation, milliseconds);
+    if (status.isOk()) {
+      captureLater(place);
+    } else {
+      // Copies and kernels may still be using what is about to be given back.
+      (void)queue_.wait();
+    }
     return status;
   }
 
@@ -67,29 +138,54 @@ class GpuProgram final : public PreparedProgram {
   int64_t bytes() const override { return bytes_; }
 
  private:
-  Status build(const Backend& backend) {
-    if (Status status = queue_->device().makeCurrent(); !status.isOk()) return status;
+  /** To the device: constants that steps read there, and tables of resizes. */
+  Status bringConstants(std::vector<Step>& steps) {
     ConstantFinder constants;
-    std::vector<Step> steps = std::move(spec_.steps);
+    std::vector<Interpolation> interpolations;
     for (Step& step : steps) {
       if (const auto reason = operators::refusal(step)) return unsupported(*reason);
-      const Status status = std::visit([&](auto& kind) { return add(kind, backend, constants); }, step);
-      if (!status.isOk()) return status;
+      std::visit([&](auto& kind) { find(kind, constants); }, step);
+      if (const auto* resize = std::get_if<InterpolateStep>(&step)) interpolations.emplace_back(*resize);
     }
-    if (Status status = bringConstants(constants.found()); !status.isOk()) return status;
-    if (Status status = allocate(spec_.arenaBytes, arena_); !status.isOk()) return status;
-    if (Status status = allocate(workspaceBytes_, workspace_); !status.isOk()) return status;
-    for (int i = 0; i < kPorts; ++i) {
-      if (Status status = addPorts(); !status.isOk()) return status;
+    std::vector<size_t> sharedIndices, ownIndices;
+    std::vector<HostBytes> shared, own;
+    for (const size_t index : constants.found()) {
+      (isShared(index) ? sharedIndices : ownIndices).push_back(index);
+      (isShared(index) ? shared : own).push_back({spec_.constants[index], spec_.constantBytes[index]});
     }
+    for (const Interpolation& one : interpolations) {
+      own.push_back(Interpolation::bytesOf(one.positions));
+      own.push_back(Interpolation::bytesOf(one.weights));
+    }
+    Result<PlacedConstants> placed = store_->constants.place(shared);
+    if (!placed.isOk()) return placed.status();
+    std::vector<const void*> ownAddresses;
+    Result<DeviceMemory> block = bringTogether(queue_, own, ownAddresses);
+    if (!block.isOk()) return block.status();
+
+    constants_.resize(spec_.constants.size());
+    for (size_t i = 0; i < shared.size(); ++i) constants_[sharedIndices[i]] = placed.value().addresses[i];
+    for (size_t i = 0; i < ownIndices.size(); ++i) constants_[ownIndices[i]] = ownAddresses[i];
+    interpolations_.assign(ownAddresses.begin() + static_cast<ptrdiff_t>(ownIndices.size()), ownAddresses.end());
+    sharedBlocks_ = std::move(placed.value().blocks);
+    ownBlock_ = std::move(block.value());
+    bytes_ += ownBlock_.bytes();
     return {};
   }
 
-  static constexpr int kPorts = 2;
+  template <typename Kind>
+  static void find(Kind& step, ConstantFinder& constants) {
+    step.fields(constants);
+  }
+  /** Filters that are constant come in the form that their algorithm takes. */
+  static void find(ConvolutionStep& step, ConstantFinder& constants) {
+    constants(step.input), constants(step.bias), constants(step.residual);
+  }
+
+  bool isShared(size_t index) const { return index < spec_.sharedConstants.size() && spec_.sharedConstants[index]; }
 
   template <typename Kind>
-  Status add(Kind& step, const Backend&, ConstantFinder& constants) {
-    step.fields(constants);
+  Status add(Kind& step, const Backend&) {
     choices_.emplace_back();
     return addAction(step);
   }
@@ -102,7 +198,7 @@ class GpuProgram final : public PreparedProgram {
 
   Status addAction(const MatmulStep& x) {
     actions_.push_back(
-        [x, multiprocessors = queue_->device().traits().multiprocessors](const Site& site, cudaStream_t stream) {
+        [x, multiprocessors = queue_.device().traits().multiprocessors](const Site& site, cudaStream_t stream) {
           const Memory& m = site.memory;
           return operators::matmul(x, m.read(x.left), m.read(x.right), m.read(x.bias), m.write(x.output),
                                    multiprocessors, stream);
@@ -130,22 +226,18 @@ class GpuProgram final : public PreparedProgram {
   }
 
   Status addAction(const InterpolateStep& x) {
-    const std::vector<int32_t> positions(x.positions.begin(), x.positions.end());
-    const std::vector<float> weights(x.weights.begin(), x.weights.end());
-    auto places = keep(positions.data(), positions.size() * sizeof(int32_t));
-    if (!places.isOk()) return places.status();
-    auto factors = keep(weights.data(), weights.size() * sizeof(float));
-    if (!factors.isOk()) return factors.status();
-    actions_.push_back([x, places = static_cast<const int32_t*>(places.value()),
-                        factors = static_cast<const float*>(factors.value())](const Site& site, cudaStream_t stream) {
-      return operators::interpolate(x, places, factors, site.memory.read(x.input), site.memory.write(x.output), stream);
+    const auto* const positions = static_cast<const int32_t*>(interpolations_[2 * interpolationsAdded_]);
+    const auto* const weights = static_cast<const float*>(interpolations_[2 * interpolationsAdded_ + 1]);
+    ++interpolationsAdded_;
+    actions_.push_back([x, positions, weights](const Site& site, cudaStream_t stream) {
+      const Memory& m = site.memory;
+      return operators::interpolate(x, positions, weights, m.read(x.input), m.write(x.output), stream);
     });
     return {};
   }
 
-  Status add(ConvolutionStep& step, const Backend& backend, ConstantFinder& constants) {
+  Status add(ConvolutionStep& step, const Backend& backend) {
     const bool isPrepared = isConstant(step.weight) && isConstant(step.bias);
-    constants(step.input), constants(step.residual);
     PlanProblem asked{step.problem, step.activation, step.request};
     // Weights that a run brings are used as they are, which only the direct algorithm does.
     const bool isOpen = asked.request.algorithm == "auto" || asked.request.algorithm == "tune";
@@ -153,157 +245,215 @@ class GpuProgram final : public PreparedProgram {
     std::vector<Candidate> candidates = backend.candidates(asked);
     const Result<size_t> chosen = choose(candidates, asked.request, backend.device());
     if (!chosen.isOk()) return chosen.status();
+    if (isPrepared) return addPrepared(step, candidates, chosen.value());
     Candidate& choice = candidates[chosen.value()];
-    if (!isPrepared && choice.algorithm != kDirect.name) {
+    if (choice.algorithm != kDirect.name) {
       return unsupported("algorithm '" + choice.algorithm +
-                         "' on a GPU takes weights and biases that are constants of " + "the network; '" +
-                         kDirect.name + "' takes those that are brought or computed by a run");
-    }
-    if (!isPrepared) {
-      constants(step.weight), constants(step.bias);
-      actions_.push_back([step](const Site& site, cudaStream_t stream) {
-        const Memory& m = site.memory;
-        return launchDirect(step.problem, step.activation, tensorsOf(step, m), m.read(step.weight), m.read(step.bias),
-                            stream);
-      });
-    } else if (Status status = addPrepared(step, choice.algorithm); !status.isOk()) {
-      return status;
+                         "' on a GPU takes weights and biases that are constants of the network; '" + kDirect.name +
+                         "' takes those that are brought or computed by a run");
     }
     choices_.push_back(std::move(choice));
-    return {};
+    return addUnprepared(step);
   }
 
-  Status addPrepared(const ConvolutionStep& step, const std::string& algorithm) {
-    const GpuRequest request{step.problem, step.activation, step.request.variant, queue_->device().traits()};
-    const Memory host = hostConstants();
+  Status addPrepared(const ConvolutionStep& step, const std::vector<Candidate>& candidates, size_t fastest) {
+    GpuRequest request{step.problem, step.activation, step.request.variant, queue_.device().traits()};
+    const WeightsOfStep weights(*this, step);
+    PackedChoice choice =
+        choosePacked(gpuAlgorithms(), candidates, fastest, step.request, request, weights.filters());
+    request.variant = choice.variant;
     Result<PlacedConvolution> placed =
-        placeConvolution(*queue_, gpuAlgorithm(algorithm), request, host.read(step.weight), host.read(step.bias));
+        placeConvolution(gpuAlgorithms()[choice.algorithm], request, weights.onDevice(deviceConstants()));
     if (!placed.isOk()) return placed.status();
     const std::shared_ptr<const GpuConvolution> convolution = std::move(placed.value().convolution);
-    bytes_ += convolution->bytes();
+    if (Status status = convolution->load(step.residual.isGiven()); !status.isOk()) return status;
+    bytes_ += weights.ownBytes();
     workspaceBytes_ = std::max(workspaceBytes_, placed.value().workspaceBytes);
-    actions_.push_back([this, step, convolution](const Site& site, cudaStream_t stream) {
-      return convolution->enqueue(tensorsOf(step, site.memory), workspace_.data(), stream);
+    choices_.push_back(std::move(choice.candidate));
+    actions_.push_back([step, convolution](const Site& site, cudaStream_t stream) {
+      return convolution->enqueue(tensorsOf(step, site.memory), site.workspace, stream);
     });
     return {};
   }
+
+  /** By the direct algorithm, with filters or biases that each run brings or computes. */
+  Status addUnprepared(const ConvolutionStep& step) {
+    std::shared_ptr<const DeviceFilters> filters;
+    if (isConstant(step.weight)) {
+      const WeightsOfStep weights(*this, step);
+      auto given = givenFilters(weights.onDevice(deviceConstants()), step.problem);
+      if (!given.isOk()) return given.status();
+      filters = std::move(given.value());
+      bytes_ += weights.ownBytes();
+    }
+    actions_.push_back([step, filters](const Site& site, cudaStream_t stream) {
+      const Memory& m = site.memory;
+      const float* const weight = filters == nullptr ? m.read(step.weight) : filters->floats();
+      return launchDirect(step.problem, step.activation, tensorsOf(step, m), weight, m.read(step.bias), stream);
+    });
+    return {};
+  }
+
+  /** The filters of a convolution: of the store, where they are there as long as it, or else the program's own. */
+  class WeightsOfStep {
+   public:
+    WeightsOfStep(const GpuProgram& program, const ConvolutionStep& step)
+        : store_(*program.store_),
+          bias_(step.bias),
+          isShared_(program.isShared(static_cast<size_t>(step.weight.index))) {
+      const Memory host = program.hostConstants();
+      const ConvProblem& x = step.problem;
+      std::span<const float> factors;
+      if (step.scale.isGiven()) factors = {host.read(step.scale), static_cast<size_t>(x.k)};
+      const float* const given = host.read(step.weight);
+      filters_ = isShared_ ? store_.weights.of(given, x.k, x.filterSize(), factors)
+                           : std::make_shared<Weights>(given, x.k, x.filterSize(),
+                                                       std::vector<float>(factors.begin(), factors.end()));
+    }
+
+    Weights& filters() const { return *filters_; }
+    GpuWeights onDevice(const Memory& constants) const {
+      return {*filters_, constants.read(bias_), *store_.queue, store_.tables};
+    }
+    /** Of forms that are the program's own */
+    int64_t ownBytes() const { return isShared_ ? 0 : filters_->bytes(); }
+
+   private:
+    GpuStore& store_;
+    const Buffer bias_;
+    const bool isShared_;
+    std::shared_ptr<Weights> filters_;
+  };
 
   static GpuTensors tensorsOf(const ConvolutionStep& step, const Memory& m) {
     return {m.read(step.input), m.read(step.residual), m.write(step.output)};
   }
 
   Memory hostConstants() const { return {{}, spec_.constants, nullptr}; }
+  Memory deviceConstants() const { return {{}, constants_, nullptr}; }
 
-  Status allocate(int64_t bytes, DeviceMemory& memory) {
-    Result<DeviceMemory> allocated = queue_->device().allocate(bytes);
-    if (!allocated.isOk()) return allocated.status();
-    memory = std::move(allocated.value());
-    bytes_ += bytes;
-    return {};
+  void layOut() {
+    for (const int64_t bytes : spec_.inputBytes) ports_.inputs.push_back(ports_.add(bytes));
+    for (const int64_t bytes : spec_.outputBytes) ports_.outputs.push_back(ports_.add(bytes));
+    ports_.reports = ports_.add(reportBytes());
+    workspaceAt_ = roundUp(spec_.arenaBytes, kAlignment);
+    scratchBytes_ = {workspaceAt_ + workspaceBytes_, ports_.bytes};
   }
 
-  /** The address of a copy on the device that lives as long as the program. */
-  Result<const void*> keep(const void* from, size_t bytes) {
-    Result<DeviceMemory> copy = copyToDevice(*queue_, from, static_cast<int64_t>(bytes));
-    if (!copy.isOk()) return copy.status();
-    kept_.push_back(std::move(copy.value()));
-    bytes_ += kept_.back().bytes();
-    return static_cast<const void*>(kept_.back().data());
+  int64_t reportBytes() const { return static_cast<int64_t>(checkedGathers_.size() * sizeof(WrongIndex)); }
+
+  Place placeIn(const Scratch::Lease& lease) const {
+    Place place{{},
+                {},
+                at(lease.arena(), 0),
+                at(lease.arena(), workspaceAt_),
+                static_cast<WrongIndex*>(at(lease.ports(), ports_.reports)),
+                lease.set(),
+                lease.arena().number,
+                lease.ports().number};
+    for (const int64_t offset : ports_.inputs) place.inputs.push_back(at(lease.ports(), offset));
+    for (const int64_t offset : ports_.outputs) place.outputs.push_back(at(lease.ports(), offset));
+    return place;
   }
 
-  Status bringConstants(const std::set<size_t>& indices) {
-    constants_.resize(spec_.constants.size());
-    for (const size_t index : indices) {
-      const auto kept = keep(spec_.constants[index], static_cast<size_t>(spec_.constantBytes[index]));
-      if (!kept.isOk()) return kept.status();
-      constants_[index] = kept.value();
-    }
-    return {};
+  Site siteOf(const Place& place) const {
+    return {Memory({place.inputs, place.outputs}, constants_, place.arena), place.workspace, place.wrongIndices};
   }
 
-  Status addPorts() {
-    auto ports = std::make_unique<Ports>();
-    for (const int64_t bytes : spec_.inputBytes) {
-      if (Status status = allocate(bytes, ports->inputs.emplace_back()); !status.isOk()) return status;
-      ports->inputAddresses.push_back(ports->inputs.back().data());
-    }
-    for (const int64_t bytes : spec_.outputBytes) {
-      if (Status status = allocate(bytes, ports->outputs.emplace_back()); !status.isOk()) return status;
-      ports->outputAddresses.push_back(ports->outputs.back().data());
-    }
-    const auto reportBytes = static_cast<int64_t>(checkedGathers_.size() * sizeof(WrongIndex));
-    if (Status status = allocate(reportBytes, ports->wrongIndices); !status.isOk()) return status;
-    ports_.add(std::move(ports));
-    return {};
-  }
-
-  Status runIn(Ports& ports, const Tensors& tensors, const Cancellation* cancellation,
+  Status runIn(const Place& place, const Tensors& tensors, const Cancellation* cancellation,
                std::vector<double>* milliseconds) const {
-    for (size_t i = 0; i < ports.inputs.size(); ++i) {
-      if (ports.inputs[i].bytes() == 0) continue;
+    for (size_t i = 0; i < place.inputs.size(); ++i) {
+      if (spec_.inputBytes[i] == 0) continue;
       const GpuMemory* const resident = tensors.residentInputs.empty() ? nullptr : tensors.residentInputs[i].get();
-      const Status status = resident == nullptr ? queue_->upload(tensors.inputs[i], ports.inputs[i])
-                                                : copyWithin(*resident, ports.inputs[i]);
+      void* const to = const_cast<void*>(place.inputs[i]);
+      const Status status = resident == nullptr ? queue_.upload(tensors.inputs[i], to, spec_.inputBytes[i])
+                                                : copyWithin(*resident, to);
       if (!status.isOk()) return status;
     }
     if (cancellation != nullptr && cancellation->isRequested()) return stoppedWhileRunning();
-    const Status launched = milliseconds == nullptr ? launch(ports) : profile(ports, *milliseconds);
+    const Status launched = milliseconds == nullptr ? launch(place) : profile(place, *milliseconds);
     if (!launched.isOk()) return launched;
-    ports.hasRun = true;
-    if (Status status = checkGathers(ports); !status.isOk()) return status;
+    if (Status status = checkGathers(place); !status.isOk()) return status;
     bool isAwaited = false;
-    for (size_t i = 0; i < ports.outputs.size(); ++i) {
-      if (ports.outputs[i].bytes() == 0) continue;
-      if (Status status = queue_->download(ports.outputs[i], tensors.outputs[i]); !status.isOk()) return status;
+    for (size_t i = 0; i < place.outputs.size(); ++i) {
+      if (spec_.outputBytes[i] == 0) continue;
+      const Status status = queue_.download(place.outputs[i], tensors.outputs[i], spec_.outputBytes[i]);
+      if (!status.isOk()) return status;
       isAwaited = true;
     }
-    return isAwaited ? Status{} : queue_->wait();
+    return isAwaited ? Status{} : queue_.wait();
   }
 
   /** All memory of a GPU is made by its engine. */
-  Status copyWithin(const GpuMemory& from, const DeviceMemory& to) const {
-    const void* const source = static_cast<const ResidentMemory&>(from).memory().data();
-    return queue_->compute([&](cudaStream_t stream) {
-      return toStatus(
-          cudaMemcpyAsync(to.data(), source, static_cast<size_t>(to.bytes()), cudaMemcpyDeviceToDevice, stream),
-          "copying an input within the GPU");
+  Status copyWithin(const GpuMemory& from, void* to) const {
+    const DeviceMemory& source = static_cast<const ResidentMemory&>(from).memory();
+    return queue_.compute([&](cudaStream_t stream) {
+      return toStatus(cudaMemcpyAsync(to, source.data(), static_cast<size_t>(source.bytes()), cudaMemcpyDeviceToDevice,
+                                      stream),
+                      "copying an input within the GPU");
     });
   }
 
-  Status launch(Ports& ports) const {
-    if (ports.hasRun && !ports.hasCaptured) {
-      ports.graph = captured(ports);
-      ports.hasCaptured = true;
+  Status launch(const Place& place) const {
+    const std::shared_ptr<const Graph> graph = graphFor(place);
+    return queue_.compute([&](cudaStream_t stream) {
+      return graph != nullptr ? graph->launch(stream) : enqueueAll(place, stream);
+    });
+  }
+
+  /** The launches as a graph, or null. */
+  std::shared_ptr<const Graph> graphFor(const Place& place) const {
+    const std::lock_guard lock(graphsMutex_);
+    const Captured& captured = graphs_[place.set];
+    return captured.isOf(place) ? captured.graph : nullptr;
+  }
+
+  /** Has the launches captured once the program has run twice, unless they have been for this place. */
+  void captureLater(const Place& place) const noexcept {
+    if (++runs_ < 2) return;
+    const std::lock_guard lock(graphsMutex_);
+    if (graphs_[place.set].isOf(place)) return;
+    try {
+      // A graph for other memory goes on that thread, too.
+      store_->background->add(this, [this, place, stale = graphs_[place.set].graph]() mutable {
+        stale.reset();
+        capture(place);
+      });
+      graphs_[place.set] = {place.arenaNumber, place.portsNumber, nullptr};
+    } catch (const std::bad_alloc&) {
+      // The next run asks again.
     }
-    return queue_->compute([&](cudaStream_t stream) {
-      return ports.graph.isGiven() ? ports.graph.launch(stream) : enqueueAll(ports, stream);
+  }
+
+  /** Where something cannot be captured, every run in that place launches its kernels one by one. */
+  void capture(const Place& place) const {
+    if (!queue_.device().makeCurrent().isOk()) return;
+    Graph graph;
+    // On a stream of its own: others go on enqueueing on that of the queue.
+    const Status captured = runOnOwnStream("capturing a network's launches", [&](cudaStream_t stream) {
+      graph = Graph::captured([&] { return enqueueAll(place, stream); }, stream);
+      if (graph.isGiven()) (void)graph.upload(stream);
+      return cudaSuccess;
     });
+    if (!captured.isOk() || !graph.isGiven()) return;
+    const std::lock_guard lock(graphsMutex_);
+    if (graphs_[place.set].isOf(place)) graphs_[place.set].graph = std::make_shared<const Graph>(std::move(graph));
   }
 
-  /** None where something cannot be captured; then every run launches its kernels one by one. */
-  Graph captured(const Ports& ports) const {
-    if (!queue_->device().makeCurrent().isOk()) return {};
-    // A stream of its own: others go on enqueueing on that of the queue.
-    cudaStream_t stream = nullptr;
-    const cudaError_t created = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    if (!toStatus(created, "creating a stream").isOk()) return {};
-    Graph graph = Graph::captured([&] { return enqueueAll(ports, stream); }, stream);
-    (void)cudaStreamDestroy(stream);
-    return graph;
-  }
-
-  Status enqueueAll(const Ports& ports, cudaStream_t stream) const {
-    const Site site = siteOf(ports);
+  Status enqueueAll(const Place& place, cudaStream_t stream) const {
+    const Site site = siteOf(place);
     for (const Action& action : actions_) {
+      // Only ever while its launches are captured, for which the end must not wait.
+      if (isEnding_.load(std::memory_order_relaxed)) return stoppedWhileRunning();
       if (Status status = action(site, stream); !status.isOk()) return status;
     }
     return {};
   }
 
-  Status profile(const Ports& ports, std::vector<double>& milliseconds) const {
-    const Site site = siteOf(ports);
+  Status profile(const Place& place, std::vector<double>& milliseconds) const {
+    const Site site = siteOf(place);
     Marks marks;
-    const Status enqueued = queue_->compute([&](cudaStream_t stream) {
+    const Status enqueued = queue_.compute([&](cudaStream_t stream) {
       Status status = marks.set(stream);
       for (size_t i = 0; i < actions_.size() && status.isOk(); ++i) {
         status = actions_[i](site, stream);
@@ -318,43 +468,61 @@ class GpuProgram final : public PreparedProgram {
     return {};
   }
 
-  Site siteOf(const Ports& ports) const {
-    return {Memory({ports.inputAddresses, ports.outputAddresses}, constants_, arena_.data()),
-            static_cast<WrongIndex*>(ports.wrongIndices.data())};
-  }
-
-  Status checkGathers(const Ports& ports) const {
+  Status checkGathers(const Place& place) const {
     if (checkedGathers_.empty()) return {};
     std::vector<WrongIndex> reports(checkedGathers_.size());
-    if (Status status = queue_->download(ports.wrongIndices, reports.data()); !status.isOk()) return status;
+    if (Status status = queue_.download(place.wrongIndices, reports.data(), reportBytes()); !status.isOk()) {
+      return status;
+    }
     for (size_t i = 0; i < reports.size(); ++i) {
       if (reports[i].place >= 0) return wrongIndex(checkedGathers_[i], reports[i].place, reports[i].index);
     }
     return {};
   }
 
-  const std::shared_ptr<Queue> queue_;
+  /** Launches as a graph, for memory of these numbers: null while it is made, or where it cannot be. */
+  struct Captured {
+    uint64_t arenaNumber = 0, portsNumber = 0;
+    std::shared_ptr<const Graph> graph;
+
+    bool isOf(const Place& place) const {
+      return arenaNumber == place.arenaNumber && portsNumber == place.portsNumber;
+    }
+  };
+
+  const std::shared_ptr<GpuStore> store_;
+  Queue& queue_;
   ProgramSpec spec_;
   std::vector<Action> actions_;
   std::vector<Candidate> choices_;
   /** Those whose indices a run brings or computes; each reports what it finds wrong */
   std::vector<GatherStep> checkedGathers_;
-  /** Constants and tables, and where each constant is; null for those that no step reads on the device */
-  std::vector<DeviceMemory> kept_;
+  /** Where each constant is on the device; null for those that no step reads there */
   std::vector<const void*> constants_;
-  DeviceMemory arena_;
-  /** For all convolutions, of which one runs at a time */
-  DeviceMemory workspace_;
-  int64_t workspaceBytes_ = 0;
+  /** Positions and weights of each resize */
+  std::vector<const void*> interpolations_;
+  size_t interpolationsAdded_ = 0;
+  /** What keeps the two there: of the store, and the program's own */
+  std::vector<std::shared_ptr<const DeviceMemory>> sharedBlocks_;
+  DeviceMemory ownBlock_;
+  /** For all convolutions, of which one runs at a time, behind the other tensors in the arena */
+  int64_t workspaceBytes_ = 0, workspaceAt_ = 0;
+  PortsLayout ports_;
+  Scratch::Bytes scratchBytes_;
   int64_t bytes_ = 0;
-  mutable PortsPool ports_;
+
+  mutable std::atomic<int64_t> runs_{0};
+  std::atomic<bool> isEnding_{false};
+  mutable std::mutex graphsMutex_;
+  /** For each set of ports */
+  mutable std::array<Captured, Scratch::kPorts> graphs_;
 };
 
 }  // namespace
 
 Result<std::shared_ptr<const PreparedProgram>> prepareGpuProgram(ProgramSpec spec, const Backend& backend,
-                                                                 std::shared_ptr<Queue> queue) {
-  auto made = std::make_shared<GpuProgram>(std::move(spec), std::move(queue));
+                                                                 std::shared_ptr<GpuStore> store) {
+  auto made = std::make_shared<GpuProgram>(std::move(spec), std::move(store));
   if (Status status = made->prepare(backend); !status.isOk()) return status;
   return std::shared_ptr<const PreparedProgram>(std::move(made));
 }

@@ -2,22 +2,22 @@
 
 #include <memory>
 
-#include "cuda/queue.h"
+#include "cuda/program/store.h"
 #include "planner/backend.h"
 #include "program/program.h"
 
 namespace warpconv::cuda {
 
 /**
- * A network on the device of a queue: constants and packed weights there, scratch memory for one run, since the kernels
- * of a queue run one after another, and two sets of inputs and outputs, so that the copies of one run overlap with the
- * kernels of another; a third run waits. From the second run in a set on, all launches are one graph. A run looks for
- * its cancellation until its kernels are launched, and not later.
+ * A network on the device of a store's queue, with weights, constants and scratch memory in the store. The first two
+ * runs launch their steps one by one. Then the launches are captured as a graph, on a thread of its own, for the memory
+ * that the run had; runs that are given other memory launch one by one again. A run looks for its cancellation until
+ * its kernels are launched, and not later.
  *
  * `backend` answers for the convolutions.
  */
 Result<std::shared_ptr<const program::PreparedProgram>> prepareGpuProgram(program::ProgramSpec spec,
                                                                           const Backend& backend,
-                                                                          std::shared_ptr<Queue> queue);
+                                                                          std::shared_ptr<GpuStore> store);
 
 }  // namespace warpconv::cuda

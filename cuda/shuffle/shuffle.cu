@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "cuda/cuda_status.h"
+#include "cuda/gpu_weights.h"
 #include "cuda/shuffle/launches.h"
 #include "cuda/shuffle/shuffle.h"
 
@@ -18,13 +19,14 @@ int accessWidth(const float* data, int width) {
 
 class Shuffle final : public GpuConvolution {
  public:
-  Shuffle(const GpuRequest& request, GpuWeights weights)
+  Shuffle(const GpuRequest& request, std::shared_ptr<const DeviceFilters> filters, const float* bias)
       : shape_(shapeOf(request.problem)),
         plan_(planShuffle(request)),
         overlaps_(shouldOverlap(request.traits.computeCapability, plan_.blocks,
                                 plan_.blocksResident * request.traits.multiprocessors)),
         activation_(request.activation),
-        weights_(std::move(weights)) {}
+        filters_(std::move(filters)),
+        bias_(bias) {}
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
     // Blocks of `planes` take maps as one long row, whose length is a multiple of four floats.
@@ -32,8 +34,8 @@ class Shuffle final : public GpuConvolution {
     const ShuffleCall call{shape_,
                            plan_,
                            tensors,
-                           weights_.weight.floats(),
-                           {weights_.bias.floats(), tensors.residual, activation_},
+                           filters_->floats(),
+                           {bias_, tensors.residual, activation_},
                            accessWidth(tensors.input, flat ? 4 : shape_.w),
                            accessWidth(tensors.output, flat ? 4 : shape_.q),
                            FastDivisor(plan_.lanes),
@@ -44,8 +46,6 @@ class Shuffle final : public GpuConvolution {
                            overlaps_};
     return toStatus(launch(call, stream), "shuffle");
   }
-
-  int64_t bytes() const override { return weights_.weight.bytes() + weights_.bias.bytes(); }
 
  private:
   static cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
@@ -63,13 +63,17 @@ class Shuffle final : public GpuConvolution {
   const ShufflePlan plan_;
   const bool overlaps_;
   const Activation activation_;
-  const GpuWeights weights_;
+  const std::shared_ptr<const DeviceFilters> filters_;
+  const float* const bias_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<GpuConvolution>> prepareShuffle(const GpuRequest& request, GpuWeights weights, Device&) {
-  return std::unique_ptr<GpuConvolution>(std::make_unique<Shuffle>(request, std::move(weights)));
+Result<std::unique_ptr<GpuConvolution>> prepareShuffle(const GpuRequest& request, const GpuWeights& weights) {
+  auto filters = givenFilters(weights, request.problem);
+  if (!filters.isOk()) return filters.status();
+  return std::unique_ptr<GpuConvolution>(
+      std::make_unique<Shuffle>(request, std::move(filters.value()), weights.bias));
 }
 
 }  // namespace warpconv::cuda

@@ -15,9 +15,11 @@ namespace warpconv::cuda {
  */
 std::optional<std::string> refuseShuffle(const GpuRequest& request);
 Estimate estimateShuffle(const GpuRequest& request);
-Result<std::unique_ptr<GpuConvolution>> prepareShuffle(const GpuRequest& request, GpuWeights weights, Device& device);
+std::vector<FilterForm> formsShuffle(const GpuRequest& request, const Weights& weights);
+Result<std::unique_ptr<GpuConvolution>> prepareShuffle(const GpuRequest& request, const GpuWeights& weights);
 
 inline constexpr std::string_view kShuffleVariants[] = {"neither", "column", "row", "both", "wide", "planes"};
-inline constexpr GpuAlgorithm kShuffle{"shuffle", kShuffleVariants, refuseShuffle, estimateShuffle, prepareShuffle};
+inline constexpr GpuAlgorithm kShuffle{"shuffle", kShuffleVariants, refuseShuffle, estimateShuffle, formsShuffle,
+                                       nullptr, prepareShuffle};
 
 }  // namespace warpconv::cuda

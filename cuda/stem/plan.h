@@ -35,6 +35,13 @@ int64_t sharedBytes(const ConvProblem& problem, const StemTile& tile, int patche
 /** The most that sharedBytes of a plan comes to */
 int64_t mostSharedBytes(const GpuTraits& traits);
 
+/** How many rows of filters there are, each of an output, padded to the tile; and words of all */
+int64_t filterRows(const ConvProblem& problem, const StemTile& tile);
+int64_t filterWords(const ConvProblem& problem, const StemTile& tile);
+
+/** How a plan takes the filters: their words, then the inverse of each row's scale. */
+FilterForm formOf(const ConvProblem& problem, const Plan& plan);
+
 /** By kTiles[tile]; nothing where that does not fit. */
 std::optional<Plan> planTile(const GpuRequest& request, int tile, const Model& model = kModel);
 

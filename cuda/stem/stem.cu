@@ -1,8 +1,8 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_status.h"
+#include "cuda/gpu_weights.h"
 #include "cuda/launch.cuh"
-#include "cuda/own_stream.h"
 #include "cuda/stem/arguments.h"
 #include "cuda/stem/plan.h"
 #include "cuda/stem/stem.h"
@@ -13,9 +13,8 @@ namespace {
 
 class Stem final : public GpuConvolution {
  public:
-  Stem(const GpuRequest& request, DeviceMemory bias) : activation_(request.activation), bias_(std::move(bias)) {
+  Stem(const GpuRequest& request, const Plan& plan, const float* bias) : activation_(request.activation), bias_(bias) {
     const ConvProblem& problem = request.problem;
-    const Plan plan = planStem(request);
     tile_ = kTiles[plan.tile].tile;
     kernel_ = kernelOf(plan.tile);
     setArguments(problem, plan);
@@ -27,40 +26,33 @@ class Stem final : public GpuConvolution {
         shouldOverlap(request.traits.computeCapability, launch_.blocks, plan.held * request.traits.multiprocessors);
   }
 
-  /** Returns when `weight` may go. */
-  Status prepare(const float* weight, Device& device) {
-    const Arguments& x = arguments_;
-    const int64_t rows = int64_t{x.shape.groups} * x.outputBlocks * tile_.blockM;
-    const int64_t words = rows * x.steps * kStepPairs * 2;
-    auto allocated = device.allocate(4 * (words + rows));
-    if (!allocated.isOk()) return allocated.status();
-    filter_ = std::move(allocated.value());
-    auto* const ordered = reinterpret_cast<uint32_t*>(filter_.floats());
-    float* const inverses = filter_.floats() + words;
-    arguments_.filter = ordered;
-    arguments_.filterInverses = inverses;
+  Status prepare(const FilterForm& form, const ConvProblem& problem, const GpuWeights& weights) {
+    const int64_t words = filterWords(problem, tile_);
+    auto filter = filtersIn(form, weights, problem, "ordering the filters for stem",
+                            [&](const float* given, void* ordered, cudaStream_t stream) {
+                              auto* const inverses = static_cast<float*>(ordered) + words;
+                              launchFilterOrder(arguments_, tile_.blockM, given, static_cast<uint32_t*>(ordered),
+                                                inverses, stream);
+                              return cudaGetLastError();
+                            });
+    if (!filter.isOk()) return filter.status();
+    filter_ = std::move(filter.value());
+    arguments_.filter = reinterpret_cast<const uint32_t*>(filter_->floats());
+    arguments_.filterInverses = filter_->floats() + words;
 
     // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_);
-    if (Status status = toStatus(allowed, "setting up a stem kernel"); !status.isOk()) return status;
-
-    return runOnOwnStream("ordering the filters for stem", [&](cudaStream_t stream) {
-      launchFilterOrder(x, tile_.blockM, weight, ordered, inverses, stream);
-      return cudaGetLastError();
-    });
+    return toStatus(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_),
+                    "setting up a stem kernel");
   }
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
     Arguments x = arguments_;
     x.input = tensors.input;
     x.output = tensors.output;
-    x.epilogue = {bias_.floats(), tensors.residual, activation_};
+    x.epilogue = {bias_, tensors.residual, activation_};
     x.quadOutputs = x.shape.q % 4 == 0 && isQuadAligned(tensors.output) && isQuadAligned(tensors.residual);
     return toStatus(launchKernel(kernel_, launch_, stream, x), "stem");
   }
-
-  int64_t bytes() const override { return filter_.bytes() + bias_.bytes(); }
 
  private:
   /** What does not depend on the call. */
@@ -102,8 +94,8 @@ class Stem final : public GpuConvolution {
   }
 
   const Activation activation_;
-  const DeviceMemory bias_;
-  DeviceMemory filter_;
+  const float* const bias_;
+  std::shared_ptr<const DeviceFilters> filter_;
   StemTile tile_{};
   Kernel kernel_;
   Launch launch_{};
@@ -114,9 +106,11 @@ class Stem final : public GpuConvolution {
 }  // namespace
 }  // namespace stem
 
-Result<std::unique_ptr<GpuConvolution>> prepareStem(const GpuRequest& request, GpuWeights weights, Device& device) {
-  auto made = std::make_unique<stem::Stem>(request, std::move(weights.bias));
-  if (Status status = made->prepare(weights.weight.floats(), device); !status.isOk()) return status;
+Result<std::unique_ptr<GpuConvolution>> prepareStem(const GpuRequest& request, const GpuWeights& weights) {
+  const stem::Plan plan = stem::planStem(request);
+  auto made = std::make_unique<stem::Stem>(request, plan, weights.bias);
+  const FilterForm form = stem::formOf(request.problem, plan);
+  if (Status status = made->prepare(form, request.problem, weights); !status.isOk()) return status;
   return std::unique_ptr<GpuConvolution>(std::move(made));
 }
 

@@ -15,10 +15,13 @@ namespace warpconv::cuda {
  */
 std::optional<std::string> refuseStem(const GpuRequest& request);
 Estimate estimateStem(const GpuRequest& request);
-Result<std::unique_ptr<GpuConvolution>> prepareStem(const GpuRequest& request, GpuWeights weights, Device& device);
+std::vector<FilterForm> formsStem(const GpuRequest& request, const Weights& weights);
+std::optional<std::string> packedStemVariant(const GpuRequest& request, const Weights& weights);
+Result<std::unique_ptr<GpuConvolution>> prepareStem(const GpuRequest& request, const GpuWeights& weights);
 
 inline constexpr std::string_view kStemVariants[] = {"64x128", "64x64", "48x64", "32x128"};
 
-inline constexpr GpuAlgorithm kStem{"stem", kStemVariants, refuseStem, estimateStem, prepareStem};
+inline constexpr GpuAlgorithm kStem{"stem", kStemVariants, refuseStem, estimateStem, formsStem, packedStemVariant,
+                                    prepareStem};
 
 }  // namespace warpconv::cuda

@@ -82,6 +82,17 @@ int64_t sharedBytes(const ConvProblem& x, const StemTile& tile, int patches) {
 
 int64_t mostSharedBytes(const GpuTraits& traits) { return traits.sharedBytesPerBlock - kStaticBytes; }
 
+int64_t filterRows(const ConvProblem& x, const StemTile& tile) { return outputBlocks(x, tile) * tile.blockM; }
+
+int64_t filterWords(const ConvProblem& x, const StemTile& tile) {
+  return filterRows(x, tile) * stepsOf(x) * kStepPairs * 2;
+}
+
+FilterForm formOf(const ConvProblem& x, const Plan& plan) {
+  const StemTile& tile = kTiles[plan.tile].tile;
+  return makeForm(FilterOrder::stem, x, 4 * (filterWords(x, tile) + filterRows(x, tile)), tile.blockM);
+}
+
 std::optional<Plan> planTile(const GpuRequest& request, int index, const Model& model) {
   const ConvProblem& x = request.problem;
   const StemTile& tile = kTiles[index].tile;
@@ -145,6 +156,16 @@ Estimate estimateStem(const GpuRequest& request) {
     };
   }
   return estimate;
+}
+
+std::vector<FilterForm> formsStem(const GpuRequest& request, const Weights&) {
+  return {stem::formOf(request.problem, stem::planStem(request))};
+}
+
+std::optional<std::string> packedStemVariant(const GpuRequest& request, const Weights& weights) {
+  std::vector<stem::Plan> plans = stem::planTiles(request);
+  std::erase_if(plans, [&](const stem::Plan& plan) { return !stem::formOf(request.problem, plan).isIn(weights); });
+  return fastestTile(stem::kTiles, plans);
 }
 
 }  // namespace warpconv::cuda

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cuda/cuda_status.h"
+#include "cuda/gpu_weights.h"
 #include "cuda/random_floats.h"
 #include "cuda/timed_calls.h"
 #include "cuda/tune/variants.h"
@@ -45,22 +46,25 @@ struct Arena {
 /** One variant of an algorithm on a stream. All of its life is on one thread. */
 class GpuContestant final : public Contestant {
  public:
-  GpuContestant(const GpuAlgorithm& algorithm, GpuRequest request, const Arena& arena, Device& device,
+  GpuContestant(const GpuAlgorithm& algorithm, GpuRequest request, const Arena& arena, Queue& queue,
                 cudaStream_t stream)
-      : algorithm_(algorithm), request_(std::move(request)), arena_(arena), device_(device), stream_(stream) {}
+      : algorithm_(algorithm), request_(std::move(request)), arena_(arena), queue_(queue), stream_(stream) {}
   // Memory that is let go must not be in use, and after a failure part of a call may still run.
   ~GpuContestant() override { (void)cudaStreamSynchronize(stream_); }
 
   Status prepare() override {
-    // Each has weights of its own, which it may keep transformed.
-    Result<DeviceMemory> weight = noise(device_, request_.problem.weightSize(), stream_);
+    const ConvProblem& x = request_.problem;
+    // Each has weights of its own, which go once there are its forms of them.
+    const Result<DeviceMemory> weight = noise(queue_.device(), x.weightSize(), stream_);
     if (!weight.isOk()) return weight.status();
     // They are prepared on another stream.
     if (Status status = wait("making weights"); !status.isOk()) return status;
-    auto convolution = algorithm_.prepare(request_, {std::move(weight.value()), {}}, device_);
+    Weights forms(nullptr, x.k, x.filterSize());
+    Tables tables(queue_);
+    auto convolution = algorithm_.prepare(request_, {forms, nullptr, queue_, tables, weight.value().floats()});
     if (!convolution.isOk()) return convolution.status();
     convolution_ = std::move(convolution.value());
-    Result<DeviceMemory> workspace = device_.allocate(algorithm_.estimate(request_).workspaceBytes);
+    Result<DeviceMemory> workspace = queue_.device().allocate(algorithm_.estimate(request_).workspaceBytes);
     if (!workspace.isOk()) return workspace.status();
     workspace_ = std::move(workspace.value());
     if (Status status = stopwatch_.open(); !status.isOk()) return status;
@@ -95,7 +99,7 @@ class GpuContestant final : public Contestant {
   const GpuAlgorithm& algorithm_;
   const GpuRequest request_;
   const Arena& arena_;
-  Device& device_;
+  Queue& queue_;
   const cudaStream_t stream_;
   std::unique_ptr<GpuConvolution> convolution_;
   DeviceMemory workspace_;
@@ -104,10 +108,10 @@ class GpuContestant final : public Contestant {
   std::optional<TimedCalls> several_;
 };
 
-std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Device& device, cudaStream_t stream) {
+std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Queue& queue, cudaStream_t stream) {
   std::vector<Entrant> entrants;
   for (const GpuAlgorithm& algorithm : gpuAlgorithms()) {
-    const GpuRequest request{asked.problem, asked.activation, "", device.traits()};
+    const GpuRequest request{asked.problem, asked.activation, "", queue.device().traits()};
     for (const std::string& variant : promisingVariants(algorithm, request)) {
       GpuRequest one = request;
       one.variant = variant;
@@ -115,7 +119,7 @@ std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, D
           answer(algorithm.name, algorithm.refusal(one), asked.request, [&] { return algorithm.estimate(one); });
       if (!candidate.accepts()) continue;
       entrants.push_back({algorithm.name, variant, candidate.estimate.milliseconds,
-                          std::make_unique<GpuContestant>(algorithm, std::move(one), arena, device, stream)});
+                          std::make_unique<GpuContestant>(algorithm, std::move(one), arena, queue, stream)});
     }
   }
   return entrants;
@@ -131,7 +135,7 @@ Result<std::vector<Measurement>> tune(Queue& queue, const PlanProblem& asked, co
       measurements = arena.status();
       return arena.status();
     }
-    measurements = compete(entrantsFor(asked, arena.value(), queue.device(), stream), cancellation);
+    measurements = compete(entrantsFor(asked, arena.value(), queue, stream), cancellation);
     return toStatus(cudaStreamSynchronize(stream), "measuring algorithms");
   });
   if (!measurements.isOk() || ran.isOk()) return measurements;

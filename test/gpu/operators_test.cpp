@@ -159,7 +159,7 @@ class OneStep {
       spec.inputBytes.push_back(static_cast<int64_t>(bytes.size()));
     }
     spec.outputBytes = {arenaBytes()};
-    const auto prepared = backend.prepareProgram(std::move(spec));
+    const auto prepared = backend.prepareProgram(std::move(spec), backend.makeStore().value());
     if (!prepared.isOk()) return prepared.status();
     arena.resize(size(arenaBytes()));
     void* const outputs[] = {arena.data()};

@@ -46,17 +46,12 @@ TEST_CASE("kernels in a row wait for each other's outputs") {
     for (const cuda::GpuAlgorithm& algorithm : test::algorithmsUnderTest()) {
       for (const std::string& variant : test::variantsFor(algorithm, problem)) {
         INFO(std::string(algorithm.name) << " '" << variant << "', " << describe(problem));
-        Result<cuda::DeviceMemory> weight = test::device().allocate(problem.weightSize() * 4);
-        REQUIRE(weight.isOk());
-        test::check(cudaMemcpy(weight.value().data(), one.weight.data(), static_cast<size_t>(weight.value().bytes()),
-                               cudaMemcpyDeviceToDevice));
         const cuda::GpuRequest request = test::requestFor(problem, variant);
-        const auto prepared = algorithm.prepare(request, {std::move(weight.value()), {}}, test::device());
-        REQUIRE(prepared.isOk());
+        const auto prepared = test::prepare(algorithm, request, one);
         const auto workspace = test::device().allocate(algorithm.estimate(request).workspaceBytes);
         REQUIRE(workspace.isOk());
         const auto made = [&](bool oneByOne) {
-          return outputOf(*prepared.value(), one, workspace.value().data(), oneByOne);
+          return outputOf(*prepared, one, workspace.value().data(), oneByOne);
         };
         REQUIRE(made(false) == made(true));
       }

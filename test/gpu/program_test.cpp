@@ -10,6 +10,7 @@
 #include "gpu/gpu.h"
 #include "support/reference.h"
 #include "support/runs.h"
+#include "support/small_network.h"
 
 // Steps are given what a test is about.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -29,78 +30,13 @@ std::shared_ptr<Gpu> openedGpu() {
 }
 
 std::shared_ptr<const PreparedProgram> prepared(Backend& backend, ProgramSpec spec) {
-  auto made = backend.prepareProgram(std::move(spec));
+  auto made = backend.prepareProgram(std::move(spec), backend.makeStore().value());
   if (!made.isOk()) FAIL(made.status().message());
   return made.value();
 }
 
-constexpr int64_t kImage = 2 * 8 * 14 * 14, kClasses = 10;
-
-/**
- * A small network of integers: two convolutions of 8 maps with a ReLU and a sum around them, a maximum over windows, a
- * mean as a sum, and a matrix product. Its scratch memory is shared by tensors that do not live at once.
- */
-class Network {
- public:
-  explicit Network(std::mt19937& random) : weights_(4) {
-    const size_t sizes[] = {8 * 8 * 3 * 3, 8, 8 * 8, 8 * kClasses};
-    for (size_t i = 0; i < weights_.size(); ++i) {
-      weights_[i].resize(sizes[i]);
-      test::fillWithIntegers(weights_[i], random);
-    }
-  }
-
-  /** `algorithm` of both convolutions. */
-  ProgramSpec spec(const std::string& algorithm) const {
-    ConvRequest request;
-    request.inputDims = {2, 8, 14, 14};
-    request.weightDims = {8, 8, 3, 3};
-    request.padding = {1, 1, 1, 1};
-    ConvolutionStep wide{makeConvProblem(request).value(), makeActivation("relu", {}).value(), {algorithm}};
-    wide.input = input(), wide.weight = constant(0), wide.bias = constant(1), wide.output = arena(0);
-    request.weightDims = {8, 8, 1, 1};
-    request.padding = {};
-    ConvolutionStep narrow{makeConvProblem(request).value(), {}, {algorithm}};
-    narrow.input = arena(0), narrow.weight = constant(2), narrow.residual = input(), narrow.output = arena(kImage);
-    // clip(x - 1) + y, which overwrites x.
-    ElementwiseStep chain{.extents = {kImage}, .strides = {{1}, {1}}};
-    chain.operands = {arena(kImage), arena(0)};
-    chain.code = {{ElementwiseStep::Operation::affine, 0, 0, 1, -1},
-                  {ElementwiseStep::Operation::clip, 2, 0, -9, 9},
-                  {ElementwiseStep::Operation::add, 3, 1, 0, 0}};
-    chain.output = arena(kImage);
-    PoolStep pool{.planes = 16, .h = 14, .w = 14, .p = 7, .q = 7, .r = 2, .s = 2, .stride = {2, 2}};
-    pool.input = arena(kImage), pool.output = arena(0);
-    ReduceStep sum{.mode = ReduceStep::Mode::sum, .outer = 16, .reduced = 49};
-    sum.input = arena(0), sum.output = arena(kImage);
-    MatmulStep product{.m = 2, .n = kClasses, .k = 8, .leftStrides = {8, 1}, .rightStrides = {kClasses, 1}};
-    product.left = arena(kImage), product.right = constant(3), product.output = {Space::output, 0, 0};
-    ProgramSpec spec;
-    spec.steps = {wide, narrow, chain, pool, sum, product};
-    for (const Floats& weight : weights_) {
-      spec.constants.push_back(weight.data());
-      spec.constantBytes.push_back(bytesOf(weight));
-    }
-    spec.arenaBytes = 2 * kImage * 4;
-    spec.inputBytes = {kImage * 4};
-    spec.outputBytes = {2 * kClasses * 4};
-    return spec;
-  }
-
-  static Floats anyInput(std::mt19937& random) {
-    Floats values(kImage);
-    test::fillWithIntegers(values, random);
-    return values;
-  }
-
- private:
-  static Buffer input() { return {Space::input, 0, 0}; }
-  static Buffer constant(int64_t index) { return {Space::constant, index, 0}; }
-  static Buffer arena(int64_t element) { return {Space::arena, 0, element * 4}; }
-  static int64_t bytesOf(const Floats& values) { return static_cast<int64_t>(values.size() * sizeof(float)); }
-
-  std::vector<Floats> weights_;
-};
+using test::SmallNetwork;
+constexpr int64_t kClasses = SmallNetwork::kClasses;
 
 Status run(const PreparedProgram& program, const Floats& input, Floats& output,
            const Cancellation* cancellation = nullptr, std::vector<double>* milliseconds = nullptr) {
@@ -119,7 +55,7 @@ Floats outputOf(const PreparedProgram& program, const Floats& input) {
 /** The network on the GPU, and its twin on one thread. */
 struct Twins {
   std::mt19937 random{test::fuzzSeed()};
-  Network network{random};
+  SmallNetwork network{random};
   Executor executor{1};
   CpuBackend cpu{executor, usableCpu().value()};
   std::shared_ptr<Gpu> gpu = openedGpu();
@@ -134,7 +70,7 @@ TEST_CASE("a resident program gives what its twin on the CPU gives, run after ru
     INFO(algorithm);
     const auto program = prepared(*twins.gpu, twins.network.spec(algorithm));
     for (int round = 0; round < 6; ++round) {
-      const Floats input = Network::anyInput(twins.random);
+      const Floats input = SmallNetwork::anyInput(twins.random);
       const Floats output = outputOf(*program, input);
       REQUIRE(output == outputOf(*twins.expected, input));
       // Every other run repeats one: bit by bit the same, as a graph, too.
@@ -147,15 +83,17 @@ TEST_CASE("a resident program says what was chosen for its convolutions, and wha
   Twins twins;
   const int64_t before = cuda::Device::bytesInUse(0);
   {
-    const auto program = prepared(*twins.gpu, twins.network.spec("im2win"));
+    const auto store = twins.gpu->makeStore().value();
+    const auto program = twins.gpu->prepareProgram(twins.network.spec("im2win"), store).value();
     const std::vector<Candidate>& choices = program->choices();
     REQUIRE(choices.size() == 6);
     CHECK(choices[0].algorithm == "im2win");
     CHECK(choices[1].algorithm == "im2win");
     CHECK(choices[2].algorithm.empty());
-    CHECK(program->bytes() == cuda::Device::bytesInUse(0) - before);
-    outputOf(*program, Network::anyInput(twins.random));
-    CHECK(program->bytes() == cuda::Device::bytesInUse(0) - before);
+    const auto held = [&] { return store->bytes() + program->bytes(); };
+    CHECK(held() == cuda::Device::bytesInUse(0) - before);
+    outputOf(*program, SmallNetwork::anyInput(twins.random));
+    CHECK(held() == cuda::Device::bytesInUse(0) - before);
   }
   CHECK(cuda::Device::bytesInUse(0) == before);
 }
@@ -166,7 +104,7 @@ TEST_CASE("runs of a resident program overlap") {
   constexpr int kThreads = 5, kRuns = 40;
   std::vector<Floats> inputs, expected;
   for (int i = 0; i < kThreads; ++i) {
-    inputs.push_back(Network::anyInput(twins.random));
+    inputs.push_back(SmallNetwork::anyInput(twins.random));
     expected.push_back(outputOf(*twins.expected, inputs.back()));
   }
   std::atomic<int> failures{0};
@@ -190,7 +128,7 @@ TEST_CASE("runs of a resident program overlap") {
 TEST_CASE("a resident program is measured step by step") {
   Twins twins;
   const auto program = prepared(*twins.gpu, twins.network.spec("auto"));
-  const Floats input = Network::anyInput(twins.random);
+  const Floats input = SmallNetwork::anyInput(twins.random);
   Floats output(2 * kClasses);
   std::vector<double> milliseconds;
   REQUIRE(run(*program, input, output, nullptr, &milliseconds).isOk());
@@ -202,7 +140,7 @@ TEST_CASE("a resident program is measured step by step") {
 TEST_CASE("a run that was cancelled before its kernels says so, and later ones go on") {
   Twins twins;
   const auto program = prepared(*twins.gpu, twins.network.spec("auto"));
-  const Floats input = Network::anyInput(twins.random);
+  const Floats input = SmallNetwork::anyInput(twins.random);
   Floats output(2 * kClasses);
   Cancellation cancellation;
   cancellation.request();
@@ -238,7 +176,7 @@ TEST_CASE("a resident program convolves with weights that a run brings, by the d
     REQUIRE(onCpu->run({inputs, expecteds}, nullptr, nullptr).isOk());
     CHECK(actual == expected);
   }
-  const auto refused = twins.gpu->prepareProgram(specFor("im2win"));
+  const auto refused = twins.gpu->prepareProgram(specFor("im2win"), twins.gpu->makeStore().value());
   REQUIRE_FALSE(refused.isOk());
   CHECK(refused.status().code() == StatusCode::unsupported);
 }
@@ -296,14 +234,17 @@ TEST_CASE("programs that the device cannot hold, or whose offsets are too large,
   Twins twins;
   ProgramSpec huge = twins.network.spec("auto");
   huge.arenaBytes = int64_t{1} << 45;
-  const auto first = twins.gpu->prepareProgram(std::move(huge));
+  const auto store = twins.gpu->makeStore().value();
+  const auto first = twins.gpu->prepareProgram(std::move(huge), store);
   REQUIRE_FALSE(first.isOk());
   CHECK(first.status().code() == StatusCode::outOfMemory);
   ProgramSpec large;
   large.steps = {FillStep{.count = int64_t{1} << 31}};
-  const auto second = twins.gpu->prepareProgram(std::move(large));
+  const auto second = twins.gpu->prepareProgram(std::move(large), store);
   REQUIRE_FALSE(second.isOk());
   CHECK(second.status().code() == StatusCode::unsupported);
-  const Floats input = Network::anyInput(twins.random);
-  CHECK(outputOf(*prepared(*twins.gpu, twins.network.spec("auto")), input) == outputOf(*twins.expected, input));
+  const Floats input = SmallNetwork::anyInput(twins.random);
+  const auto third = twins.gpu->prepareProgram(twins.network.spec("auto"), store);
+  REQUIRE(third.isOk());
+  CHECK(outputOf(*third.value(), input) == outputOf(*twins.expected, input));
 }

@@ -13,16 +13,10 @@
 
 #include "cpu/convolution.h"
 #include "cpu/sconv/slicing.h"
-#include "cuda/direct/direct.h"
-#include "cuda/halo/halo.h"
-#include "cuda/im2col/im2col.h"
-#include "cuda/im2win/im2win.h"
-#include "cuda/pointwise/pointwise.h"
-#include "cuda/shuffle/shuffle.h"
-#include "cuda/stem/stem.h"
 #include "cuda/tune/variants.h"
 #include "executor/executor.h"
 #include "planner/planner.h"
+#include "support/planned_algorithms.h"
 #include "support/prepared.h"
 #include "support/reference.h"
 
@@ -312,17 +306,6 @@ void requireRight(const ConvRequest& request, const ConvProblem& problem, const 
   }
 }
 
-
-/** As the engine lists them, less what makes kernels of them. */
-const cuda::GpuAlgorithm kGpuFamilies[] = {
-    {"pointwise", cuda::kPointwiseVariants, cuda::refusePointwise, cuda::estimatePointwise, nullptr},
-    {"shuffle", cuda::kShuffleVariants, cuda::refuseShuffle, cuda::estimateShuffle, nullptr},
-    {"im2win", cuda::kIm2winVariants, cuda::refuseIm2win, cuda::estimateIm2win, nullptr},
-    {"halo", cuda::kHaloVariants, cuda::refuseHalo, cuda::estimateHalo, nullptr},
-    {"stem", cuda::kStemVariants, cuda::refuseStem, cuda::estimateStem, nullptr},
-    {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, nullptr},
-    {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, nullptr}};
-
 /** An H200, an A100, a laptop's Turing, a Blackwell, the smallest there could be, and one that tells nothing else. */
 const cuda::GpuTraits kDevices[] = {
     {90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{60} << 20, 66.9e12, 4.9e12},
@@ -385,7 +368,7 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
     }
 
     cuda::GpuRequest asked{problem, {}, "", kDevices[draw.below(std::size(kDevices))]};
-    for (const cuda::GpuAlgorithm& family : kGpuFamilies) {
+    for (const cuda::GpuAlgorithm& family : test::kPlannedAlgorithms) {
       const auto& variants = family.variants;
       asked.variant = variants.empty() || draw.oneIn(2) ? "" : std::string(variants[draw.below(variants.size())]);
       INFO("GPU " << family.name << " " << asked.variant << ", capability " << asked.traits.computeCapability);
@@ -396,6 +379,8 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
       }
       requireSane(onGpu.time(what + family.name, [&] { return family.estimate(asked); }));
       ++counts[std::string("GPU ") + family.name + " planned"];
+      const Weights none(nullptr, problem.k, problem.filterSize());
+      for (const cuda::FilterForm& form : family.forms(asked, none)) REQUIRE(form.bytes >= 4 * problem.weightSize());
       if (draw.oneIn(20)) (void)cuda::promisingVariants(family, asked);
     }
   }
@@ -405,7 +390,7 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
   for (const auto& [name, count] : counts) MESSAGE(name << ": " << count);
   if (cases >= 1000) {
     for (const CpuAlgorithm& algorithm : cpuAlgorithms()) CHECK(counts[std::string(algorithm.name) + " computed"] > 0);
-    for (const cuda::GpuAlgorithm& family : kGpuFamilies) {
+    for (const cuda::GpuAlgorithm& family : test::kPlannedAlgorithms) {
       CHECK(counts[std::string("GPU ") + family.name + " planned"] > 0);
     }
   }

@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/im2win/im2win.h"
-#include "cuda/shuffle/shuffle.h"
 #include "cuda/tune/variants.h"
+#include "support/planned_algorithms.h"
 
 using namespace warpconv;
 using namespace warpconv::cuda;
@@ -16,9 +15,8 @@ namespace {
 /** As of an H100. */
 constexpr GpuTraits kTraits{90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{50} << 20, 6.7e13, 3.35e12};
 
-/** As the engine lists them, less what makes kernels of them. */
-constexpr GpuAlgorithm kPlannedIm2win{"im2win", kIm2winVariants, refuseIm2win, estimateIm2win, nullptr};
-constexpr GpuAlgorithm kPlannedShuffle{"shuffle", kShuffleVariants, refuseShuffle, estimateShuffle, nullptr};
+const GpuAlgorithm& kPlannedShuffle = test::kPlannedAlgorithms[1];
+const GpuAlgorithm& kPlannedIm2win = test::kPlannedAlgorithms[2];
 
 GpuRequest requestOf(int64_t channels, int64_t extent, int64_t filters, int64_t filter) {
   ConvRequest request;

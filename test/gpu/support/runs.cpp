@@ -81,17 +81,18 @@ cuda::GpuRequest requestFor(const ConvProblem& problem, std::string variant, con
   return {problem, activation, std::move(variant), device().traits()};
 }
 
+cuda::Queue& queue() {
+  // Kept until the process ends, as the device is.
+  static const auto* const opened = new Result<std::shared_ptr<cuda::Queue>>(cuda::Queue::create(device()));
+  if (!opened->isOk()) FAIL(opened->status().message());
+  return *opened->value();
+}
+
 std::unique_ptr<cuda::GpuConvolution> prepare(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request,
                                               const GpuCase& one) {
-  const auto copy = [](const DeviceArray<float>& values) {
-    Result<cuda::DeviceMemory> memory = device().allocate(static_cast<int64_t>(values.size() * sizeof(float)));
-    REQUIRE(memory.isOk());
-    check(cudaMemcpy(memory.value().data(), values.data(), values.size() * sizeof(float), cudaMemcpyDeviceToDevice));
-    // A copy within the device returns before it is done, and algorithms prepare on streams of their own.
-    check(cudaStreamSynchronize(nullptr));
-    return std::move(memory.value());
-  };
-  auto prepared = algorithm.prepare(request, {copy(one.weight), copy(one.bias)}, device());
+  Weights forms(nullptr, one.problem.k, one.problem.filterSize());
+  cuda::Tables tables(queue());
+  auto prepared = algorithm.prepare(request, {forms, one.bias.data(), queue(), tables, one.weight.data()});
   if (!prepared.isOk()) FAIL(prepared.status().message());
   return std::move(prepared.value());
 }

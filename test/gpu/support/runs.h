@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/algorithm.h"
+#include "cuda/gpu_weights.h"
 #include "support/gpu_reference.h"
 #include "support/named_problems.h"
 
@@ -13,6 +14,8 @@ namespace warpconv::test {
 
 /** The device that the tests run on; fails the test where there is none. */
 cuda::Device& device();
+/** Of that device, for what a test prepares */
+cuda::Queue& queue();
 
 /** What a run made: the output between two guards that nothing may have touched. */
 class GuardedOutput {
@@ -29,7 +32,7 @@ class GuardedOutput {
 
 cuda::GpuRequest requestFor(const ConvProblem& problem, std::string variant, const Activation& activation = {});
 
-/** What can be run on a case's tensors; fails the test when it cannot be made. */
+/** What can be run on a case's tensors, while these are there; fails the test when it cannot be made. */
 std::unique_ptr<cuda::GpuConvolution> prepare(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request,
                                               const GpuCase& one);
 

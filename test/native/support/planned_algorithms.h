@@ -1,0 +1,28 @@
+#pragma once
+
+#include "cuda/direct/direct.h"
+#include "cuda/halo/halo.h"
+#include "cuda/im2col/im2col.h"
+#include "cuda/im2win/im2win.h"
+#include "cuda/pointwise/pointwise.h"
+#include "cuda/shuffle/shuffle.h"
+#include "cuda/stem/stem.h"
+
+namespace warpconv::test {
+
+/** The GPU's algorithms in the order of cuda/algorithms.cpp, less what makes kernels of them and needs nvcc. */
+inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
+    {"pointwise", cuda::kPointwiseVariants, cuda::refusePointwise, cuda::estimatePointwise, cuda::formsPointwise,
+     cuda::packedPointwiseVariant, nullptr},
+    {"shuffle", cuda::kShuffleVariants, cuda::refuseShuffle, cuda::estimateShuffle, cuda::formsShuffle, nullptr,
+     nullptr},
+    {"im2win", cuda::kIm2winVariants, cuda::refuseIm2win, cuda::estimateIm2win, cuda::formsIm2win,
+     cuda::packedIm2winVariant, nullptr},
+    {"halo", cuda::kHaloVariants, cuda::refuseHalo, cuda::estimateHalo, cuda::formsHalo, cuda::packedHaloVariant,
+     nullptr},
+    {"stem", cuda::kStemVariants, cuda::refuseStem, cuda::estimateStem, cuda::formsStem, cuda::packedStemVariant,
+     nullptr},
+    {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
+    {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, cuda::formsDirect, nullptr, nullptr}};
+
+}  // namespace warpconv::test
