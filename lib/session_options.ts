@@ -35,7 +35,10 @@ export interface SessionOptions {
    * before the first run.
    */
   readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
-  /** For how many sets of input dims the compiled network is kept: at most 65536. Default 4. */
+  /**
+   * For how many sets of input dims the compiled network is kept, without what all of them share: at most 65536. Default
+   * 64. Each takes a few hundred kilobytes of a network of a hundred nodes.
+   */
   readonly cachedShapes?: number;
   /**
    * Most bytes of the device's memory that the session takes at once. Default `Infinity`. Three things count:
@@ -76,7 +79,7 @@ const SESSION_DEFAULTS = {
   device: 'auto',
   precision: 'fp32',
   algorithm: 'auto',
-  cachedShapes: 4,
+  cachedShapes: 64,
   memoryLimit: Infinity,
   freeDimensionOverrides: {},
 } as const satisfies Record<keyof SessionOptions | keyof typeof WITHOUT_EFFECT, unknown>;
