@@ -153,6 +153,7 @@ export class Service {
     response: ServerResponse,
     send: Send,
   ): Promise<void> {
+    if (this.#isDraining) return this.#refuseInference(model, send);
     const started = performance.now();
     const { timeout } = this.#settings;
     const cancellation = new Cancellation();
@@ -175,9 +176,15 @@ export class Service {
     }
   }
 
+  /** Draining waits for no request that came too late: a client may send them without end. */
+  #refuseInference(model: Model, send: Send): void {
+    const refusal = this.#refuse(unavailable(SHUTTING_DOWN), model);
+    send(refusal);
+    this.#metrics.answered(model.name, refusal.status, 0);
+  }
+
   async #infer(inference: Inference): Promise<Answer> {
     const { model, request, cancellation, holding } = inference;
-    if (this.#isDraining) throw unavailable(SHUTTING_DOWN);
     const batcher = this.#batchers.get(model.name)!;
     batcher.refuseIfFull();
     const framing = readHeaders(request.headers, this.#settings);

@@ -93,6 +93,32 @@ test('a refusal reaches a client that is still sending', async () => {
   await drained;
 });
 
+test('clients that ask on and on, and are refused, do not keep the server from closing', async () => {
+  const session = doublingSession();
+  const { url, handler, close } = await open({ models: { double: session }, timeout: 600_000 });
+  session.hold();
+  const accepted = postJson(url, INFER, GOOD);
+  await until(() => session.runs.length === 1);
+  const closed = close();
+  const length = 2 ** 20;
+  const asking = `POST ${INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${'x'.repeat(length)}`;
+  /** Refused while its body is on the way, each client asks at once again on the same connection. */
+  const askOnAndOn = async () => {
+    for (;;) {
+      const client = await RawConnection.open(url).catch(() => undefined);
+      if (client === undefined) return;
+      client.socket.on('data', () => client.write(asking));
+      client.write(asking);
+      await client.closed;
+    }
+  };
+  const clients = Promise.all(Array.from({ length: 16 }, askOnAndOn));
+  await until(() => Number(/status="503"} (\d+)/.exec(handler.metrics())?.[1]) > 100);
+  session.open();
+  expect((await accepted).status).toBe(200);
+  await Promise.all([closed, clients]);
+});
+
 test('an idle connection is left a moment, and a request on it is answered', async () => {
   const { url, close } = await open({ models: { double: doublingSession() } });
   const ask = 'GET /v2/health/ready HTTP/1.1\r\nHost: x\r\n\r\n';
