@@ -1,6 +1,7 @@
-/** Runs a model on what requests bring: one run at a time, joining what waits while the device is busy. */
+/** Runs a model on what requests bring: one run at a time, joining what waits while the device is busy, where that pays. */
 import { describe, elementCount, isObject } from '../check';
 import { kindOf, type TypedArray } from '../typed_array';
+import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
 import type { Model, ServedTensor, ValueSpec } from './model';
 import { brokenSession, unavailable } from './refusal';
@@ -24,8 +25,8 @@ interface Job {
   readonly cancellation: Cancellation;
   /** Extent of dimension 0; `Infinity` where the inputs have none in common. */
   readonly rows: number;
-  /** The other extents; jobs that agree in them can be joined. */
-  readonly shape: string;
+  /** All extents. Jobs of one kind can be joined: they take the same time, and their batches have few shapes. */
+  readonly kind: string;
   /** When it was queued, by `performance.now()`. */
   readonly queued: number;
   readonly resolve: (result: RunResult) => void;
@@ -42,15 +43,23 @@ export interface RunResult {
   readonly computed: number;
 }
 
+/** What the next run serves. */
+interface Batch {
+  readonly jobs: readonly Job[];
+  /** Of jobs of which a run may join several. */
+  readonly sizes: KindSizes | undefined;
+}
+
 export class Batcher {
   #waiting: Job[] = [];
   #busy = false;
+  readonly #sizes = new BatchSizes();
 
-  /** @param onRun - told before each run how many requests it serves */
+  /** @param onRun - told after each run how many requests it served, and in how many milliseconds */
   constructor(
     readonly model: Model,
     readonly maxQueue: number,
-    readonly onRun: (requests: number) => void,
+    readonly onRun: (requests: number, milliseconds: number) => void,
   ) {}
 
   /** Requests that wait, those in the current run not counted. */
@@ -98,35 +107,45 @@ export class Batcher {
   async #work(): Promise<void> {
     this.#busy = true;
     while (this.#waiting.length > 0) {
+      const started = performance.now();
       const turn = nextTurn();
-      await this.#serve(this.#takeBatch());
+      const { jobs, sizes } = this.#takeBatch();
+      const isServed = await this.#serve(jobs);
       // A short run may be over before the event loop turns: what that still brings belongs to the next batch.
       await turn;
+      if (isServed) sizes?.ran(jobs.length, performance.now() - started);
+      else if (jobs.length > 1 && (await this.#serveEach(jobs))) sizes?.refused(jobs.length);
     }
     this.#busy = false;
   }
 
   /**
-   * The job that has waited longest, with those that can be joined to it: with all of its shape that there is room for, or
-   * with none. A job may leave before an older one of another shape, but no job waits for more runs than there are jobs
-   * before it.
+   * The job that has waited longest, with as many of its kind as it pays to join. A job may leave before an older one of
+   * another kind, but no job waits for more runs than there are jobs before it.
    */
-  #takeBatch(): Job[] {
-    const [first, ...others] = this.#waiting as [Job, ...Job[]];
-    const batch = [first];
-    let { rows } = first;
-    for (const job of others) {
-      if (job.shape !== first.shape || rows + job.rows > this.model.maxBatch) continue;
-      batch.push(job);
-      rows += job.rows;
-    }
-    const taken = new Set(canJoin(this.model, batch) ? batch : [first]);
-    this.#waiting = this.#waiting.filter((job) => !taken.has(job));
-    return [...taken];
+  #takeBatch(): Batch {
+    const [first] = this.#waiting as [Job];
+    const { kind, rows } = first;
+    // A request of no rows counts as one of a row.
+    const most = Math.floor(this.model.maxBatch / Math.max(rows, 1));
+    if (most < 2) return { jobs: this.#take([first]), sizes: undefined };
+    const sizes = this.#sizes.of(kind, most);
+    const alike = this.#waiting.filter((job) => job.kind === kind);
+    const size = sizes.choose(alike.length);
+    const jobs = alike.slice(0, size);
+    if (canJoin(this.model, jobs)) return { jobs: this.#take(jobs), sizes };
+    sizes.refused(size);
+    return { jobs: this.#take([first]), sizes };
   }
 
-  /** Where a run of several fails each is run once by itself, so that none fails for its neighbours' sake. */
-  async #serve(jobs: readonly Job[]): Promise<void> {
+  #take(jobs: readonly Job[]): readonly Job[] {
+    const taken = new Set(jobs);
+    this.#waiting = this.#waiting.filter((job) => !taken.has(job));
+    return jobs;
+  }
+
+  /** @returns whether the run went well; where one of several jobs does not, they are still to be answered */
+  async #serve(jobs: readonly Job[]): Promise<boolean> {
     const started = performance.now();
     try {
       const results = await this.#runTogether(jobs);
@@ -135,10 +154,26 @@ export class Batcher {
         resolve({ tensors: results[index]!, waited: started - queued, computed });
         if (index % ANSWERS === ANSWERS - 1) await nextTurn();
       }
+      return true;
     } catch (error) {
-      if (jobs.length === 1) return jobs[0]!.reject(error as Error);
-      for (const job of jobs) if (!job.cancellation.isRequested) await this.#serve([job]);
+      if (jobs.length === 1) jobs[0]!.reject(error as Error);
+      return false;
     }
+  }
+
+  /**
+   * Runs each of the jobs of a failed run by itself, so that none fails for its neighbours' sake.
+   *
+   * @returns whether these runs went well: the fault was in joining them then
+   */
+  async #serveEach(jobs: readonly Job[]): Promise<boolean> {
+    let [ran, failed] = [0, 0];
+    for (const job of jobs) {
+      if (job.cancellation.isRequested) continue;
+      ran++;
+      if (!(await this.#serve([job]))) failed++;
+    }
+    return ran > 0 && failed === 0;
   }
 
   async #runTogether(jobs: readonly Job[]): Promise<OutputTensor[][]> {
@@ -147,13 +182,14 @@ export class Batcher {
     const feeds = Object.create(null) as Record<string, ServedTensor>;
     for (const { name } of inputs) feeds[name] = await join(jobs.map((job) => job.inputs.get(name)!));
     const wanted = outputs.filter((spec) => jobs.some((job) => job.outputs.includes(spec)));
-    const results = await untilNobodyWaits(jobs, (signal) => {
-      this.onRun(jobs.length);
-      return session.run(
-        feeds,
-        wanted.map(({ name }) => name),
-        { signal },
-      );
+    const names = wanted.map(({ name }) => name);
+    const results = await untilNobodyWaits(jobs, async (signal) => {
+      const started = performance.now();
+      try {
+        return await session.run(feeds, names, { signal });
+      } finally {
+        this.onRun(jobs.length, performance.now() - started);
+      }
     });
     const tensors = new Map<ValueSpec, OutputTensor>();
     for (const spec of wanted) tensors.set(spec, await readOutput(spec, results));
@@ -174,12 +210,12 @@ function canJoin({ session, inputs, needsProof }: Model, jobs: readonly Job[]): 
   }
 }
 
-function extentsOf(model: Model, inputs: ReadonlyMap<string, InputTensor>): Pick<Job, 'rows' | 'shape'> {
+function extentsOf(model: Model, inputs: ReadonlyMap<string, InputTensor>): Pick<Job, 'rows' | 'kind'> {
   const shapes = model.inputs.map(({ name }) => inputs.get(name)!.dims);
   const [rows = Infinity] = shapes[0] ?? [];
   return {
     rows: shapes.every(([extent]) => extent === rows) ? rows : Infinity,
-    shape: shapes.map((dims) => dims.slice(1).join()).join(';'),
+    kind: shapes.map((dims) => dims.join()).join(';'),
   };
 }
 

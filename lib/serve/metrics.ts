@@ -1,5 +1,5 @@
 /**
- * Counters in the text format of Prometheus, version 0.0.4. These three kinds are all there is to it, and a client library
+ * Counters in the text format of Prometheus, version 0.0.4. These four kinds are all there is to it, and a client library
  * would be a third dependency that everybody installs; see docs/serving.md for use beside prom-client.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -80,6 +80,24 @@ class Histogram implements Metric {
   }
 }
 
+/** A sum and a count, whose quotient over any time is the mean. */
+class Summary implements Metric {
+  readonly #totals = new Labelled(() => ({ count: 0, sum: 0 }));
+
+  observe(labels: Labels, value: number): void {
+    const totals = this.#totals.get(labels);
+    totals.count++;
+    totals.sum += value;
+  }
+
+  *samples(): Iterable<string> {
+    for (const { labels, value } of this.#totals.entries()) {
+      yield `_sum${labelText(labels)} ${value.sum}`;
+      yield `_count${labelText(labels)} ${value.count}`;
+    }
+  }
+}
+
 class Gauge implements Metric {
   constructor(readonly read: () => Iterable<readonly [Labels, number]>) {}
 
@@ -115,6 +133,7 @@ export class Metrics {
   readonly #requests = new Counter();
   readonly #durations = new Histogram(SECONDS);
   readonly #batches = new Histogram(REQUESTS);
+  readonly #runs = new Summary();
   readonly #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   readonly #families: readonly [name: string, type: string, help: string, metric: Metric][];
 
@@ -128,6 +147,7 @@ export class Metrics {
       ['requests_total', 'counter', 'Inference requests that were answered.', this.#requests],
       ['request_duration_seconds', 'histogram', 'From the headers to the answer.', this.#durations],
       ['batch_size', 'histogram', 'Requests that one run of the model served.', this.#batches],
+      ['run_duration_seconds', 'summary', 'Runs of the model, by the requests that they served.', this.#runs],
       ['queue_length', 'gauge', 'Requests that wait for the model.', queue],
       ['requests_in_flight', 'gauge', 'Inference requests that are not answered yet.', single(inFlight)],
       ['held_bytes', 'gauge', 'Bytes that requests and answers take up.', single(heldBytes)],
@@ -155,8 +175,9 @@ export class Metrics {
     this.#durations.observe({ model }, milliseconds / 1e3);
   }
 
-  ran(model: string, requests: number): void {
+  ran(model: string, requests: number, milliseconds: number): void {
     this.#batches.observe({ model }, requests);
+    this.#runs.observe({ model, requests: String(requests) }, milliseconds / 1e3);
   }
 
   text(): string {

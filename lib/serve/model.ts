@@ -59,11 +59,11 @@ export interface ModelOptions {
   /** The version that clients may ask for by `/versions/…`. Default `'1'`. */
   readonly version?: string;
   /**
-   * Most rows (extents of dimension 0) of waiting requests that are joined in one run; a single request with more runs by
-   * itself. To give more than 1 says that rows do not depend on each other; it needs a dimension 0 that varies everywhere,
-   * under names that no other dimension has. By default 32 rows are joined where dimension 0 of all inputs and outputs
-   * has one name, which no other dimension has, and the session's `canJoin` proves of the very requests that nobody can
-   * tell.
+   * Most rows (extents of dimension 0) of waiting requests that are joined in one run. It is a limit: 1, 2, 4, 8 … requests
+   * of one shape are joined, as many as were measured to pay. A single request with more rows runs by itself. To give more
+   * than 1 says that rows do not depend on each other; it needs a dimension 0 that varies everywhere, under names that no
+   * other dimension has. The default is 32 if dimension 0 of all inputs and outputs has one name, which no other dimension
+   * has, and the session's `canJoin` then proves of the very requests that nobody can tell. Otherwise it is 1.
    */
   readonly maxBatch?: number;
 }

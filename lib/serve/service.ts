@@ -59,7 +59,7 @@ export class Service {
     this.#memory = new MemoryBudget(settings.maxHeldBytes);
     this.#logger = settings.logger ?? DEBUG_LOGGER;
     const batchers = Array.from(settings.models, ([name, model]) => {
-      const onRun = (requests: number) => this.#metrics.ran(name, requests);
+      const onRun = (...run: [requests: number, milliseconds: number]) => this.#metrics.ran(name, ...run);
       return [name, new Batcher(model, settings.maxQueue, onRun)] as const;
     });
     this.#batchers = new Map(batchers);

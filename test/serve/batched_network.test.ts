@@ -1,10 +1,15 @@
-/** Real sessions behind the server, with its defaults: what is joined, and what is not. */
+/** Real sessions behind the server: what is joined where that pays, and what is not. */
 import { InferenceSession } from '../../lib/session';
 import { float, node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { json, postJson } from './support/client';
+import { joinAll } from './support/joining';
 import { closeAll, open } from './support/serving';
 
-afterEach(closeAll);
+beforeEach(joinAll);
+afterEach(() => {
+  jest.restoreAllMocks();
+  return closeAll();
+});
 
 const WIDTH = 4;
 const input = value('x', ['N', WIDTH]);

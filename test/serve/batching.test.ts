@@ -1,4 +1,4 @@
-/** What waits while the device is busy is run together, and nobody can tell from the answers. */
+/** What waits while the device is busy is run together where that pays, and nobody can tell from the answers. */
 import { setTimeout } from 'node:timers/promises';
 
 import type { ServedSession } from '../../lib/serve';
@@ -8,9 +8,15 @@ import { readModel } from '../../lib/serve/model';
 import { Random } from '../support/random';
 import { json, postJson, request, type Received } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
+import { joinAll } from './support/joining';
 import { closeAll, open, until } from './support/serving';
 
-afterEach(closeAll);
+// What pays is the matter of batch_sizes.test.ts, and of the last tests here.
+beforeEach(joinAll);
+afterEach(() => {
+  jest.restoreAllMocks();
+  return closeAll();
+});
 
 const INFER = '/v2/models/double/infer';
 
@@ -58,7 +64,7 @@ test('requests that wait are run together, and each gets its own rows', async ()
   const seed = Math.floor(Math.random() * 2 ** 32);
   process.stdout.write(`seed ${seed}\n`);
   const random = new Random(seed);
-  const groups = Array.from({ length: 9 }, () =>
+  const groups = Array.from({ length: 17 }, () =>
     Array.from({ length: random.integer(1, 3) }, (): Row => [
       random.integer(-99, 99),
       random.integer(-99, 99),
@@ -67,8 +73,8 @@ test('requests that wait are run together, and each gets its own rows', async ()
   const { first, others } = await queueBehind(session, session, groups.map(doublingRequest));
   session.open();
   const answers = await Promise.all([first, ...others]);
-  const total = groups.slice(1).flat().length;
-  expect(rowsOfRuns(session)).toEqual([groups[0]!.length, total]);
+  // Some of the 16 have as many rows as others.
+  expect(session.runs.length).toBeLessThan(groups.length);
   for (const [index, rows] of groups.entries()) {
     const [y, sum] = ['y', 'sum'].map((name) => outputOf(answers[index]!, name));
     expect(y).toMatchObject({ shape: [rows.length, 2], data: rows.flat().map((element) => 2 * element) });
@@ -76,19 +82,45 @@ test('requests that wait are run together, and each gets its own rows', async ()
   }
 });
 
-test('a batch has at most maxBatch rows, and those that wait longest come first', async () => {
+/** The first elements of the rows of `x` in each run. */
+const firstsOfRuns = ({ runs }: FakeSession) =>
+  runs.map(({ feeds }) => Array.from(feeds.x!.data as Float32Array).filter((_, index) => index % 2 === 0));
+
+test('a batch has 1, 2, 4 … requests, and those that wait longest come first', async () => {
   const session = doublingSession();
-  const { first, others } = await queueBehind(
-    { session, maxBatch: 3 },
-    session,
-    [1, 2, 3, 4, 5, 6, 7, 8].map(one),
-  );
+  const { first, others } = await queueBehind(session, session, [1, 2, 3, 4, 5, 6, 7, 8].map(one));
   session.open();
   await Promise.all([first, ...others]);
-  const firsts = session.runs.map(({ feeds }) =>
-    Array.from(feeds.x!.data as Float32Array).filter((_, index) => index % 2 === 0),
+  expect(firstsOfRuns(session)).toEqual([[1], [2, 3, 4, 5], [6, 7], [8]]);
+});
+
+test('a batch has at most maxBatch rows', async () => {
+  const session = doublingSession();
+  const two = (x: number) =>
+    doublingRequest([
+      [x, -x],
+      [x, -x],
+    ]);
+  const { first, others } = await queueBehind({ session, maxBatch: 7 }, session, [1, 2, 3, 4, 5].map(two));
+  session.open();
+  await Promise.all([first, ...others]);
+  expect(firstsOfRuns(session)).toEqual([
+    [1, 1],
+    [2, 2, 3, 3],
+    [4, 4, 5, 5],
+  ]);
+});
+
+test('requests of different rows are not joined', async () => {
+  const session = doublingSession();
+  const ofRows = (rows: number) => doublingRequest(Array.from({ length: rows }, (): Row => [rows, rows]));
+  const { first, others } = await queueBehind(session, session, [1, 2, 3, 2, 1, 3].map(ofRows));
+  session.open();
+  const answers = await Promise.all([first, ...others]);
+  expect(rowsOfRuns(session)).toEqual([1, 4, 6, 1]);
+  expect(answers.map((answer) => outputOf(answer, 'sum').data)).toEqual(
+    [1, 2, 3, 2, 1, 3].map((rows) => Array.from({ length: rows }, () => 2 * rows)),
   );
-  expect(firsts).toEqual([[1], [2, 3, 4], [5, 6, 7], [8]]);
 });
 
 test('a request of more rows than maxBatch is run by itself', async () => {
@@ -98,11 +130,12 @@ test('a request of more rows than maxBatch is run by itself', async () => {
     one(1),
     one(2),
     big,
+    big,
     one(3),
   ]);
   session.open();
   const answers = await Promise.all([first, ...others]);
-  expect(rowsOfRuns(session)).toEqual([1, 2, 5]);
+  expect(rowsOfRuns(session)).toEqual([1, 2, 5, 5]);
   expect(outputOf(answers[2]!, 'sum').data).toEqual([0, 2, 4, 6, 8]);
 });
 
@@ -249,12 +282,14 @@ test('maxBatch joins what varies without a common name, unless inputs differ in 
       { name: 'b', datatype: 'UINT8', shape: [b.length], data: b },
     ],
   });
-  const bodies = [body([0], [0]), body([1], [1]), body([2], [2, 2]), body([3, 4], [3, 4])];
+  const bodies = [[0], [1], [2], [2], [5]].map((a, index) =>
+    body(a, index === 2 || index === 3 ? [2, 2] : a),
+  );
   const { first, others } = await queueBehind({ session, maxBatch: 8 }, session, bodies);
   session.open();
   const answers = await Promise.all([first, ...others]);
-  expect(rowsOfRuns(session)).toEqual([1, 3, 1]);
-  expect(answers.map((answer) => outputOf(answer, 'c').data)).toEqual([[0], [1], [2], [3, 4]]);
+  expect(rowsOfRuns(session)).toEqual([1, 2, 1, 1]);
+  expect(answers.map((answer) => outputOf(answer, 'c').data)).toEqual([[0], [1], [2], [2], [5]]);
 });
 
 test('a session is asked about the very rows that are to be joined', async () => {
@@ -262,15 +297,23 @@ test('a session is asked about the very rows that are to be joined', async () =>
   const asked: unknown[] = [];
   session.canJoin = (...question) => asked.push(question) > 1;
   const ofRows = (rows: number) => doublingRequest(Array.from({ length: rows }, (): Row => [rows, rows]));
-  const { first, others } = await queueBehind(session, session, [1, 2, 3, 1].map(ofRows));
+  const { first, others } = await queueBehind(session, session, [1, 3, 3, 2, 2, 3].map(ofRows));
   session.open();
   const answers = await Promise.all([first, ...others]);
   expect(asked).toEqual([
-    [{ x: [2, 2] }, [2, 3, 1]],
-    [{ x: [3, 2] }, [3, 1]],
+    [{ x: [3, 2] }, [3, 3]],
+    [{ x: [3, 2] }, [3, 3]],
+    [{ x: [2, 2] }, [2, 2]],
   ]);
-  expect(rowsOfRuns(session)).toEqual([1, 2, 4]);
-  expect(answers.map((answer) => outputOf(answer, 'sum').data)).toEqual([[2], [4, 4], [6, 6, 6], [2]]);
+  expect(rowsOfRuns(session)).toEqual([1, 3, 6, 4]);
+  expect(answers.map((answer) => outputOf(answer, 'sum').data)).toEqual([
+    [2],
+    [6, 6, 6],
+    [6, 6, 6],
+    [4, 4],
+    [4, 4],
+    [6, 6, 6],
+  ]);
 });
 
 test('maxBatch says that rows are independent, and the session is not asked', async () => {
@@ -294,11 +337,11 @@ describe('a batch that fails', () => {
 
   test('is run again one by one, so that only the bad request fails', async () => {
     const session = superstitiousSession();
-    const { first, others } = await queueBehind(session, session, [1, 2, 13, 4].map(one));
+    const { first, others } = await queueBehind(session, session, [1, 2, 13, 4, 5].map(one));
     session.open();
     const answers = await Promise.all([first, ...others]);
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 500, 200]);
-    expect(rowsOfRuns(session)).toEqual([1, 3, 1, 1, 1]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 500, 200, 200]);
+    expect(rowsOfRuns(session)).toEqual([1, 4, 1, 1, 1, 1]);
     expect(outputOf(answers[3]!, 'y').data).toEqual([8, -8]);
   });
 
@@ -359,10 +402,55 @@ test('what comes in the turn of the event loop in which a short run ended is run
   await run();
   // Each comes after microtasks enough for another run to have begun and ended.
   const others = [];
-  for (let request = 0; request < 3; request++) {
+  for (let request = 0; request < 4; request++) {
     others.push(run());
     for (let microtask = 0; microtask < 100; microtask++) await Promise.resolve();
   }
   await Promise.all(others);
-  expect(rowsOfRuns(session)).toEqual([1, 3]);
+  expect(rowsOfRuns(session)).toEqual([1, 4]);
+});
+
+describe('by default', () => {
+  /** The rows of each run with 32 clients, on a session whose runs take so many milliseconds of a clock of its own. */
+  async function rowsUnderLoad(milliseconds: (rows: number) => number): Promise<number[]> {
+    jest.restoreAllMocks();
+    let now = 0;
+    jest.spyOn(performance, 'now').mockImplementation(() => now);
+    const { inputMetadata, outputMetadata, compute } = doublingSession();
+    const session = new FakeSession(inputMetadata, outputMetadata, (feeds) => {
+      now += milliseconds(feeds.x!.dims[0]!);
+      return compute(feeds);
+    });
+    const model = readModel('options.models.double', 'double', session);
+    const batcher = new Batcher(model, 64, () => {});
+    const ask = async (client: number) => {
+      for (let request = 0; request < 100; request++) {
+        const x = { type: 'float32', dims: [1, 2], data: new Float32Array([client, request]) };
+        const { tensors } = await batcher.run(new Map([['x', x]]), model.outputs, new Cancellation());
+        expect([...tensors[0]!.elements]).toEqual([2 * client, 2 * request]);
+      }
+    };
+    await Promise.all(Array.from({ length: 32 }, (_, client) => ask(client)));
+    return rowsOfRuns(session) as number[];
+  }
+
+  test('requests are run one by one if a batch takes as long for each', async () => {
+    const rows = await rowsUnderLoad((count) => 10 * count);
+    expect(rows.filter((count) => count > 1)).toEqual([2, 2, 2, 2]);
+  });
+
+  test('requests are joined if a batch takes less', async () => {
+    const rows = await rowsUnderLoad((count) => 10 + count);
+    expect([...new Set(rows)].sort((a, b) => a - b)).toEqual([1, 2, 4, 8, 16, 32]);
+    expect(rows.slice(-20).filter((count) => count === 32).length).toBeGreaterThan(10);
+  });
+
+  test('batches that the session cannot run are given up, and their requests are answered', async () => {
+    const rows = await rowsUnderLoad((count) => {
+      if (count > 4) throw new Error('out of memory');
+      return 10;
+    });
+    expect(rows.filter((count) => count > 4).length).toBeLessThan(4);
+    expect(rows.slice(-20)).toContain(4);
+  });
 });

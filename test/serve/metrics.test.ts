@@ -2,9 +2,13 @@
 import { createHandler } from '../../lib/serve';
 import { postJson, request } from './support/client';
 import { doublingRequest, doublingSession, FakeSession } from './support/fake_session';
+import { joinAll } from './support/joining';
 import { closeAll, open, until } from './support/serving';
 
-afterEach(closeAll);
+afterEach(() => {
+  jest.restoreAllMocks();
+  return closeAll();
+});
 
 interface Family {
   type?: string;
@@ -57,6 +61,7 @@ test('every metric has a type and a help text', async () => {
     ['warpconv_requests_total', 'counter'],
     ['warpconv_request_duration_seconds', 'histogram'],
     ['warpconv_batch_size', 'histogram'],
+    ['warpconv_run_duration_seconds', 'summary'],
     ['warpconv_queue_length', 'gauge'],
     ['warpconv_requests_in_flight', 'gauge'],
     ['warpconv_held_bytes', 'gauge'],
@@ -106,15 +111,18 @@ test('durations are in seconds', async () => {
   expect(samples.get('warpconv_request_duration_seconds_sum{model="double"}')).toBeLessThan(100);
 });
 
-test('the queue, and the sizes of batches', async () => {
+test('the queue, the sizes of batches, and the times of their runs', async () => {
+  joinAll();
   const session = doublingSession();
   const { url, handler } = await open({ models: { double: session } });
   session.hold();
-  const answers = [1, 2, 3, 4].map(() => infer(url));
-  await until(() => handler.metrics().includes('warpconv_queue_length{model="double"} 3\n'));
+  const answers = [1, 2, 3, 4, 5].map(() => infer(url));
+  await until(() => handler.metrics().includes('warpconv_queue_length{model="double"} 4\n'));
   const before = await scrape(url);
-  expect([...before.get('warpconv_requests_in_flight')!.samples.values()]).toEqual([4]);
+  expect([...before.get('warpconv_requests_in_flight')!.samples.values()]).toEqual([5]);
   expect([...before.get('warpconv_held_bytes')!.samples.values()][0]).toBeGreaterThan(0);
+  const held = 20;
+  await new Promise((resolve) => setTimeout(resolve, held));
   session.open();
   await Promise.all(answers);
   const after = await scrape(url);
@@ -124,7 +132,14 @@ test('the queue, and the sizes of batches', async () => {
   const sizes = after.get('warpconv_batch_size')!.samples;
   const bucket = (le: string) => sizes.get(`warpconv_batch_size_bucket{model="double",le="${le}"}`);
   expect(['1', '2', '4', '128', '+Inf'].map(bucket)).toEqual([1, 1, 2, 2, 2]);
-  expect(sizes.get('warpconv_batch_size_sum{model="double"}')).toBe(4);
+  expect(sizes.get('warpconv_batch_size_sum{model="double"}')).toBe(5);
+  const times = after.get('warpconv_run_duration_seconds')!.samples;
+  const time = (of: string, requests: number) =>
+    times.get(`warpconv_run_duration_seconds_${of}{model="double",requests="${requests}"}`);
+  expect([1, 2, 4].map((requests) => time('count', requests))).toEqual([1, undefined, 1]);
+  // Only the first run was held. Timers may come up to a millisecond early.
+  expect(time('sum', 1)).toBeGreaterThanOrEqual((held - 1) / 1e3);
+  expect(time('sum', 4)).toBeGreaterThan(0);
 });
 
 test('names of models are escaped', async () => {

@@ -5,9 +5,13 @@ import { createServer } from 'node:http';
 import { createHandler } from '../../lib/serve';
 import { json, postJson, RawConnection, request } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
+import { joinAll } from './support/joining';
 import { closeAll, open, until } from './support/serving';
 
-afterEach(closeAll);
+afterEach(() => {
+  jest.restoreAllMocks();
+  return closeAll();
+});
 
 const INFER = '/v2/models/double/infer';
 const GOOD = doublingRequest([[1, 2]]);
@@ -200,6 +204,7 @@ describe('clients that go away', () => {
   });
 
   test('do not abort the run of those who stay', async () => {
+    joinAll();
     const session = doublingSession();
     const { url } = await open({ models: { double: session } });
     session.hold();
