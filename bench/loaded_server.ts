@@ -6,7 +6,15 @@ import path from 'node:path';
 import { ROOT } from './command';
 
 export const OURS = 'warpconv/serve';
+export const ONE_BY_ONE = 'warpconv/serve, maxBatch: 1';
 export const RIVAL = 'Fastify + onnxruntime-node';
+
+/** What serve_load_server.mjs is told to be. */
+const ROLES: Readonly<Record<string, string>> = {
+  [OURS]: 'ours',
+  [ONE_BY_ONE]: 'one-by-one',
+  [RIVAL]: 'rival',
+};
 
 export interface Served {
   readonly model: string;
@@ -25,7 +33,7 @@ export class LoadedServer {
   readonly #ended: Promise<never>;
 
   private constructor(
-    who: string,
+    readonly who: string,
     readonly process: ChildProcess,
   ) {
     this.#ended = once(process, 'exit').then(([code, signal]) => {
@@ -40,7 +48,7 @@ export class LoadedServer {
     { model, device }: Served,
     task: (server: LoadedServer) => Promise<T>,
   ): Promise<T> {
-    const args = [who === OURS ? 'warpconv' : 'rival', model, device];
+    const args = [ROLES[who]!, model, device];
     const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
     const server = new LoadedServer(who, child);
     try {
@@ -49,6 +57,18 @@ export class LoadedServer {
     } finally {
       await server.#kill();
     }
+  }
+
+  /** Starts one server after the other, and ends all of them at the end of a task. */
+  static async useAll<T>(
+    [who, ...others]: readonly string[],
+    served: Served,
+    task: (servers: readonly LoadedServer[]) => Promise<T>,
+  ): Promise<T> {
+    if (who === undefined) return task([]);
+    return LoadedServer.use(who, served, (server) =>
+      LoadedServer.useAll(others, served, (rest) => task([server, ...rest])),
+    );
   }
 
   /** The next one. @throws Error where the server ends instead */

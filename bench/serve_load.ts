@@ -1,24 +1,28 @@
 /**
- * `warpconv/serve` under load, beside Fastify with onnxruntime-node on the same model, each in a process of its own: by how
- * many clients ask at once. Then ours alone: more clients than its queue takes, and SIGTERM in the middle of a load. Ends
- * with exit code 1 where an accepted request was lost, an answer was neither 200 nor 503, or the server did not recover.
- * Writes bench/results/<machine>-<date>-serve.json and .md where all went well; of another model, on another device or for
- * another time the figures are printed only.
+ * `warpconv/serve` under load, as it is by default and at `maxBatch: 1`, beside Fastify with onnxruntime-node on the same
+ * model. Each is in a process of its own, and they take turns at each number of clients. Then ours alone: more clients than
+ * its queue takes, and SIGTERM in the middle of a load. Ends with exit code 1 where an accepted request was lost, an answer
+ * was neither 200 nor 503, or the server did not recover. Writes bench/results/<machine>-<date>-serve.json and .md where all
+ * went well; the figures of another model, on another device or for another time are printed only.
  *
  *     npm --prefix bench/rivals ci
  *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] [--seconds 10]
+ *     npx ts-node bench/serve_load.ts --network resnet50 [--device cpu] [--seconds 30]
  *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] --minutes 30
  *
+ * `--network resnet50` serves a ResNet-50 with random weights and a free batch: <machine>-<date>-serve-resnet50.json and .md.
  * With `--minutes` there is one load of so long instead, with the memory on the way: <machine>-<date>-serve-long.json and .md.
  */
 import { once, type EventEmitter } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
 import { InferenceSession } from 'warpconv';
 
-import { LoadedServer, OURS, RIVAL, type Figures, type Served } from './loaded_server';
+import { LoadedServer, ONE_BY_ONE, OURS, RIVAL, type Figures, type Served } from './loaded_server';
+import { resNet50 } from './resnet50';
 import { circumstances, nameOf, writeJson, writeText } from './results';
 import {
   renderLongServeReport,
@@ -116,7 +120,7 @@ async function loadFor(
   }
 }
 
-/** What the two servers take for the same image of random elements. */
+/** What the servers take for the same image of random elements. */
 async function requestsFor({ model, device }: Served): Promise<Record<string, Request>> {
   const session = await InferenceSession.create(model, { device: device as 'cpu' });
   const [input, another] = session.inputMetadata;
@@ -137,14 +141,12 @@ async function requestsFor({ model, device }: Served): Promise<Record<string, Re
     }),
   );
   const headers = { 'Content-Type': 'application/octet-stream' };
-  return {
-    [OURS]: {
-      path: '/v2/models/model/infer',
-      headers: { ...headers, 'Inference-Header-Content-Length': String(head.length) },
-      body: Buffer.concat([head, elements]),
-    },
-    [RIVAL]: { path: '/infer', headers, body: elements },
+  const ours = {
+    path: '/v2/models/model/infer',
+    headers: { ...headers, 'Inference-Header-Content-Length': String(head.length) },
+    body: Buffer.concat([head, elements]),
   };
+  return { [OURS]: ours, [ONE_BY_ONE]: ours, [RIVAL]: { path: '/infer', headers, body: elements } };
 }
 
 async function answerOf(
@@ -167,18 +169,32 @@ function requireEqual(ours: Float32Array, theirs: Float32Array): void {
   throw new Error(`the servers' answers differ by ${worst}, where the largest element is ${largest}`);
 }
 
-/** Every number of connections is there once before any is measured, so that batches of most sizes are compiled. */
+/**
+ * Every number of connections is there once before any is measured, so that batches of most sizes are compiled. The servers
+ * take turns, because a machine that others use is not the same for long.
+ */
 async function measureLoads(
-  server: LoadedServer,
-  request: Request,
+  servers: readonly LoadedServer[],
+  requests: Readonly<Record<string, Request>>,
   seconds: number,
-): Promise<ServeResult['servers'][number]['loads']> {
-  for (const connections of CONNECTIONS) await loadFor(server, request, connections, seconds / 4);
-  const loads = [];
+): Promise<ServeResult['servers']> {
+  const load = (server: LoadedServer, connections: number, time: number) =>
+    loadFor(server, requests[server.who]!, connections, time);
   for (const connections of CONNECTIONS) {
-    loads.push({ connections, ...(await loadFor(server, request, connections, seconds)) });
+    for (const server of servers) await load(server, connections, seconds / 4);
   }
-  return loads;
+  const measured = servers.map((server) => ({ server, loads: [] as (Load & { connections: number })[] }));
+  for (const connections of CONNECTIONS) {
+    progress(`${connections} connections`);
+    for (const { server, loads } of measured) {
+      loads.push({ connections, ...(await load(server, connections, seconds)) });
+    }
+  }
+  return measured.map(({ server: { who }, loads }) => ({ who, loads }));
+}
+
+function progress(text: string): void {
+  process.stderr.write(`serve: ${text}\n`);
 }
 
 async function measureLong(
@@ -236,7 +252,8 @@ async function measureTermination(
 }
 
 function failures({ servers, overload, termination }: ServeResult): string[] {
-  const ours = [...servers.find(({ who }) => who === OURS)!.loads, overload.before, overload.after];
+  const loads = servers.filter(({ who }) => who !== RIVAL).flatMap((server) => server.loads);
+  const ours = [...loads, overload.before, overload.after];
   const others = (statuses: Load['statuses'], allowed: readonly string[]) =>
     Object.keys(statuses).filter((status) => !allowed.includes(status));
   const checks: [boolean, string][] = [
@@ -263,16 +280,15 @@ function longFailures({ load: { statuses, connectionErrors } }: LongServeResult)
 /** A page of what was measured, which is stored where nothing failed and it is what the name stands for. */
 function finish(
   result: ServeResult | LongServeResult,
-  suffix: string,
   page: string,
   failed: readonly string[],
-  { isUsual }: ServeSettings,
+  { suffix }: ServeSettings,
 ): void {
   console.log(page);
   for (const failure of failed) console.error(`FAILED: ${failure}`);
   if (failed.length > 0) process.exitCode = 1;
-  else if (!isUsual)
-    console.error('serve: not stored; the usual model on the CPU for 10 seconds, or for 30 minutes, is');
+  else if (suffix === undefined)
+    progress('not stored; the usual model or network on the CPU for the usual time is');
   else {
     const name = `${nameOf(result)}-${suffix}`;
     writeJson(name, result);
@@ -286,43 +302,46 @@ async function mainForMinutes(settings: ServeSettings, minutes: number): Promise
   const request = (await requestsFor(settings))[OURS]!;
   const measured = await LoadedServer.use(OURS, settings, (server) => measureLong(server, request, minutes));
   const result: LongServeResult = { ...about, model: path.basename(model), device, ...measured };
-  finish(result, 'serve-long', renderLongServeReport(result), longFailures(result), settings);
+  finish(result, renderLongServeReport(result), longFailures(result), settings);
 }
 
 async function main(settings: ServeSettings): Promise<void> {
-  const { model, device, seconds, quick } = settings;
+  const { model, network, device, seconds, quick } = settings;
   const about = circumstances(quick);
-  const progress = (text: string) => process.stderr.write(`serve: ${text}\n`);
   const requests = await requestsFor(settings);
-  const measure = async (server: LoadedServer, who: string) => {
-    const answer = await answerOf(server, requests[who]!);
-    progress(`${who}, ${CONNECTIONS.join(', ')} connections`);
-    return { answer, loads: await measureLoads(server, requests[who]!, seconds) };
-  };
-  const ours = await LoadedServer.use(OURS, settings, async (server) => {
-    const measured = await measure(server, OURS);
-    progress('overload');
-    return { ...measured, overload: await measureOverload(server, requests[OURS]!, seconds) };
-  });
-  const theirs = await LoadedServer.use(RIVAL, settings, (server) => measure(server, RIVAL));
-  requireEqual(ours.answer, theirs.answer);
+  const ours = requests[OURS]!;
+  const { servers, overload } = await LoadedServer.useAll(
+    [OURS, ONE_BY_ONE, RIVAL],
+    settings,
+    async (loaded) => {
+      const answers = [];
+      for (const server of loaded) answers.push(await answerOf(server, requests[server.who]!));
+      for (const answer of answers) requireEqual(answer, answers.at(-1)!);
+      const measured = await measureLoads(loaded, requests, seconds);
+      progress('overload');
+      return { servers: measured, overload: await measureOverload(loaded[0]!, ours, seconds) };
+    },
+  );
   progress('SIGTERM');
   const termination = await LoadedServer.use(OURS, settings, (server) =>
-    measureTermination(server, requests[OURS]!, seconds),
+    measureTermination(server, ours, seconds),
   );
-  const result: ServeResult = {
-    ...about,
-    model: path.basename(model),
-    device,
-    seconds,
-    servers: [
-      { who: OURS, loads: ours.loads },
-      { who: RIVAL, loads: theirs.loads },
-    ],
-    overload: ours.overload,
-    termination,
-  };
-  finish(result, 'serve', renderServeReport(result), failures(result), settings);
+  const what = { model: path.basename(model), network, device, seconds };
+  const result: ServeResult = { ...about, ...what, servers, overload, termination };
+  finish(result, renderServeReport(result), failures(result), settings);
+}
+
+/** With the network that was asked for in a file, where one was. */
+async function withModel(settings: ServeSettings, task: typeof main): Promise<void> {
+  if (settings.network === undefined) return task(settings);
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-serve-'));
+  const model = path.join(folder, `${settings.network}.onnx`);
+  try {
+    writeFileSync(model, resNet50());
+    await task({ ...settings, model });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 async function run(): Promise<void> {
@@ -330,7 +349,10 @@ async function run(): Promise<void> {
   if (!existsSync(RIVALS)) {
     throw new Error('the rivals are missing; install them by npm --prefix bench/rivals ci');
   }
-  await (settings.minutes === undefined ? main(settings) : mainForMinutes(settings, settings.minutes));
+  const { minutes } = settings;
+  await withModel(settings, (served) =>
+    minutes === undefined ? main(served) : mainForMinutes(served, minutes),
+  );
 }
 
 void run().catch((error: unknown) => {

@@ -1,6 +1,6 @@
 /**
- * A server that serve_load.ts loads: ours, or the least that Fastify and onnxruntime-node need for the same. Its arguments
- * are who, the model and the device. It tells its parent the address, and figures of itself when asked; ours ends at
+ * A server that serve_load.ts loads: ours, as it is by default or joining nothing, or the least that Fastify and
+ * onnxruntime-node need for the same. Its arguments are which of them, the model and the device. It tells its parent the address, and figures of itself when asked; ours ends at
  * SIGTERM, and says how many requests it answered by then. Plain JavaScript, because the TypeScript compiler's heap would
  * count as the server's, and hold up its event loop.
  */
@@ -13,12 +13,10 @@ import { serve } from 'warpconv/serve';
 
 const [who, file, device] = process.argv.slice(2);
 
-/** Most rows that are joined unless told otherwise, where the model lets any be: a program for each number of them. */
-const MOST_ROWS = 32;
-
-async function serveOurs() {
-  const session = await InferenceSession.create(file, { device, cachedShapes: MOST_ROWS });
-  const { url, server, handler } = await serve({ models: { model: session }, port: 0, closeOn: ['SIGTERM'] });
+async function serveOurs(options) {
+  const session = await InferenceSession.create(file, { device });
+  const models = { model: { session, ...options } };
+  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'] });
   server.once('close', () => {
     const answered = Number(
       /requests_total\{model="model",status="200"\} (\d+)/.exec(handler.metrics())?.[1],
@@ -53,4 +51,9 @@ process.on('message', () => {
   process.send({ delayP99: delay.percentile(99) / 1e6, rss: process.memoryUsage.rss() });
   delay.reset();
 });
-process.send({ url: await (who === 'warpconv' ? serveOurs() : serveRival()) });
+const roles = {
+  ours: () => serveOurs({}),
+  'one-by-one': () => serveOurs({ maxBatch: 1 }),
+  rival: serveRival,
+};
+process.send({ url: await roles[who]() });

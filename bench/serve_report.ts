@@ -20,6 +20,8 @@ type Sample = Pick<Load, 'delayP99' | 'rss'> & { readonly minutes: number };
 
 export interface ServeResult extends Circumstances {
   readonly model: string;
+  /** That the bench made */
+  readonly network?: string | undefined;
   readonly device: string;
   /** Of each load */
   readonly seconds: number;
@@ -76,13 +78,14 @@ function loadCells({ perSecond, p50, p99, delayP99, rssBefore, rss }: Load): str
 const LOAD_HEADS = ['answers / s', 'p50 ms', 'p99 ms', 'event loop p99 ms', 'memory MB'];
 
 export function renderServeReport(result: ServeResult): string {
-  const { cpu, date, model, device, seconds, servers, overload, termination } = result;
+  const { cpu, date, model, network, device, seconds, servers, overload, termination } = result;
+  const command = `npx ts-node bench/serve_load.ts${network === undefined ? '' : ` --network ${network}`}`;
   const lines = [
     `# Serving on ${cpu.name}, ${date}`,
     '',
     `${model} on ${device}, one image a request in binary, ${softwareOf(result)}, ${cpu.cores} processors, which servers and clients`,
-    `share; ${seconds} seconds each. Both servers get the same elements; Fastify's answers are the bare output, ours those of the`,
-    'Open Inference Protocol. By `npx ts-node bench/serve_load.ts`.',
+    `share; ${seconds} seconds each, in turns. All servers get the same elements; Fastify's answers are the bare output, ours those of`,
+    `the Open Inference Protocol. By \`${command}\`.`,
   ];
   for (const { who, loads } of servers) {
     const rows = loads.map((load) => row(load.connections, ...loadCells(load)));

@@ -54,14 +54,21 @@ describe('the load', () => {
     expect(readServeSettings([])).toEqual({
       ...DIGITS,
       seconds: 10,
+      network: undefined,
       minutes: undefined,
       quick: false,
-      isUsual: true,
+      suffix: 'serve',
     });
     expect(readServeSettings(['--minutes', '30'])).toMatchObject({
       minutes: 30,
       quick: false,
-      isUsual: true,
+      suffix: 'serve-long',
+    });
+    expect(readServeSettings(['--network', 'resnet50'])).toMatchObject({
+      network: 'resnet50',
+      seconds: 30,
+      quick: false,
+      suffix: 'serve-resnet50',
     });
     for (const [option, value, quick] of [
       ['seconds', '2', true],
@@ -70,8 +77,12 @@ describe('the load', () => {
       ['device', 'cuda', false],
       ['model', 'other.onnx', false],
     ] as const) {
-      expect(readServeSettings([`--${option}`, value])).toMatchObject({ quick, isUsual: false });
+      expect(readServeSettings([`--${option}`, value])).toMatchObject({ quick, suffix: undefined });
     }
+  });
+
+  it('has a network that the bench can make', () => {
+    expect(() => readServeSettings(['--network', 'resnet5'])).toThrow('--network resnet5 is none of those');
   });
 
   it('has a length', () => {
