@@ -62,6 +62,11 @@ export function bytesUnder(array: TypedArray): Uint8Array {
   return new Uint8Array(bufferOf(array), byteOffsetOf(array), byteLengthOf(array));
 }
 
+/** The bytes of an array of bytes from one place to another, as a view. */
+export function partOf(array: Uint8Array, start: number, end: number): Uint8Array {
+  return bytesUnder(array).subarray(start, end);
+}
+
 /** Whether two arrays have bytes in common. */
 export function overlap(a: TypedArray, b: TypedArray): boolean {
   const [startA, startB] = [byteOffsetOf(a), byteOffsetOf(b)];

@@ -160,17 +160,16 @@ export class Builder {
     if (dims === undefined) {
       throw invalidNode(node, `has inputs that cannot be broadcast: ${values.map(shapeOf).join(' and ')}`);
     }
-    const distinct = [...new Set(values)];
-    const place = values.map((value) => distinct.indexOf(value));
+    const distinct = values.filter((value, i) => values.indexOf(value) === i);
     const saved = values.length - distinct.length;
-    const to = (value: number) => place[value] ?? value - saved;
+    const to = (value: number) => (value < values.length ? distinct.indexOf(values[value]!) : value - saved);
     const output = this.scratch('float32', dims);
     this.emit({
       kind: 'elementwise',
       extents: dims,
       operands: distinct.map(({ operand }) => operand),
       strides: distinct.map((value) => broadcastStrides(value.dims, dims)),
-      code: code.map((one) => ({ ...one, a: to(one.a), b: to(one.b) })),
+      code: saved === 0 ? code : code.map((one) => ({ ...one, a: to(one.a), b: to(one.b) })),
       output: output.operand,
     });
     return output;

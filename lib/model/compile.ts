@@ -1,4 +1,5 @@
 /** A graph, for inputs of given extents, as a program: the steps in order, and where every tensor lies. */
+import { inSlices, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
 import type { DataType } from '../tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { checkOperators, invalidModel, quote } from './complaints';
@@ -11,7 +12,7 @@ import { planMemory } from './memory_plan';
 import { operatorOf } from './operators';
 import { unsupportedNode } from './refusals';
 import { checkInputs } from './schema';
-import { mapBuffers, type NativeBuffer, type NativeProgramSpec, type Step } from './steps';
+import { buffersRead, mapBuffers, type NativeBuffer, type NativeProgramSpec, type Step } from './steps';
 import { bytesOf, coalesce, sizeOf, type Operand, type Storage, type Value } from './values';
 
 /** A graph's input or output with extents that are numbers. */
@@ -36,11 +37,13 @@ export interface Bindings {
 }
 
 /** @throws `ERR_WARPCONV_UNSUPPORTED` naming all operators and nodes that nothing computes */
-export function requireOperators(graph: Graph): void {
-  checkOperators(graph.nodes, (node) => isFolded(node) || operatorOf(node) !== undefined);
+export function requireOperators(graph: Graph): Promise<void> {
+  return inSlices(checkOperators(graph.nodes, (node) => isFolded(node) || operatorOf(node) !== undefined));
 }
 
 /**
+ * In slices, with others between them.
+ *
  * @param constants - those of the session: what follows from the graph's constants alone is the same for all dims
  * @throws {@link ValueNeeded} where a node needs an input's elements; {@link WarpconvError}
  * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` naming the node
@@ -52,11 +55,12 @@ export async function compile(
   constants = new Constants(graph.constants.values()),
 ): Promise<Compiled> {
   const build = new Builder(algorithm, constants);
-  const { inputs, outputs } = lowerGraph(graph, bindings, build);
-  const places = placeOutputs(build, outputs);
-  const storages = new Set(places.map(({ storage }) => storage));
-  const fused = await fuse(withoutDead(build.steps, storages), storages, constants);
-  const steps = fused.map(finish);
+  const { inputs, outputs } = await inSlices(lowerGraph(graph, bindings, build));
+  const places = await inSlices(placeOutputs(build, outputs));
+  const storages = places.map(({ storage }) => storage);
+  const needed = await inSlices(withoutDead(build.steps, new Set(storages)));
+  const steps = await inSlices(finish(await fuse(needed, new Set(storages), constants)));
+  const inputStorages = inputs.map(({ value }) => value.operand.storage);
   return {
     inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
     outputs: outputs.map(({ type, dims }, i) => ({
@@ -65,25 +69,22 @@ export async function compile(
       dims: Object.freeze([...dims]),
     })),
     steps,
-    program: place(
-      steps.map(({ step }) => step),
-      inputs.map(({ value }) => value.operand.storage),
-      places.map(({ storage }) => storage),
-    ),
+    program: await inSlices(place(steps, inputStorages, storages)),
   };
 }
 
 /** The graph's inputs and outputs as tensors of known extents; the steps from one to the other are left in `build`. */
-export function lowerGraph(
+export function* lowerGraph(
   graph: Graph,
   bindings: Bindings,
   build: Builder,
-): { readonly inputs: readonly NamedValue[]; readonly outputs: readonly Value[] } {
+): Sliced<{ readonly inputs: readonly NamedValue[]; readonly outputs: readonly Value[] }> {
   const values = new Values(graph, build);
   const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
   inputs.forEach(({ name, value }) => values.set(name, value));
   for (const node of graph.nodes) {
-    const outputs = lower(graph, build, node, values);
+    yield;
+    const outputs = yield* lower(graph, build, node, values);
     node.outputs.forEach((name, i) => {
       if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
     });
@@ -129,15 +130,14 @@ function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bind
   return { name, value };
 }
 
-function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): readonly Value[] {
+function* lower(graph: Graph, build: Builder, node: GraphNode, values: Values): Sliced<readonly Value[]> {
   const inputs = node.inputs.map((name) => (name === '' ? undefined : values.get(name)));
   build.enter(node);
-  const known = () => {
-    checkInputs(node, graph.opset, inputs);
-    return evaluateKnown(node, inputs);
-  };
   const isFixed = inputs.every((value) => value === undefined || value.isFixed);
-  const ahead = isFixed ? build.constants.once([node], known) : known();
+  const known = isFixed
+    ? build.constants.onceInSlices([node], () => resultOf(evaluateKnown(node, graph.opset, inputs)))
+    : evaluateKnown(node, graph.opset, inputs);
+  const ahead = isSliced(known) ? yield* known : known;
   if (ahead !== undefined) return ahead.map((tensor) => build.folded(tensor, isFixed));
   const operator = operatorOf(node);
   if (operator === undefined) {
@@ -145,7 +145,8 @@ function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): r
     if (needed !== undefined) throw new ValueNeeded(node, needed);
     throw unsupportedNode(node, `computes what is too large to compute ahead: ${describeAll(inputs)}`);
   }
-  const outputs = operator(new Lowering(node, graph.opset, build, inputs));
+  const lowered = operator(new Lowering(node, graph.opset, build, inputs));
+  const outputs = isSliced(lowered) ? yield* lowered : lowered;
   return 'operand' in outputs ? [outputs] : outputs;
 }
 
@@ -153,14 +154,17 @@ function describeAll(inputs: readonly (Value | undefined)[]): string {
   return inputs.map((value) => (value === undefined ? 'nothing' : shapeOf(value))).join(' and ');
 }
 
-/** What follows from shapes and constants alone. */
+/** What follows from shapes and constants alone, where they are what the operator takes. */
 function evaluateKnown(
   node: GraphNode,
+  opset: number,
   inputs: readonly (Value | undefined)[],
-): readonly ConstantTensor[] | undefined {
+): MaybeSliced<readonly ConstantTensor[] | undefined> {
+  checkInputs(node, opset, inputs);
   const [first] = inputs;
   const fromDims = first && evaluateFromDims(node, first.dims);
   if (fromDims !== undefined) return [fromDims];
+  if (!inputs.every((value) => value === undefined || value.constant !== undefined)) return undefined;
   return evaluate(
     node,
     inputs.map((value) => value?.constant),
@@ -168,57 +172,67 @@ function evaluateKnown(
 }
 
 /** Where each output is written: by the step that makes it, or by a copy of what is not made, or twice wanted. */
-function placeOutputs(build: Builder, outputs: readonly Value[]): Operand[] {
+function* placeOutputs(build: Builder, outputs: readonly Value[]): Sliced<Operand[]> {
   const taken = new Set<Storage>();
-  return outputs.map((value) => {
+  const places: Operand[] = [];
+  for (const value of outputs) {
+    yield;
     const { storage, offset } = value.operand;
     const isWhole = offset === 0 && storage.bytes === sizeOf(value.dims) * bytesOf(value.type);
-    if (storage.space === 'arena' && isWhole && !taken.has(storage)) {
-      taken.add(storage);
-      return value.operand;
-    }
-    const copy = build.scratch(value.type, value.dims);
-    build.copy(value, [sizeOf(value.dims)], [1], copy, [1]);
-    taken.add(copy.operand.storage);
-    return copy.operand;
-  });
+    const isOwn = storage.space === 'arena' && isWhole && !taken.has(storage);
+    const { operand } = isOwn ? value : build.scratch(value.type, value.dims);
+    if (!isOwn) build.copy(value, [sizeOf(value.dims)], [1], { ...value, operand }, [1]);
+    taken.add(operand.storage);
+    places.push(operand);
+  }
+  return places;
 }
 
 /** The steps that an output depends on. */
-export function withoutDead(steps: readonly PlannedStep[], outputs: ReadonlySet<Storage>): PlannedStep[] {
+export function* withoutDead(
+  steps: readonly PlannedStep[],
+  outputs: ReadonlySet<Storage>,
+): Sliced<PlannedStep[]> {
   const needed = new Set(outputs);
-  const kept = [...steps].reverse().filter(({ step }) => {
-    if (!needed.has(step.output.storage)) return false;
-    readStorages(step).forEach((storage) => needed.add(storage));
-    return true;
-  });
+  const kept: PlannedStep[] = [];
+  for (let i = steps.length - 1; i >= 0; i--) {
+    yield;
+    const { step } = steps[i]!;
+    if (!needed.has(step.output.storage)) continue;
+    for (const { storage } of buffersRead(step)) needed.add(storage);
+    kept.push(steps[i]!);
+  }
   return kept.reverse();
 }
 
-function readStorages(step: Step<Operand>): Storage[] {
-  const storages: Storage[] = [];
-  mapBuffers(step, (operand) => storages.push(operand.storage));
-  return storages;
-}
-
 /** Few axes are quicker than many. */
-function finish(planned: PlannedStep): PlannedStep {
-  const { step } = planned;
-  if (step.kind !== 'elementwise') return planned;
-  const { extents, strides } = coalesce(step.extents, step.strides);
-  return { ...planned, step: { ...step, extents, strides } };
+function* finish(steps: readonly PlannedStep[]): Sliced<PlannedStep[]> {
+  const finished: PlannedStep[] = [];
+  for (const planned of steps) {
+    yield;
+    const { step } = planned;
+    if (step.kind === 'elementwise') {
+      finished.push({ ...planned, step: { ...step, ...coalesce(step.extents, step.strides) } });
+    } else {
+      finished.push(planned);
+    }
+  }
+  return finished;
 }
 
 /** Every operand as native code finds it. */
-function place(
-  steps: readonly Step<Operand>[],
+function* place(
+  planned: readonly PlannedStep[],
   inputs: readonly Storage[],
   outputs: readonly Storage[],
-): Omit<NativeProgramSpec, 'store'> {
+): Sliced<Omit<NativeProgramSpec, 'store'>> {
   const ports = new Map<Storage, NativeBuffer>();
   inputs.forEach((storage, index) => ports.set(storage, { space: 'input', index, offset: 0 }));
   outputs.forEach((storage, index) => ports.set(storage, { space: 'output', index, offset: 0 }));
-  const { offsets, bytes } = planMemory(steps, ports);
+  const { offsets, bytes } = yield* planMemory(
+    planned.map(({ step }) => step),
+    ports,
+  );
   const constants: ArrayBufferView[] = [];
   const sharedConstants: boolean[] = [];
   const indices = new Map<Storage, number>();
@@ -236,8 +250,13 @@ function place(
     }
     return { space: 'constant', index, offset };
   };
+  const steps: Step<NativeBuffer>[] = [];
+  for (const { step } of planned) {
+    yield;
+    steps.push(mapBuffers(step, toNative));
+  }
   return {
-    steps: steps.map((step) => mapBuffers(step, toNative)),
+    steps,
     constants,
     sharedConstants,
     arenaBytes: bytes,

@@ -1,6 +1,7 @@
 /** How complaints about models are worded. */
 import { plural } from '../check';
 import { WarpconvError } from '../errors';
+import type { Sliced } from '../slices';
 import type { GraphNode } from './graph';
 
 // Exporters write the whole path of a module into a name, far longer than what describe() shows of a string.
@@ -37,9 +38,13 @@ export function title(node: GraphNode): string {
  *
  * @throws `ERR_WARPCONV_UNSUPPORTED` naming all the operators and nodes that cannot
  */
-export function checkOperators(nodes: readonly GraphNode[], supports: (node: GraphNode) => boolean): void {
+export function* checkOperators(
+  nodes: readonly GraphNode[],
+  supports: (node: GraphNode) => boolean,
+): Sliced<void> {
   const refused = new Map<string, GraphNode[]>();
   for (const node of nodes) {
+    yield;
     if (node.obstacle === undefined && supports(node)) continue;
     const operator = operatorName(node);
     const others = refused.get(operator);

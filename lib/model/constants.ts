@@ -1,6 +1,7 @@
 /** What follows from a network's constants alone, whatever the dims of its inputs: found once a session. */
 import { callNativeAsync } from '../calls';
 import { addon } from '../load';
+import type { Sliced } from '../slices';
 import type { ConstantTensor } from './graph';
 
 /** The filters of a convolution, which are a part of an array. */
@@ -40,10 +41,25 @@ export class Constants {
    * @param key - objects are told apart by which they are, strings and numbers by what they are
    */
   once<T>(key: readonly (object | string | number)[], make: () => T): T {
-    let name = '';
-    for (const part of key) name += `${this.#nameOf(part)},`;
+    const name = this.#nameOfAll(key);
     if (!this.#made.has(name)) this.#made.set(name, make());
     return this.#made.get(name) as T;
+  }
+
+  /** {@link once} in slices: of several that overlap, all get what the first of them made. */
+  *onceInSlices<T>(key: readonly (object | string | number)[], make: () => Sliced<T>): Sliced<T> {
+    const name = this.#nameOfAll(key);
+    if (!this.#made.has(name)) {
+      const made = yield* make();
+      if (!this.#made.has(name)) this.#made.set(name, made);
+    }
+    return this.#made.get(name) as T;
+  }
+
+  #nameOfAll(key: readonly (object | string | number)[]): string {
+    let name = '';
+    for (const part of key) name += `${this.#nameOf(part)},`;
+    return name;
   }
 
   #nameOf(part: object | string | number): string {

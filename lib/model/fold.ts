@@ -2,6 +2,7 @@
  * Evaluates nodes of which every input is known when the model is loaded. Exporters compute shapes, and what depends on
  * them, with many small nodes on integers; with the dimensions of a model's inputs known, all of these fold away.
  */
+import { resultOf, type MaybeSliced, type Sliced } from '../slices';
 import { constant, constantOfShape, nonZero, range, shape, size } from './fold/creation';
 import { ELEMENTWISE } from './fold/elementwise';
 import { concat, gather, slice, split, tile, transpose } from './fold/movement';
@@ -16,7 +17,7 @@ export { shapeValue } from './fold/creation';
 // The work of a node is bounded by what its largest tensor may have times this.
 const MOST_INPUTS = 256;
 
-type Operator = (operands: Operands) => ConstantTensor[];
+type Operator = (operands: Operands) => Sliced<ConstantTensor[]>;
 
 const OPERATORS: ReadonlyMap<string, Operator> = new Map([
   ...onTensors([
@@ -50,11 +51,17 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map([
 type Named<T> = readonly (readonly [operator: string, (operands: Operands) => T])[];
 
 function onTensors(operators: Named<ConstantTensor>): [string, Operator][] {
-  return operators.map(([name, compute]) => [name, (operands) => [compute(operands)]]);
+  return operators.map(([name, compute]) => [name, (operands) => resultOf([compute(operands)])]);
 }
 
-function onValues(operators: Named<Value | Value[]>): [string, Operator][] {
-  return operators.map(([name, compute]) => [name, (operands) => [compute(operands)].flat().map(tensorOf)]);
+function onValues(operators: Named<MaybeSliced<Value | Value[]>>): [string, Operator][] {
+  return operators.map(([name, compute]) => [
+    name,
+    function* (operands) {
+      const values = yield* resultOf(compute(operands));
+      return [values].flat().map(tensorOf);
+    },
+  ]);
 }
 
 /**
@@ -67,16 +74,16 @@ function onValues(operators: Named<Value | Value[]>): [string, Operator][] {
  * @param inputs - in the node's order; `undefined` for one that is not known, as for an optional one that is left out
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming the node, where it has no result
  */
-export function evaluate(
+export function* evaluate(
   node: GraphNode,
   inputs: readonly (ConstantTensor | undefined)[],
-): ConstantTensor[] | undefined {
+): Sliced<ConstantTensor[] | undefined> {
   const operator = node.domain === '' ? OPERATORS.get(node.operator) : undefined;
   if (operator === undefined || node.obstacle !== undefined || node.inputs.length > MOST_INPUTS)
     return undefined;
   if (node.inputs.some((name, index) => name !== '' && inputs[index] === undefined)) return undefined;
   try {
-    return operator(new Operands(node, inputs));
+    return yield* operator(new Operands(node, inputs));
   } catch (thrown) {
     if (thrown instanceof LeftAlone) return undefined;
     throw thrown;

@@ -7,6 +7,7 @@
  */
 import type { NativeActivation } from '../addon';
 import { areSameDims } from '../check';
+import { inSlices, type Sliced } from '../slices';
 import type { PlannedStep } from './builder';
 import type { Constants, Filters } from './constants';
 import { filtersOf, isKnown, isScalable, scaled } from './scaling';
@@ -35,15 +36,16 @@ export async function fuse(
   constants: Constants,
 ): Promise<PlannedStep[]> {
   const fusion = new Fusion(steps, outputs, constants);
-  fusion.mergeElementwise();
-  await constants.findRanges(fusion.scaledFilters());
-  fusion.absorbElementwise();
-  fusion.joinInPlace();
+  await inSlices(fusion.index());
+  await inSlices(fusion.mergeElementwise());
+  await constants.findRanges(await inSlices(fusion.scaledFilters()));
+  await inSlices(fusion.absorbElementwise());
+  await inSlices(fusion.joinInPlace());
   return fusion.steps();
 }
 
 class Fusion {
-  #steps: PlannedStep[];
+  readonly #steps: PlannedStep[];
   readonly #outputs: ReadonlySet<Storage>;
   readonly #constants: Constants;
   /** The only step that writes a storage; `undefined` where there are several */
@@ -55,7 +57,6 @@ class Fusion {
     this.#steps = [...steps];
     this.#outputs = outputs;
     this.#constants = constants;
-    this.#index();
   }
 
   /** Those that are left. */
@@ -64,8 +65,9 @@ class Fusion {
   }
 
   /** Elementwise steps whose result only one other elementwise step reads become part of it. */
-  mergeElementwise(): void {
+  *mergeElementwise(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
+      yield;
       const { step, nodes } = this.#steps[index]!;
       if (step.kind !== 'elementwise') continue;
       let merged = { step, nodes };
@@ -88,9 +90,10 @@ class Fusion {
   }
 
   /** The filters of convolutions whose results elementwise steps may multiply by constants. */
-  scaledFilters(): Filters[] {
+  *scaledFilters(): Sliced<Filters[]> {
     const filters: Filters[] = [];
     for (const { step } of this.#steps) {
+      yield;
       if (step.kind !== 'elementwise' || !step.code.some(isProduct)) continue;
       for (const operand of step.operands) {
         const from = this.#soleProducer(operand);
@@ -102,8 +105,9 @@ class Fusion {
   }
 
   /** The leading instructions on a convolution's or product's result go into its weights, bias, residual and epilogue. */
-  absorbElementwise(): void {
+  *absorbElementwise(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
+      yield;
       const { step } = this.#steps[index]!;
       if (step.kind !== 'elementwise') continue;
       const producers = step.operands
@@ -129,12 +133,13 @@ class Fusion {
    * A tensor that is copied whole into a larger one is written there in the first place; and so is a joined one, part
    * by part, as DenseNet's are, each of which begins with the one before.
    */
-  joinInPlace(): void {
+  *joinInPlace(): Sliced<void> {
     const filled = new Set<Storage>();
     for (const { step } of this.#steps) if (step.kind === 'fill') filled.add(step.output.storage);
     const places = new Map<Storage, Operand>();
     const rejoined = new Map<Storage, Rejoined>();
     for (let index = 0; index < this.#steps.length; index++) {
+      yield;
       const { step } = this.#steps[index]!;
       if (step.kind !== 'copy' || !isWholeRun(step)) continue;
       const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
@@ -152,14 +157,19 @@ class Fusion {
       for (const copy of copies.indices) this.#steps[copy] = REMOVED;
     }
     if (places.size === 0) return;
-    this.#steps = this.steps().map((planned) => ({
-      ...planned,
-      step: mapBuffers(planned.step, (operand) => placeIn(places, operand)),
-    }));
+    for (let index = 0; index < this.#steps.length; index++) {
+      yield;
+      const planned = this.#steps[index]!;
+      if (planned === REMOVED) continue;
+      const step = mapBuffers(planned.step, (operand) => placeIn(places, operand));
+      this.#steps[index] = { ...planned, step };
+    }
   }
 
-  #index(): void {
+  /** Once, before anything else. */
+  *index(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
+      yield;
       const planned = this.#steps[index]!;
       const { storage } = planned.step.output;
       this.#writers.set(storage, this.#writers.has(storage) ? undefined : index);
@@ -437,8 +447,16 @@ function isRelu6OfThreeMore(gate: Instruction, x: number, define: Definition): b
   return clips && shifted?.operation === 'affine' && shifted.a === x && shifted.p === 1 && shifted.q === 3;
 }
 
+/** Whether each value but the last is read by an instruction. */
+function readsAll({ operands, code }: Elementwise): boolean {
+  const last = operands.length + code.length - 1;
+  for (let value = 0; value < last; value++) if (!code.some((one) => reads(one, value))) return false;
+  return true;
+}
+
 /** Without the operands and instructions that the result does not depend on. */
 function prune(step: Elementwise): Elementwise {
+  if (readsAll(step)) return step;
   const { operands, strides, code } = step;
   const count = operands.length;
   const needed = new Array<boolean>(count + code.length).fill(false);
@@ -451,7 +469,6 @@ function prune(step: Elementwise): Elementwise {
   }
   // A chain of constants alone would have no operand to take its extents from.
   if (!needed.slice(0, count).includes(true)) needed[0] = true;
-  if (!needed.includes(false)) return step;
   let kept = 0;
   const places = needed.map((isNeeded) => (isNeeded ? kept++ : 0));
   const to = (value: number) => places[value]!;
@@ -505,8 +522,8 @@ function takeFirst(
   k: number,
   constants: Constants,
 ): Taken | undefined {
-  const [first, ...others] = rest.code.filter((one) => reads(one, k));
-  if (first === undefined || others.length > 0) return undefined;
+  const first = rest.code.find((one) => reads(one, k));
+  if (first === undefined || rest.code.some((one) => one !== first && reads(one, k))) return undefined;
   if (first.a === k && first.b === k && BINARY.has(first.operation)) return undefined;
   const taken =
     step.kind === 'convolution'

@@ -2,6 +2,7 @@
 import { numbersOf, shapeOf, type Builder } from './builder';
 import type { ConstantTensor, GraphNode } from './graph';
 import { invalidNode } from './refusals';
+import type { MaybeSliced, Sliced } from '../slices';
 import type { DataType } from '../tensor';
 import type { Value } from './values';
 
@@ -69,10 +70,26 @@ export class Lowering {
     from: readonly Value[],
     make: () => readonly ConstantTensor<T>[] | undefined,
   ): Value<T>[] | undefined {
-    const isFixed = from.every((value) => value.isFixed);
-    const sources = () => from.map(({ constant }) => constant!.data);
-    const tensors = isFixed ? this.build.constants.once([this.node, what, ...sources()], make) : make();
-    return tensors?.map((tensor) => this.build.constant(tensor, isFixed) as Value<T>);
+    const key = this.#keyOf(what, from);
+    const tensors = key === undefined ? make() : this.build.constants.once(key, make);
+    return tensors?.map((tensor) => this.build.constant(tensor, key !== undefined) as Value<T>);
+  }
+
+  /** {@link derive} for what takes long. */
+  *deriveInSlices<T extends DataType>(
+    what: string,
+    from: readonly Value[],
+    make: () => Sliced<ConstantTensor<T>>,
+  ): Sliced<Value<T>> {
+    const key = this.#keyOf(what, from);
+    const tensor = yield* key === undefined ? make() : this.build.constants.onceInSlices(key, make);
+    return this.build.constant(tensor, key !== undefined) as Value<T>;
+  }
+
+  /** What tells a derived constant; `undefined` where it is not the same for all dims. */
+  #keyOf(what: string, from: readonly Value[]): (object | string)[] | undefined {
+    if (!from.every((value) => value.isFixed)) return undefined;
+    return [this.node, what, ...from.map(({ constant }) => constant!.data)];
   }
 
   numbers(i: number): number[] {
@@ -113,4 +130,4 @@ export class Lowering {
 }
 
 /** What computes an operator: emits steps, and returns the outputs. */
-export type Lower = (x: Lowering) => Value | readonly Value[];
+export type Lower = (x: Lowering) => MaybeSliced<Value | readonly Value[]>;

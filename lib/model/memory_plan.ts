@@ -1,4 +1,5 @@
 /** Which scratch tensors may share memory. */
+import type { Sliced } from '../slices';
 import { buffersRead, type Step } from './steps';
 import type { Operand, Storage } from './values';
 
@@ -17,15 +18,16 @@ export interface MemoryPlan {
  *
  * @param apart - storages that have memory of their own
  */
-export function planMemory(
+export function* planMemory(
   steps: readonly Step<Operand>[],
   apart: { has(storage: Storage): boolean } = new Set(),
-): MemoryPlan {
-  const { storages, last } = lifetimes(steps, apart);
+): Sliced<MemoryPlan> {
+  const { storages, last } = yield* lifetimes(steps, apart);
   const memory = new MemoryOverTime(storages.length);
   const offsets = new Map<Storage, number>();
   let bytes = 0;
   for (const index of largestFirst(storages)) {
+    yield;
     const storage = storages[index]!;
     const size = Math.ceil(storage.bytes / ALIGNMENT) * ALIGNMENT;
     const offset = memory.take(index, last[index]!, size);
@@ -42,22 +44,25 @@ interface Lifetimes {
   readonly last: Int32Array;
 }
 
-function lifetimes(steps: readonly Step<Operand>[], apart: { has(storage: Storage): boolean }): Lifetimes {
+function* lifetimes(
+  steps: readonly Step<Operand>[],
+  apart: { has(storage: Storage): boolean },
+): Sliced<Lifetimes> {
   const indices = new Map<Storage, number>();
   const lastSteps: number[] = [];
   /** How many storages have been touched when a step has run */
   const touched = new Int32Array(steps.length);
-  steps.forEach((step, at) => {
-    const touch = ({ storage }: Operand) => {
-      if (storage.space !== 'arena' || apart.has(storage)) return;
+  for (let at = 0; at < steps.length; at++) {
+    yield;
+    const step = steps[at]!;
+    for (const { storage } of [...buffersRead(step), step.output]) {
+      if (storage.space !== 'arena' || apart.has(storage)) continue;
       const index = indices.get(storage) ?? indices.size;
       if (index === indices.size) indices.set(storage, index);
       lastSteps[index] = at;
-    };
-    buffersRead(step).forEach(touch);
-    touch(step.output);
+    }
     touched[at] = indices.size;
-  });
+  }
   return { storages: [...indices.keys()], last: Int32Array.from(lastSteps, (at) => touched[at]! - 1) };
 }
 

@@ -1,4 +1,5 @@
 /** The order of a graph's nodes. */
+import type { Sliced } from '../slices';
 import { invalidModel, quote, title } from './complaints';
 import type { GraphNode } from './graph';
 
@@ -11,8 +12,11 @@ const LONGEST_CYCLE = 8;
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming a node that reads what nobody writes, two that write the same value, or those
  * of a cycle
  */
-export function inOrder(nodes: readonly GraphNode[], given: (value: string) => boolean): GraphNode[] {
-  const writers = writersOf(nodes, given);
+export function* inOrder(
+  nodes: readonly GraphNode[],
+  given: (value: string) => boolean,
+): Sliced<GraphNode[]> {
+  const writers = yield* writersOf(nodes, given);
   const ordered: GraphNode[] = [];
   const states = new Map<GraphNode, 'entered' | 'done'>();
   for (const node of nodes) {
@@ -21,6 +25,7 @@ export function inOrder(nodes: readonly GraphNode[], given: (value: string) => b
     const path = [{ node, next: 0 }];
     states.set(node, 'entered');
     while (path.length > 0) {
+      yield;
       const step = path.at(-1)!;
       const value = step.node.inputs[step.next++];
       if (value === undefined) {
@@ -50,9 +55,13 @@ export function inOrder(nodes: readonly GraphNode[], given: (value: string) => b
   return ordered;
 }
 
-function writersOf(nodes: readonly GraphNode[], given: (value: string) => boolean): Map<string, GraphNode> {
+function* writersOf(
+  nodes: readonly GraphNode[],
+  given: (value: string) => boolean,
+): Sliced<Map<string, GraphNode>> {
   const writers = new Map<string, GraphNode>();
   for (const node of nodes) {
+    yield;
     for (const value of node.outputs) {
       if (value === '') continue;
       const other = writers.get(value);

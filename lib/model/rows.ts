@@ -11,7 +11,8 @@
 import { hash } from 'node:crypto';
 
 import { WarpconvError } from '../errors';
-import { Builder, type PlannedStep } from './builder';
+import { atOnce } from '../slices';
+import { Builder } from './builder';
 import { lowerGraph, withoutDead } from './compile';
 import { Constants } from './constants';
 import type { ConstantTensor, Graph } from './graph';
@@ -50,7 +51,7 @@ function nameFunction(
   constants: Constants,
 ): string {
   const build = new Builder('auto', constants);
-  const { inputs, outputs } = lowerGraph(graph, { dims, constants: new Map() }, build);
+  const { inputs, outputs } = atOnce(lowerGraph(graph, { dims, constants: new Map() }, build));
   const [rows = 0] = inputs[0]?.value.dims ?? [];
   const isInRows = ({ dims: [extent] }: Value) => extent === rows && rows > 0;
   const ports = [...inputs.map(({ value }) => value), ...outputs];
@@ -58,7 +59,7 @@ function nameFunction(
   const tensors = new Tensors(rows, graph.constants.values(), constants);
   inputs.forEach(({ value }, i) => tensors.bring(value.operand.storage, `input ${i}`));
   const wanted = new Set(outputs.map(({ operand }) => operand.storage));
-  tensors.follow(withoutDead(build.steps, wanted).map(({ step }: PlannedStep) => step));
+  tensors.follow(atOnce(withoutDead(build.steps, wanted)).map(({ step }) => step));
   const names = outputs.map((value) => {
     const place = tensors.read(dense(value.operand, sizeOf(value.dims), rows, bytesOf(value.type)), rows);
     return [place, value.dims.slice(1)];
@@ -454,6 +455,7 @@ function nameOf(content: Buffer | unknown[]): string {
 function textOf(value: unknown): string {
   if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(value);
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'undefined';
+  if (ArrayBuffer.isView(value)) return nameOf(bytesIn(value));
   if (Array.isArray(value)) return `[${value.map(textOf).join()}]`;
   return `{${Object.entries(value)
     .map(([key, member]) => `${key}:${textOf(member)}`)

@@ -269,7 +269,9 @@ export function checkInputs(node: GraphNode, opset: number, inputs: readonly Inp
   const rules = rulesOf(textFor(SCHEMAS[node.domain]![node.operator]!, opset));
   const types = new Map<string, Bound<DataType>>();
   const extents = new Map<string, Bound<number>>();
-  const count = Math.max(inputs.length, rules.filter((rule) => !rule.isOptional).length);
+  let required = 0;
+  for (const { isOptional } of rules) if (!isOptional) required++;
+  const count = Math.max(inputs.length, required);
   for (let i = 0; i < count; i++) {
     const rule = rules[i] ?? rules.findLast(({ isVariadic }) => isVariadic);
     const input = inputs[i];
@@ -326,16 +328,16 @@ function checkShape(
   dims: readonly number[],
   bound: Map<string, Bound<number>>,
 ): void {
-  const got = `got dims [${dims.join(', ')}]`;
+  const got = () => `got dims [${dims.join(', ')}]`;
   if (shape.extents.length === 0 && !shape.isOpen) {
     if (elementCount(dims) === 1) return;
-    throw invalidNode(node, `takes one element as its input '${name}', ${got}`);
+    throw invalidNode(node, `takes one element as its input '${name}', ${got()}`);
   }
   const extents = shape.isList && dims.length === 0 ? [1] : dims;
   const rank = shape.extents.length;
   if (shape.isOpen ? extents.length < rank : extents.length !== rank) {
     const axes = `${rank} ${rank === 1 ? 'axis' : 'axes'}${shape.isOpen ? ' or more' : ''}`;
-    throw invalidNode(node, `takes a tensor of ${axes} as its input '${name}', ${got}`);
+    throw invalidNode(node, `takes a tensor of ${axes} as its input '${name}', ${got()}`);
   }
   shape.extents.forEach((symbol, axis) => {
     if (symbol === '_') return;
@@ -345,7 +347,7 @@ function checkShape(
     else if (other.value !== extent) {
       throw invalidNode(
         node,
-        `needs ${other.value} along axis ${axis} of its input '${name}', as its input '${other.by}' has it, ${got}`,
+        `needs ${other.value} along axis ${axis} of its input '${name}', as its input '${other.by}' has it, ${got()}`,
       );
     }
   });

@@ -203,8 +203,8 @@ export interface InterpolateStep<B> {
   readonly count: number;
   readonly inner: number;
   readonly taps: number;
-  readonly positions: readonly number[];
-  readonly weights: readonly number[];
+  readonly positions: Int32Array;
+  readonly weights: Float64Array;
   readonly input: B;
   readonly output: B;
 }
@@ -284,14 +284,18 @@ export interface NativeBuffer {
   readonly offset: number;
 }
 
-export interface NativeProgramSpec {
-  /** That of its session */
-  readonly store: NativeStore;
+/** Some of a program's steps and constants, each in their order. */
+export interface NativeProgramPart {
   readonly steps: readonly Step<NativeBuffer>[];
   /** Typed arrays; native code reads them in place as long as the program lives */
   readonly constants: readonly ArrayBufferView[];
   /** Those that live, and stay as they are, as long as the session: programs share what native code makes of them */
   readonly sharedConstants: readonly boolean[];
+}
+
+export interface NativeProgramSpec extends NativeProgramPart {
+  /** That of its session */
+  readonly store: NativeStore;
   readonly arenaBytes: number;
   readonly inputBytes: readonly number[];
   readonly outputBytes: readonly number[];
@@ -299,7 +303,9 @@ export interface NativeProgramSpec {
 
 /** A compiled network for inputs of fixed extents. */
 export interface NativeProgram {
-  /** Chooses algorithms and packs weights; once, before anything else. */
+  /** Brings what follows the steps and constants that it has; before it is prepared. */
+  add(part: NativeProgramPart): void;
+  /** Checks the steps, chooses algorithms and packs weights; once, before anything else. */
   prepare(done: Done): CallId;
   /** Inputs may be in the memory of the program's GPU. `milliseconds`, unless null, gets one number a step. */
   run(

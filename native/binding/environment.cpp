@@ -244,6 +244,20 @@ Environment::Begun Environment::pend(Napi::Function done, Pinned pinned, std::fu
   return {id, pending, std::move(ended)};
 }
 
+void Environment::letGoElsewhere(std::shared_ptr<const void> object) noexcept {
+  try {
+    if (executor_ == nullptr) return;
+    executor_->submit(
+        [object = std::move(object)](const Cancellation&) mutable {
+          object.reset();
+          return Status{};
+        },
+        [](const Status&) {});
+  } catch (...) {
+    // For want of memory: it has been let go of here.
+  }
+}
+
 void Environment::keepGpu(std::shared_ptr<Gpu> gpu) { gpus_.emplace(gpu->index(), std::move(gpu)); }
 
 std::shared_ptr<Gpu> Environment::openedGpu(int index) const {

@@ -65,6 +65,9 @@ class Environment {
   void beginAll() noexcept;
   void cancel(uint32_t id) noexcept;
 
+  /** Lets go of what takes long to be destroyed, on another thread where that can be. */
+  void letGoElsewhere(std::shared_ptr<const void> object) noexcept;
+
   Executor& executor() { return *executor_; }
 
   /** Makes `gpu(index)` work from now on. */

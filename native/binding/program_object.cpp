@@ -21,6 +21,9 @@ namespace {
 
 using ProgramClass = Class<ProgramObject>;
 
+/** It takes half a microsecond to destroy a step. */
+constexpr size_t kManySteps = 1000;
+
 std::vector<int64_t> toSizes(const Napi::Value& value, const char* name) {
   const Napi::Array list = toList(value, name);
   std::vector<int64_t> sizes;
@@ -88,6 +91,7 @@ struct ProgramObject::Run {
 Napi::Function ProgramObject::define(Napi::Env env) {
   return ProgramClass::define(env, "Program",
                               {
+                                  ProgramClass::method<&ProgramObject::add>("add"),
                                   ProgramClass::method<&ProgramObject::prepare>("prepare"),
                                   ProgramClass::method<&ProgramObject::run>("run"),
                                   ProgramClass::method<&ProgramObject::runSync>("runSync"),
@@ -107,41 +111,62 @@ ProgramObject::ProgramObject(const Napi::CallbackInfo& info) : env_(info.Env()) 
   backend_ = Environment::of(env_).backend(device_);
   storeReference_ = Napi::Persistent(givenStore.As<Napi::Object>());
   program::ProgramSpec& spec = spec_.emplace();
-  const Napi::Array steps = toList(given.Get("steps"), "program.steps");
-  for (uint32_t i = 0; i < steps.Length(); ++i) {
-    const Napi::HandleScope scope(env_);
-    spec.steps.push_back(toStep(steps.Get(i)));
-  }
   spec.arenaBytes = toSize(given.Get("arenaBytes"), "program.arenaBytes");
   inputBytes_ = spec.inputBytes = toSizes(given.Get("inputBytes"), "program.inputBytes");
   outputBytes_ = spec.outputBytes = toSizes(given.Get("outputBytes"), "program.outputBytes");
-  const Napi::Array isShared = toList(given.Get("sharedConstants"), "program.sharedConstants");
-  for (uint32_t i = 0; i < isShared.Length(); ++i) spec.sharedConstants.push_back(isShared.Get(i).ToBoolean());
-  readConstants(toList(given.Get("constants"), "program.constants"), spec);
+  constants_ = Napi::Persistent(Napi::Array::New(env_));
+  addPart(given);
+}
+
+/** Argument: steps and constants that come after those that there are. */
+void ProgramObject::add(const Napi::CallbackInfo& info) {
+  requireUnprepared();
+  addPart(toObject(info[0], "part"));
+}
+
+void ProgramObject::addPart(const Napi::Object& part) {
+  const Napi::Array steps = toList(part.Get("steps"), "program.steps");
+  for (uint32_t i = 0; i < steps.Length(); ++i) {
+    const Napi::HandleScope scope(env_);
+    program::Step step = toStep(steps.Get(i));
+    // Reading it may have run JavaScript.
+    requireUnprepared();
+    spec_->steps.push_back(std::move(step));
+  }
+  const Napi::Array isShared = toList(part.Get("sharedConstants"), "program.sharedConstants");
+  std::vector<bool> shared;
+  for (uint32_t i = 0; i < isShared.Length(); ++i) shared.push_back(isShared.Get(i).ToBoolean());
+  addConstants(toList(part.Get("constants"), "program.constants"), shared);
 }
 
 /** Keeps the arrays in a list of its own, and takes their addresses when no more JavaScript can run. */
-void ProgramObject::readConstants(const Napi::Array& given, program::ProgramSpec& spec) {
-  Napi::Array constants = Napi::Array::New(env_);
-  for (uint32_t i = 0; i < given.Length(); ++i) constants.Set(i, given.Get(i));
-  for (uint32_t i = 0; i < constants.Length(); ++i) {
+void ProgramObject::addConstants(const Napi::Array& given, const std::vector<bool>& shared) {
+  const Napi::Array constants = constants_.Value();
+  const uint32_t first = constants.Length();
+  for (uint32_t i = 0; i < given.Length(); ++i) constants.Set(constants.Length(), given.Get(i));
+  requireUnprepared();
+  for (uint32_t i = first; i < constants.Length(); ++i) {
     const auto [address, bytes] = toBytes(constants.Get(i), "a constant");
-    spec.constants.push_back(address);
-    spec.constantBytes.push_back(bytes);
+    spec_->constants.push_back(address);
+    spec_->constantBytes.push_back(bytes);
+    spec_->sharedConstants.push_back(i - first < shared.size() && shared[i - first]);
   }
-  spec.sharedConstants.resize(spec.constants.size());
-  constants_ = Napi::Persistent(constants);
-  throwUnlessOk(program::verify(spec));
+}
+
+void ProgramObject::requireUnprepared() const {
+  if (!spec_) throwFailure({StatusCode::internal, "a program is added to, and prepared once, and then neither"});
 }
 
 Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
   const Napi::Function done = toFunction(info[0], "done");
-  if (!spec_) throwFailure({StatusCode::internal, "a program is prepared once"});
+  requireUnprepared();
   auto spec = std::make_shared<program::ProgramSpec>(*std::exchange(spec_, std::nullopt));
   auto slot = std::make_shared<std::shared_ptr<const program::PreparedProgram>>();
   const uint32_t id = Environment::of(env_).start(
       done, std::array{info.This()},
       [backend = backend_, store = std::move(store_), spec, slot](const Cancellation&) {
+        const Status verified = program::verify(*spec);
+        if (!verified.isOk()) return verified;
         auto prepared = backend->prepareProgram(std::move(*spec), store);
         if (prepared.isOk()) *slot = std::move(prepared.value());
         return prepared.isOk() ? Status{} : prepared.status();
@@ -227,10 +252,12 @@ void ProgramObject::keep(std::shared_ptr<const program::PreparedProgram> prepare
 void ProgramObject::release() noexcept {
   if (!prepared_) return;
   countExternalMemory(env_, -prepared_->bytes());
-  Environment::of(env_).countPlan(-1);
-  prepared_.reset();
+  Environment& environment = Environment::of(env_);
+  environment.countPlan(-1);
+  std::shared_ptr<const program::PreparedProgram> prepared = std::exchange(prepared_, nullptr);
+  // Others are gone at once, and so is their memory.
+  if (prepared->choices().size() >= kManySteps) environment.letGoElsewhere(std::move(prepared));
 }
-
 
 void ProgramObject::dispose(const Napi::CallbackInfo&) { release(); }
 

@@ -29,6 +29,7 @@ class ProgramObject {
   /** What one run uses; kept by the call, so that it outlives a disposed or collected program. */
   struct Run;
 
+  void add(const Napi::CallbackInfo& info);
   Napi::Value prepare(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
   void runSync(const Napi::CallbackInfo& info);
@@ -36,7 +37,9 @@ class ProgramObject {
   Napi::Value bytes(const Napi::CallbackInfo& info);
   void dispose(const Napi::CallbackInfo& info);
 
-  void readConstants(const Napi::Array& given, program::ProgramSpec& spec);
+  void addPart(const Napi::Object& part);
+  void addConstants(const Napi::Array& given, const std::vector<bool>& shared);
+  void requireUnprepared() const;
   std::vector<Napi::Value> valuesFrom(const Napi::CallbackInfo& info) const;
   Run runOf(std::span<const Napi::Value> values) const;
   void keep(std::shared_ptr<const program::PreparedProgram> prepared) noexcept;

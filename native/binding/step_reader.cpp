@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "binding/arguments.h"
@@ -46,10 +47,25 @@ class Fields {
 
   template <typename T>
   static void read(const Napi::Value& value, std::vector<T>& field) {
+    if (readArray(value, field)) return;
     const Napi::Array list = toList(value, "a step's list");
     // One after the other: a list with holes can be of any length.
     field.clear();
     for (uint32_t i = 0; i < list.Length(); ++i) read(list.Get(i), field.emplace_back());
+  }
+  /** Whether it is a typed array of numbers, which may have many. */
+  template <typename T>
+  static bool readArray(const Napi::Value& value, std::vector<T>& field) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      using Array = std::conditional_t<std::is_integral_v<T>, Napi::Int32Array, Napi::Float64Array>;
+      if (!value.IsTypedArray()) return false;
+      constexpr napi_typedarray_type kType = std::is_integral_v<T> ? napi_int32_array : napi_float64_array;
+      if (value.As<Napi::TypedArray>().TypedArrayType() != kType) return false;
+      const auto elements = value.As<Array>();
+      field.assign(elements.Data(), elements.Data() + elements.ElementLength());
+      return true;
+    }
+    return false;
   }
   template <typename T, size_t N>
   static void read(const Napi::Value& value, std::array<T, N>& field) {

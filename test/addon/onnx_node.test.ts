@@ -12,6 +12,7 @@ import type { ConstantTensor } from '../../lib/model/graph';
 import { TensorProtoSchema } from '../../lib/model/onnx/onnx_pb';
 import { readTensor } from '../../lib/model/onnx/tensors';
 import { operatorNames } from '../../lib/model/operators';
+import { atOnce } from '../../lib/slices';
 import { TEST_DEVICE } from '../support/gpu';
 
 const folder = process.env.WARPCONV_ONNX_TESTS;
@@ -24,7 +25,7 @@ interface Meta {
 
 function read(file: string): { name: string; tensor: ConstantTensor } {
   const proto = fromBinary(TensorProtoSchema, readFileSync(file));
-  return { name: proto.name, tensor: readTensor(file, proto, undefined) };
+  return { name: proto.name, tensor: atOnce(readTensor(file, proto, undefined)) };
 }
 
 function readAll(test: string, kind: 'input' | 'output') {

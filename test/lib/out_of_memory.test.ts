@@ -35,6 +35,7 @@ jest.mock('../../lib/load', () => ({
   addon: () => ({
     Plan: MockPlan,
     Program: MockProgram,
+    nextTurn: (done: Done) => Number(setImmediate(done)),
     GpuBuffer: MockGpuBuffer,
     gpusProbed: () => true,
     hasGpu: () => true,

@@ -34,7 +34,10 @@ let mockPrograms: MockProgram[];
 /** Whether programs stay in preparation until the test ends it */
 let mockHoldsBack: boolean;
 let mockFailure: NativeFailure | undefined;
-jest.mock('../../lib/load', () => ({ addon: () => ({ Program: MockProgram, cancel: () => {} }) }));
+const mockNextTurn = (done: Done) => Number(setImmediate(done));
+jest.mock('../../lib/load', () => ({
+  addon: () => ({ Program: MockProgram, cancel: () => {}, nextTurn: mockNextTurn }),
+}));
 
 beforeEach(() => {
   mockPrograms = [];
@@ -50,6 +53,10 @@ const model = onnxModel({
 const feedsOf = (n: number) => ({ x: new Tensor('float32', new Float32Array(n), [n]) });
 const create = (cachedShapes: number) => InferenceSession.create(model, { device: 'cpu', cachedShapes });
 const nextTurn = () => new Promise(setImmediate);
+/** Compiling may take several turns. */
+async function untilThereAre(programs: number): Promise<void> {
+  while (mockPrograms.length < programs) await nextTurn();
+}
 
 describe('a program', () => {
   it('that is evicted is disposed when the last run has ended that had it', async () => {
@@ -71,7 +78,7 @@ describe('a program', () => {
     const late = session.run(feedsOf(1));
     const between = session.run(feedsOf(2));
     const newer = session.run(feedsOf(1));
-    await nextTurn();
+    await untilThereAre(3);
     const [first, ...others] = mockPrograms;
     first!.preparing.forEach((done) => done({ code: 'INTERNAL', message: 'late' }));
     await expect(late).rejects.toMatchObject({ message: 'late' });
@@ -91,7 +98,7 @@ describe('a run that is aborted while its program is prepared', () => {
     const { signal } = controller;
     const aborted = session.run(feedsOf(1), { signal });
     const other = session.run(feedsOf(1));
-    await nextTurn();
+    await untilThereAre(1);
     controller.abort('enough');
     await expect(aborted).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED', cause: 'enough' });
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);

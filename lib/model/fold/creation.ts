@@ -2,6 +2,7 @@
 import { describe, elementCount } from '../../check';
 import { float, floats, integer, integers, tensor } from '../attributes';
 import { invalidModel, quote, title } from '../complaints';
+import type { Sliced } from '../../slices';
 import type { ConstantTensor, GraphNode } from '../graph';
 import type { Operands } from './operands';
 import { build, isFloat, checkSmall, LeftAlone, valueOf, walk, type Scalar, type Value } from './values';
@@ -50,7 +51,7 @@ export function constant({ node }: Operands): ConstantTensor {
   }
 }
 
-export function constantOfShape(operands: Operands): Value {
+export function constantOfShape(operands: Operands): Sliced<Value> {
   const dims = operands.list(0);
   if (dims.some((extent) => extent < 0)) throw operands.invalid(`cannot make dims ${describe(dims)}`);
   const filling = tensor(operands.node, 'value', null);
@@ -60,7 +61,7 @@ export function constantOfShape(operands: Operands): Value {
   return build(type, dims, () => elements[0]!);
 }
 
-export function range(operands: Operands): Value {
+export function range(operands: Operands): Sliced<Value> {
   const [{ type }] = operands.alike();
   const bounds = [operands.scalar(0), operands.scalar(1), operands.scalar(2)] as const;
   const [start, limit, step] = bounds;
@@ -80,11 +81,11 @@ function stepsBetween(start: bigint, limit: bigint, step: bigint): bigint {
 }
 
 /** The coordinates of the elements that are not zero, one row per axis. */
-export function nonZero(operands: Operands): Value {
+export function* nonZero(operands: Operands): Sliced<Value> {
   const { dims, elements } = operands.value(0);
   if (dims.length === 0) throw new LeftAlone('runtimes differ in what they make of a scalar');
   const rows = dims.map((): Scalar[] => []);
-  walk(dims, (at, index) => {
+  yield* walk(dims, (at, index) => {
     if (Number(elements[index]) !== 0) rows.forEach((row, axis) => row.push(BigInt(at[axis]!)));
   });
   const found = [dims.length, rows[0]!.length];

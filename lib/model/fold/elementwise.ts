@@ -1,5 +1,6 @@
 /** Operators that compute each element from those at the same place of their inputs, which are broadcast to each other. */
 import { describe } from '../../check';
+import type { Sliced } from '../../slices';
 import { CONSTRUCTORS } from '../../tensor';
 import { flag, integer } from '../attributes';
 import { elementType } from '../element_types';
@@ -19,7 +20,7 @@ import {
   type Value,
 } from './values';
 
-export type Operation = (operands: Operands) => Value;
+export type Operation = (operands: Operands) => Sliced<Value>;
 
 type OnFloats = (...elements: number[]) => number;
 type OnIntegers = (...elements: bigint[]) => bigint;
@@ -134,7 +135,12 @@ export const ELEMENTWISE: readonly (readonly [operator: string, Operation])[] = 
 
 type OnScalars = (...elements: readonly Scalar[]) => Scalar;
 
-function map(operands: Operands, type: FoldableType, values: readonly Value[], compute: OnScalars): Value {
+function map(
+  operands: Operands,
+  type: FoldableType,
+  values: readonly Value[],
+  compute: OnScalars,
+): Sliced<Value> {
   const dims = broadcastDims(
     operands,
     values.map((value) => value.dims),
@@ -171,7 +177,7 @@ function nonZero(divisor: bigint): bigint {
 }
 
 /** The sign is the dividend's with `fmod`, else the divisor's. */
-function modulo(operands: Operands): Value {
+function modulo(operands: Operands): Sliced<Value> {
   const truncates = flag(operands.node, 'fmod', false);
   const floored = (a: bigint, b: bigint) => {
     const rest = a % nonZero(b);
@@ -182,7 +188,7 @@ function modulo(operands: Operands): Value {
 }
 
 /** The result is of the base's type, and the exponent may be of another. */
-function power(operands: Operands): Value {
+function power(operands: Operands): Sliced<Value> {
   const [base, exponent] = [operands.value(0), operands.value(1)];
   const { type } = base;
   if (isFloat(type)) return map(operands, type, [base, exponent], (a, b) => floatPower(Number(a), Number(b)));
@@ -208,7 +214,7 @@ function integerPower(type: FoldableType, base: bigint, exponent: bigint): bigin
   return result;
 }
 
-function where(operands: Operands): Value {
+function where(operands: Operands): Sliced<Value> {
   const condition = operands.value(0);
   const [chosen, other] = operands.alike(1);
   if (condition.type !== 'bool') throw operands.invalid(`takes bool as input 0, got ${condition.type}`);
@@ -216,16 +222,16 @@ function where(operands: Operands): Value {
   return map(operands, chosen.type, [condition, chosen, other], (holds, yes, no) => (holds ? yes! : no!));
 }
 
-function cast(operands: Operands): Value {
+function cast(operands: Operands): Sliced<Value> {
   const type = elementType(integer(operands.node, 'to'));
   return castTo(operands.value(0), type);
 }
 
-function castLike(operands: Operands): Value {
+function castLike(operands: Operands): Sliced<Value> {
   return castTo(operands.value(0), operands.tensor(1).type);
 }
 
-function castTo(value: Value, type: ReturnType<typeof elementType>): Value {
+function castTo(value: Value, type: ReturnType<typeof elementType>): Sliced<Value> {
   if (type === undefined || !isFoldable(type)) throw new LeftAlone('a cast to a type without arithmetic');
   return build(type, value.dims, (_, index) => convert(value.elements[index]!, type));
 }
@@ -240,7 +246,7 @@ function convert(element: Scalar, type: FoldableType): Scalar {
   throw new LeftAlone(`${element} as ${CONSTRUCTORS[type].name}`);
 }
 
-function expand(operands: Operands): Value {
+function expand(operands: Operands): Sliced<Value> {
   const value = operands.value(0);
   const wanted = operands.list(1);
   if (wanted.some((extent) => extent < 0)) throw operands.invalid(`cannot make dims ${describe(wanted)}`);

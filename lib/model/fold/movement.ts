@@ -1,10 +1,11 @@
 /** Operators that move elements: each of the result's is one of the input's. */
 import { describe, elementCount } from '../../check';
+import type { Sliced } from '../../slices';
 import { integer, integers } from '../attributes';
 import type { Operands } from './operands';
 import { build, checkSmall, offsetOf, stridesOf, type Scalar, type Value } from './values';
 
-export function transpose(operands: Operands): Value {
+export function transpose(operands: Operands): Sliced<Value> {
   const { type, dims, elements } = operands.value(0);
   const reversed = dims.map((_, axis) => dims.length - 1 - axis);
   const order = operands.axes(integers(operands.node, 'perm', reversed), dims.length);
@@ -39,19 +40,19 @@ export function concat(operands: Operands): Value {
   for (let outer = 0; outer < elementCount(dims.slice(0, axis)); outer++) {
     values.forEach((value, index) => {
       const length = extents[index]! * inner;
-      for (const element of value.elements.slice(outer * length, (outer + 1) * length))
-        elements.push(element);
+      const end = (outer + 1) * length;
+      for (let at = outer * length; at < end; at++) elements.push(value.elements[at]!);
     });
   }
   return { type, dims: joined, elements };
 }
 
-export function gather(operands: Operands): Value {
+export function gather(operands: Operands): Sliced<Value> {
   const { type, dims, elements } = operands.value(0);
   const indices = operands.value(1);
   const axis = operands.axisAttribute(dims.length, 0);
   const extent = dims[axis]!;
-  const places = indices.elements.map((index) => {
+  const places = Array.from(indices.elements, (index) => {
     const place = Number(index) < 0 ? Number(index) + extent : Number(index);
     if (Number.isInteger(place) && place >= 0 && place < extent) return place;
     throw operands.invalid(`takes element ${index} along an axis of ${extent}`);
@@ -66,7 +67,7 @@ export function gather(operands: Operands): Value {
   });
 }
 
-export function slice(operands: Operands): Value {
+export function slice(operands: Operands): Sliced<Value> {
   const value = operands.value(0);
   const rank = value.dims.length;
   const starts = requiredList(operands, 'starts', 1);
@@ -106,7 +107,7 @@ function runOf(extent: number, from: number, to: number, step: number): Run {
   return { start, step, count: Math.max(Math.ceil((place(to) - start) / step), 0) };
 }
 
-function take({ type, dims, elements }: Value, runs: readonly Run[]): Value {
+function take({ type, dims, elements }: Value, runs: readonly Run[]): Sliced<Value> {
   const strides = stridesOf(dims);
   const origin = offsetOf(
     runs.map(({ start }) => start),
@@ -120,7 +121,7 @@ function take({ type, dims, elements }: Value, runs: readonly Run[]): Value {
   );
 }
 
-export function split(operands: Operands): Value[] {
+export function* split(operands: Operands): Sliced<Value[]> {
   const value = operands.value(0);
   const axis = operands.axisAttribute(value.dims.length, 0);
   const extent = value.dims[axis]!;
@@ -136,14 +137,16 @@ export function split(operands: Operands): Value[] {
       `cannot split an axis of ${extent} into ${describe(sizes)}, ${outputs.length} outputs`,
     );
   }
+  const parts: Value[] = [];
   let start = 0;
-  return sizes.map((count) => {
+  for (const count of sizes) {
     const runs = value.dims.map((whole, other): Run =>
       other === axis ? { start, step: 1, count } : { start: 0, step: 1, count: whole },
     );
     start += count;
-    return take(value, runs);
-  });
+    parts.push(yield* take(value, runs));
+  }
+  return parts;
 }
 
 /** The last part may be smaller. */
@@ -153,7 +156,7 @@ function evenParts({ node }: Operands, extent: number): number[] {
   return node.outputs.map((_, index) => Math.max(Math.min(size, extent - index * size), 0));
 }
 
-export function tile(operands: Operands): Value {
+export function tile(operands: Operands): Sliced<Value> {
   const { type, dims, elements } = operands.value(0);
   const repeats = operands.list(1);
   if (repeats.length !== dims.length || repeats.some((count) => count < 0)) {

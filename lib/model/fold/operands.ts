@@ -53,7 +53,7 @@ export class Operands {
     if (isFloat(type) || type === 'bool' || dims.length > 1) {
       throw this.invalid(`takes a list of integers as input ${index}, got ${type} of rank ${dims.length}`);
     }
-    return elements.map(Number);
+    return Array.from(elements, Number);
   }
 
   /** A list that is an attribute in older opsets and an input in newer ones. */

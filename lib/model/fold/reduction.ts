@@ -1,5 +1,6 @@
 /** Operators that make one element of all along some axes. */
 import { elementCount } from '../../check';
+import type { MaybeSliced, Sliced } from '../../slices';
 import { flag } from '../attributes';
 import type { Operands } from './operands';
 import {
@@ -27,7 +28,7 @@ export const reduceMin = reduction(least);
 export const reduceMax = reduction(greatest);
 
 /** @param empty - the result for no elements at all, where there is one */
-function reduction(combine: Combine, empty?: number): (operands: Operands) => Value {
+function reduction(combine: Combine, empty?: number): (operands: Operands) => MaybeSliced<Value> {
   return (operands) => {
     const value = operands.value(0);
     const given = operands.optionalList('axes', 1) ?? [];
@@ -38,18 +39,18 @@ function reduction(combine: Combine, empty?: number): (operands: Operands) => Va
   };
 }
 
-function reduce(
+function* reduce(
   { type, dims, elements }: Value,
   axes: ReadonlySet<number>,
   keepsAxes: boolean,
   combine: Combine,
   empty: number | undefined,
-): Value {
+): Sliced<Value> {
   const kept = dims.map((extent, axis) => (axes.has(axis) ? 1 : extent));
   checkSmall(kept);
   const strides = stridesOf(kept).map((stride, axis) => (axes.has(axis) ? 0 : stride));
   const results = Array<Scalar | undefined>(elementCount(kept)).fill(undefined);
-  walk(dims, (at, index) => {
+  yield* walk(dims, (at, index) => {
     const place = offsetOf(at, strides);
     const [before, element] = [results[place], elements[index]!];
     results[place] = before === undefined ? element : wrap(type, combine(before, element));

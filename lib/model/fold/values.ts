@@ -1,6 +1,7 @@
 /** Small constants as lists of numbers, which is what folding computes with. */
 import { elementCount } from '../../check';
 import { CONSTRUCTORS, type DataType } from '../../tensor';
+import type { Sliced } from '../../slices';
 import type { ConstantTensor } from '../graph';
 
 /** 16-bit floats have no arithmetic here. */
@@ -12,13 +13,16 @@ export type Scalar = number | bigint;
 export interface Value {
   readonly type: FoldableType;
   readonly dims: readonly number[];
-  readonly elements: readonly Scalar[];
+  readonly elements: ArrayLike<Scalar>;
 }
 
 // Shapes, and what is computed from them, have a few elements, grids of anchors thousands. Weights have more, and are
 // nothing for loops over bigints.
 const MOST_ELEMENTS = 65_536;
 const MOST_DIMS = 32;
+
+/** Coordinates: a tenth of a millisecond to one. */
+const VISITED_AT_ONCE = 1024;
 
 /** Thrown inside folding for what is right but not for it: too large, or of a type or operator that it does not know. */
 export class LeftAlone extends Error {}
@@ -39,14 +43,17 @@ export function isFoldable(type: DataType): type is FoldableType {
 export function valueOf({ type, dims, data }: ConstantTensor): Value {
   if (!isFoldable(type)) throw new LeftAlone(`no arithmetic on ${type}`);
   checkSmall(dims);
-  const elements = Array.from<Scalar, Scalar>(data, isFloat(type) ? (element) => element : BigInt);
+  const isNative = isFloat(type) || type === 'int64' || type === 'uint64';
+  const elements: ArrayLike<Scalar> = isNative ? data : Array.from<Scalar, Scalar>(data, BigInt);
   return { type, dims, elements };
 }
 
 export function tensorOf({ type, dims, elements }: Value): ConstantTensor {
   const data = new CONSTRUCTORS[type](elements.length);
   const isBig = type === 'int64' || type === 'uint64';
-  elements.forEach((element, index) => (data[index] = isBig ? element : Number(element)));
+  for (let index = 0; index < elements.length; index++) {
+    data[index] = isBig ? elements[index]! : Number(elements[index]);
+  }
   return { type, dims, data };
 }
 
@@ -63,22 +70,26 @@ export function wrap(type: FoldableType, result: Scalar): Scalar {
  *
  * @param element - by its coordinates, a list that the next call changes, and by its place in the order
  */
-export function build(
+export function* build(
   type: FoldableType,
   dims: readonly number[],
   element: (at: readonly number[], index: number) => Scalar,
-): Value {
+): Sliced<Value> {
   checkSmall(dims);
   const elements: Scalar[] = [];
-  walk(dims, (at, index) => elements.push(wrap(type, element(at, index))));
+  yield* walk(dims, (at, index) => elements.push(wrap(type, element(at, index))));
   return { type, dims, elements };
 }
 
 /** Visits all coordinates in row-major order. */
-export function walk(dims: readonly number[], visit: (at: readonly number[], index: number) => void): void {
+export function* walk(
+  dims: readonly number[],
+  visit: (at: readonly number[], index: number) => void,
+): Sliced<void> {
   const count = elementCount(dims);
   const at = dims.map(() => 0);
   for (let index = 0; index < count; index++) {
+    if (index % VISITED_AT_ONCE === 0) yield;
     visit(at, index);
     for (let axis = dims.length - 1; axis >= 0 && ++at[axis]! === dims[axis]; axis--) at[axis] = 0;
   }

@@ -7,6 +7,7 @@ import path from 'node:path';
 
 import { describe, plural } from '../../check';
 import { WarpconvError } from '../../errors';
+import type { Sliced } from '../../slices';
 import { invalidModel, quote } from '../complaints';
 import { readFilePart, sizeOfFile } from './files';
 import { TensorProto_DataLocation as DataLocation, type ModelProto, type TensorProto } from './onnx_pb';
@@ -21,17 +22,22 @@ interface Located {
 }
 
 /** The tensors that {@link readExternalData} reads. */
-export function externalTensors({ graph }: ModelProto): Located[] {
-  const initializers = (graph?.initializer ?? []).map((tensor) => ({
-    what: initializerTitle(tensor),
-    tensor,
-  }));
-  const attributes = (graph?.node ?? []).flatMap(({ name, attribute }) =>
-    attribute.flatMap(({ name: key, t: tensor }) =>
-      tensor === undefined ? [] : [{ what: `attribute ${quote(key)} of node ${quote(name)}`, tensor }],
-    ),
-  );
-  return [...initializers, ...attributes].filter(isExternal);
+export function* externalTensors({ graph }: ModelProto): Sliced<Located[]> {
+  const found: Located[] = [];
+  for (const tensor of graph?.initializer ?? []) {
+    yield;
+    const located = { what: initializerTitle(tensor), tensor };
+    if (isExternal(located)) found.push(located);
+  }
+  for (const { name, attribute } of graph?.node ?? []) {
+    yield;
+    for (const { name: key, t: tensor } of attribute) {
+      if (tensor === undefined) continue;
+      const located = { what: `attribute ${quote(key)} of node ${quote(name)}`, tensor };
+      if (isExternal(located)) found.push(located);
+    }
+  }
+  return found;
 }
 
 export function initializerTitle({ name }: TensorProto): string {

@@ -3,55 +3,74 @@ import path from 'node:path';
 
 import { invalid, mismatch } from '../../check';
 import { WarpconvError } from '../../errors';
-import { isDetached, kindOf, lengthOf } from '../../typed_array';
+import { atOnce, inSlices, type Sliced } from '../../slices';
+import { isDetached, kindOf, lengthOf, partOf } from '../../typed_array';
 import { invalidModel } from '../complaints';
 import type { Graph } from '../graph';
-import { externalTensors, readExternalData } from './external_data';
-import { allocate, readFilePart, sizeOfFile } from './files';
+import { externalTensors, readExternalData, type ExternalData } from './external_data';
+import { allocate, COPIED_AT_ONCE, readFilePart, sizeOfFile } from './files';
 import { readModel } from './read_model';
 import { decodeModel } from './wire';
+
+const NO_DATA: ExternalData = new Map();
 
 /** Protocol buffers end here. */
 const LARGEST_FILE = 2 ** 31 - 1;
 
 /**
- * Loads an ONNX model. Only its form is checked here: `checkOperators` tells which nodes a compiler can take.
+ * Loads an ONNX model, in slices. Only its form is checked here: `checkOperators` tells which nodes a compiler can take.
  *
  * @param model - the path of a file, whose external data are read from its folder, or a file's bytes, which are copied: the
- * caller may change them or transfer them away as soon as this returns
+ * caller may change them or transfer them away when the promise has settled
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming what is wrong with the file, `ERR_WARPCONV_UNSUPPORTED` for its version or the
  * types of its inputs and outputs, `ERR_WARPCONV_INVALID_ARGUMENT` where there is no file
  */
 export async function loadOnnx(model: string | Uint8Array): Promise<Graph> {
-  if (typeof model === 'string') return loadFile(model);
-  return parseOnnx(model);
+  return typeof model === 'string' ? loadFile(model) : inSlices(readBytes(model));
 }
 
-/** {@link loadOnnx} for bytes. */
+/** {@link loadOnnx} for bytes, all at once: they are free again when this returns. */
 export function parseOnnx(model: Uint8Array): Graph {
-  const proto = decodeModel(copyBytes(model));
-  const [external] = externalTensors(proto);
+  return atOnce(readBytes(model));
+}
+
+function* readBytes(model: Uint8Array): Sliced<Graph> {
+  const proto = yield* decodeModel(yield* copyBytes(model));
+  const [external] = yield* externalTensors(proto);
   if (external !== undefined) {
     throw invalidModel(`${external.what} has its data in another file; load the model by its path`);
   }
-  return readModel(proto, new Map());
+  return yield* readModel(proto, NO_DATA);
 }
 
 /** Constants are views of the bytes, and native code keeps their addresses: nobody else may have a say over this memory. */
-function copyBytes(model: unknown): Uint8Array {
+function* copyBytes(model: unknown): Sliced<Uint8Array> {
   if (kindOf(model) !== 'Uint8Array') throw mismatch('model', 'the path of a file or a Uint8Array', model);
   const bytes = model as Uint8Array;
   if (isDetached(bytes)) throw invalid('model is detached: its buffer was transferred away');
   const copy = allocate(lengthOf(bytes));
-  copy.set(bytes);
+  for (let at = 0; at < copy.length; at += COPIED_AT_ONCE) {
+    yield;
+    copyPart(bytes, copy, at);
+  }
   return copy;
 }
 
+/** The caller may have done something to the bytes since the part before. */
+function copyPart(bytes: Uint8Array, copy: Uint8Array, at: number): void {
+  if (lengthOf(bytes) !== copy.length) {
+    throw invalid(
+      'model changed its length while it was read; leave its buffer alone until the call has settled',
+    );
+  }
+  copy.set(partOf(bytes, at, at + COPIED_AT_ONCE), at);
+}
+
 async function loadFile(file: string): Promise<Graph> {
-  const proto = decodeModel(await readFile(file));
-  const external = externalTensors(proto);
-  if (external.length === 0) return readModel(proto, new Map());
-  return readModel(proto, await readExternalData(external, path.dirname(file)));
+  const proto = await inSlices(decodeModel(await readFile(file)));
+  const external = await inSlices(externalTensors(proto));
+  const data = external.length === 0 ? NO_DATA : await readExternalData(external, path.dirname(file));
+  return inSlices(readModel(proto, data));
 }
 
 async function readFile(file: string): Promise<Uint8Array> {

@@ -1,5 +1,6 @@
 /** Nodes of a file, one by one: how they are connected is another matter. */
 import { describe } from '../../check';
+import type { Sliced } from '../../slices';
 import { invalidModel, quote, title } from '../complaints';
 import type { Attribute, GraphNode } from '../graph';
 import { attributeKind, type AttributeKind } from '../schema';
@@ -14,7 +15,7 @@ export class NodeReader {
 
   constructor(private readonly external: ExternalData) {}
 
-  read(proto: NodeProto): GraphNode {
+  *read(proto: NodeProto): Sliced<GraphNode> {
     const { input: inputs, output: outputs, opType: operator } = proto;
     const name = this.#uniqueName(proto);
     const domain = normalDomain(proto.domain);
@@ -27,8 +28,9 @@ export class NodeReader {
       if (attributes.has(attribute.name)) throw invalidModel(`${what} is there twice`);
       requireKind(what, attribute, attributeKind(node, attribute.name));
       const found = attributeObstacle(what, attribute);
-      if (found === undefined) attributes.set(attribute.name, readAttribute(what, attribute, this.external));
-      else obstacle ??= `its attribute ${quote(attribute.name)} is ${found}`;
+      if (found === undefined) {
+        attributes.set(attribute.name, yield* readAttribute(what, attribute, this.external));
+      } else obstacle ??= `its attribute ${quote(attribute.name)} is ${found}`;
     }
     return obstacle === undefined ? node : { ...node, obstacle };
   }
@@ -71,7 +73,7 @@ function attributeObstacle(what: string, { type, t }: AttributeProto): string | 
   return type === Type.TENSOR && t !== undefined ? tensorObstacle(what, t) : OBSTACLES[type];
 }
 
-function readAttribute(what: string, attribute: AttributeProto, external: ExternalData): Attribute {
+function* readAttribute(what: string, attribute: AttributeProto, external: ExternalData): Sliced<Attribute> {
   if (attribute.refAttrName !== '') {
     throw invalidModel(`${what} refers to an attribute of a function, and the node is in none`);
   }
@@ -84,7 +86,7 @@ function readAttribute(what: string, attribute: AttributeProto, external: Extern
       return text(what, attribute.s);
     case Type.TENSOR:
       if (attribute.t === undefined) throw invalidModel(`${what} has no tensor`);
-      return readTensor(what, attribute.t, external.get(attribute.t));
+      return yield* readTensor(what, attribute.t, external.get(attribute.t));
     case Type.FLOATS:
       return attribute.floats;
     case Type.INTS:

@@ -1,5 +1,6 @@
 /** A decoded file as a graph: what belongs to it, how it is connected, and whether all of it is there. */
 import { invalidModel, quote, unsupportedModel } from '../complaints';
+import type { Sliced } from '../../slices';
 import { elementType } from '../element_types';
 import type { ConstantTensor, Extent, Graph, GraphNode, ValueInfo } from '../graph';
 import { inOrder } from '../order';
@@ -20,18 +21,22 @@ const NEWEST_IR_VERSION = 14;
 const OLDEST_OPSET = 7;
 const NEWEST_OPSET = 28;
 
-export function readModel(model: ModelProto, external: ExternalData): Graph {
+export function* readModel(model: ModelProto, external: ExternalData): Sliced<Graph> {
   const opset = readVersions(model);
   const { graph } = model;
   if (graph === undefined)
     throw invalidModel('the model has no graph; it is not an ONNX file, or is damaged');
-  const initializers = readInitializers(graph, external);
+  const initializers = yield* readInitializers(graph, external);
   const { constants, refused } = initializers;
   const inputs = readInfos('input', graph.input, (name) => constants.has(name) || refused.has(name));
   const brought = new Set(inputs.map(({ name }) => name));
   const isGiven = (name: string) => brought.has(name) || constants.has(name) || refused.has(name);
-  const nodes = inOrder(readNodes(model, graph, initializers, external), isGiven);
-  const written = new Set(nodes.flatMap((node) => node.outputs));
+  const nodes = yield* inOrder(yield* readNodes(model, graph, initializers, external), isGiven);
+  const written = new Set<string>();
+  for (const { outputs } of nodes) {
+    yield;
+    for (const name of outputs) written.add(name);
+  }
   const outputs = readInfos('output', graph.output, () => false);
   if (outputs.length === 0) throw invalidModel('the model has no outputs');
   for (const { name } of outputs) {
@@ -74,7 +79,7 @@ interface Initializers {
   readonly refused: ReadonlyMap<string, string>;
 }
 
-function readInitializers(graph: GraphProto, external: ExternalData): Initializers {
+function* readInitializers(graph: GraphProto, external: ExternalData): Sliced<Initializers> {
   const constants = new Map<string, ConstantTensor>();
   const refused = new Map<string, string>();
   const claim = (name: string) => {
@@ -83,11 +88,13 @@ function readInitializers(graph: GraphProto, external: ExternalData): Initialize
     throw invalidModel(`the model has two initializers of the name ${quote(name)}`);
   };
   for (const tensor of graph.initializer) {
+    yield;
     const what = initializerTitle(tensor);
     claim(tensor.name);
     const obstacle = tensorObstacle(what, tensor);
-    if (obstacle === undefined) constants.set(tensor.name, readTensor(what, tensor, external.get(tensor)));
-    else refused.set(tensor.name, obstacle);
+    if (obstacle === undefined) {
+      constants.set(tensor.name, yield* readTensor(what, tensor, external.get(tensor)));
+    } else refused.set(tensor.name, obstacle);
   }
   for (const { values } of graph.sparseInitializer) {
     const name = values?.name ?? '';
@@ -97,22 +104,25 @@ function readInitializers(graph: GraphProto, external: ExternalData): Initialize
   return { constants, refused };
 }
 
-function readNodes(
+function* readNodes(
   { functions }: ModelProto,
   graph: GraphProto,
   { refused }: Initializers,
   external: ExternalData,
-): GraphNode[] {
+): Sliced<GraphNode[]> {
   const identify = (domain: string, operator: string) => JSON.stringify([normalDomain(domain), operator]);
   const own = new Set(functions.map(({ domain, name }) => identify(domain, name)));
   const reader = new NodeReader(external);
-  return graph.node.map((proto) => {
-    const node = reader.read(proto);
+  const nodes: GraphNode[] = [];
+  for (const proto of graph.node) {
+    yield;
+    const node = yield* reader.read(proto);
     const obstacle = own.has(identify(node.domain, node.operator))
       ? 'a function of the model itself; export the model with its functions inlined'
       : (node.obstacle ?? inputObstacle(node, refused));
-    return obstacle === undefined ? node : { ...node, obstacle };
-  });
+    nodes.push(obstacle === undefined ? node : { ...node, obstacle });
+  }
+  return nodes;
 }
 
 function inputObstacle({ inputs }: GraphNode, refused: Initializers['refused']): string | undefined {

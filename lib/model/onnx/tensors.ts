@@ -5,7 +5,9 @@ import { describe, elementCount, plural } from '../../check';
 import { CONSTRUCTORS, type DataType } from '../../tensor';
 import { invalidModel } from '../complaints';
 import { elementType, unsupportedTypeName } from '../element_types';
+import type { Sliced } from '../../slices';
 import type { ConstantTensor } from '../graph';
+import { copyInSlices } from './files';
 import type { TensorProto } from './onnx_pb';
 
 /**
@@ -48,34 +50,34 @@ export function readHeader(what: string, tensor: TensorProto): TensorHeader {
  * @param what - names the tensor in complaints
  * @param external - its bytes where they are not in the file itself
  */
-export function readTensor(
+export function* readTensor(
   what: string,
   tensor: TensorProto,
   external: Uint8Array | undefined,
-): ConstantTensor {
+): Sliced<ConstantTensor> {
   const header = readHeader(what, tensor);
-  const data = readData(what, header, tensor, external);
-  if (header.type === 'bool') checkBooleans(what, data as Uint8Array);
+  const data = yield* readData(what, header, tensor, external);
+  if (header.type === 'bool') yield* checkBooleans(what, data as Uint8Array);
   return { type: header.type, dims: header.dims, data };
 }
 
 type Data = ConstantTensor['data'];
 
-function readData(
+function* readData(
   what: string,
   header: TensorHeader,
   tensor: TensorProto,
   external: Uint8Array | undefined,
-): Data {
-  if (external !== undefined) return fromBytes(what, header, external);
+): Sliced<Data> {
+  if (external !== undefined) return yield* fromBytes(what, header, external);
   const packed = packedNumbers(header.type, tensor);
   if (tensor.rawData.length === 0) {
     return packed.encoding === 'varint'
-      ? fromVarints(what, header, packed.pieces)
-      : fromBytes(what, header, joined(packed.pieces));
+      ? yield* fromVarints(what, header, packed.pieces)
+      : yield* fromBytes(what, header, yield* joined(packed.pieces));
   }
   if (packed.pieces.length > 0) throw invalidModel(`${what} has its elements twice: raw and as numbers`);
-  return fromBytes(what, header, tensor.rawData);
+  return yield* fromBytes(what, header, tensor.rawData);
 }
 
 interface PackedNumbers {
@@ -100,11 +102,18 @@ function packedNumbers(type: DataType, tensor: TensorProto): PackedNumbers {
   }
 }
 
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+function* joined(pieces: readonly Uint8Array[]): Sliced<Uint8Array> {
+  if (pieces.length === 1) return pieces[0]!;
+  const all = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let place = 0;
+  for (const piece of pieces) {
+    yield* copyInSlices(piece, all, place);
+    place += piece.length;
+  }
+  return all;
 }
 
-function fromBytes(what: string, { type, dims, byteLength }: TensorHeader, bytes: Uint8Array): Data {
+function* fromBytes(what: string, { type, dims, byteLength }: TensorHeader, bytes: Uint8Array): Sliced<Data> {
   if (bytes.length !== byteLength) {
     throw invalidModel(
       `${what} has ${plural(bytes.length, 'byte')} of data; dims ${describe(dims)} of ${type} need ${byteLength}`,
@@ -114,11 +123,12 @@ function fromBytes(what: string, { type, dims, byteLength }: TensorHeader, bytes
   const length = byteLength / Elements.BYTES_PER_ELEMENT;
   const isAligned = bytes.byteOffset % Elements.BYTES_PER_ELEMENT === 0;
   if (isAligned) return new Elements(bytes.buffer, bytes.byteOffset, length);
-  // Not slice(): a Buffer's is a view, too.
-  return new Elements(new Uint8Array(bytes).buffer, 0, length);
+  const aligned = new Uint8Array(byteLength);
+  yield* copyInSlices(bytes, aligned, 0);
+  return new Elements(aligned.buffer, 0, length);
 }
 
-function fromVarints(what: string, header: TensorHeader, pieces: readonly Uint8Array[]): Data {
+function* fromVarints(what: string, header: TensorHeader, pieces: readonly Uint8Array[]): Sliced<Data> {
   const { type, dims } = header;
   const count = pieces.reduce((sum, piece) => sum + countVarints(piece), 0);
   if (count !== elementCount(dims)) {
@@ -132,6 +142,7 @@ function fromVarints(what: string, header: TensorHeader, pieces: readonly Uint8A
   for (const piece of pieces) {
     const reader = new BinaryReader(piece);
     while (reader.pos < reader.len) {
+      if (index % READ_AT_ONCE === 0) yield;
       const value = decoded(what, reader, read);
       data[index] = value;
       if (data[index] !== value) throw invalidModel(`${what} has an element ${value}, which is no ${type}`);
@@ -140,6 +151,9 @@ function fromVarints(what: string, header: TensorHeader, pieces: readonly Uint8A
   }
   return data;
 }
+
+/** Elements that are read one by one in a tenth of a millisecond or so. */
+const READ_AT_ONCE = 1024;
 
 /** Each ends with the first byte that has no continuation bit. */
 function countVarints(bytes: Uint8Array): number {
@@ -169,7 +183,12 @@ function decoded<T>(what: string, reader: BinaryReader, read: (reader: BinaryRea
   }
 }
 
-function checkBooleans(what: string, data: Uint8Array): void {
-  const index = data.findIndex((element) => element > 1);
-  if (index >= 0) throw invalidModel(`${what} has an element ${data[index]}, which is no bool`);
+function* checkBooleans(what: string, data: Uint8Array): Sliced<void> {
+  for (let first = 0; first < data.length; first += CHECKED_AT_ONCE) {
+    yield;
+    const index = data.subarray(first, first + CHECKED_AT_ONCE).findIndex((element) => element > 1);
+    if (index >= 0) throw invalidModel(`${what} has an element ${data[first + index]}, which is no bool`);
+  }
 }
+
+const CHECKED_AT_ONCE = 2 ** 16;

@@ -2,6 +2,7 @@
 import type { ConvolutionSpec } from '../../addon';
 import { areSameDims, MAX_INT32 } from '../../check';
 import { integer, integers, string } from '../attributes';
+import type { Sliced } from '../../slices';
 import { requireFloat, shapeOf } from '../builder';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
@@ -13,6 +14,14 @@ interface Geometry extends Pick<ConvolutionSpec, 'stride' | 'dilation'> {
   /** Top, left, bottom, right */
   readonly padding: readonly [number, number, number, number];
 }
+
+const NO_ACTIVATION: ConvolutionSpec['activation'] = { name: 'none', parameters: [] };
+const NO_SWITCHES: ConvolutionSpec['sconv'] = {
+  schedule: null,
+  presentation: null,
+  vectorPacking: true,
+  packing: 'onDemand',
+};
 
 /** A convolution of four-dimensional tensors without activation. The device is set where the program is made. */
 function convolve(
@@ -40,12 +49,12 @@ function convolve(
     weightDims: weight.dims,
     ...geometry,
     groups,
-    activation: { name: 'none', parameters: [] },
+    activation: NO_ACTIVATION,
     device: -1,
     algorithm: x.build.algorithm,
     variant: '',
     workspaceLimit: Infinity,
-    sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
+    sconv: NO_SWITCHES,
   };
   x.build.emit({
     kind: 'convolution',
@@ -163,7 +172,7 @@ function phaseOf(axis: TransposedAxis, phase: number): Phase {
  * A transposed convolution as ordinary ones: one for each phase of the output along both axes, by the part of the filter
  * that reaches it, and their results put between each other. No zero is multiplied.
  */
-const convTranspose: Lower = (x) => {
+function* convTranspose(x: Lowering): Sliced<Value> {
   const [input, weight, bias] = [x.input(0), x.input(1), x.optional(2)];
   requireMaps(x, input);
   requireFloat(x.node, input);
@@ -188,10 +197,10 @@ const convTranspose: Lower = (x) => {
   const phases = { h: phasesOf(h), w: phasesOf(w) };
   if (phases.h.length < h.stride || phases.w.length < w.stride) fillWithBias(x, maps.output, bias);
   for (const a of phases.h) {
-    for (const b of phases.w) computePhase(x, maps, bias, groups, { h, w }, { h: a, w: b });
+    for (const b of phases.w) yield* computePhase(x, maps, bias, groups, { h, w }, { h: a, w: b });
   }
   return output;
-};
+}
 
 /** The phases that the filter reaches: with a stride beyond its extent, not all. */
 function phasesOf(axis: TransposedAxis): Phase[] {
@@ -209,21 +218,21 @@ function fillWithBias(x: Lowering, output: Value, bias: Value | undefined): void
 
 const FLAT_AXIS: TransposedAxis = { input: 1, filter: 1, stride: 1, dilation: 1, before: 0, output: 1 };
 
-function computePhase(
+function* computePhase(
   x: Lowering,
   { input, weight, output }: { input: Value; weight: Value; output: Value },
   bias: Value | undefined,
   groups: number,
   axes: { h: TransposedAxis; w: TransposedAxis },
   phase: { h: Phase; w: Phase },
-): void {
+): Sliced<void> {
   const { h, w } = phase;
   const [n, filters] = output.dims as [number, number];
   const kept = [n, filters, h.count, w.count];
   const strides = stridesOf(output.dims);
   const into = [strides[0]!, strides[1]!, strides[2]! * axes.h.stride, axes.w.stride];
   const first = h.start * strides[2]! + w.start;
-  const part = partOf(x, weight, groups, h.elements, w.elements);
+  const part = yield* partOf(x, weight, groups, h.elements, w.elements);
   const dims = [n, filters, h.skip + h.count, w.skip + w.count];
   const between = x.build.scratch('float32', outputsOf(input, part, dims, phase));
   const geometry: Geometry = {
@@ -255,26 +264,30 @@ function partOf(
   groups: number,
   rows: readonly number[],
   columns: readonly number[],
-): Value {
+): Sliced<Value> {
   const { data } = x.constant(1);
-  return x.derive(`rows ${rows.join()} columns ${columns.join()}`, [x.input(1)], () =>
+  return x.deriveInSlices(`rows ${rows.join()} columns ${columns.join()}`, [x.input(1)], () =>
     rearranged(data as Float32Array, weight.dims, groups, rows, columns),
   );
 }
 
-function rearranged(
+/** Of a filter of some elements each; they take some microseconds. */
+const CHANNELS_AT_ONCE = 64;
+
+function* rearranged(
   data: Float32Array,
   weightDims: readonly number[],
   groups: number,
   rows: readonly number[],
   columns: readonly number[],
-): ConstantTensor<'float32'> {
+): Sliced<ConstantTensor<'float32'>> {
   const [channels, filters, r, s] = weightDims as [number, number, number, number];
   const groupChannels = channels / groups;
   const part = new Float32Array(filters * channels * rows.length * columns.length);
   let to = 0;
   for (let k = 0; k < filters * groups; k++) {
     for (let c = 0; c < groupChannels; c++) {
+      if (c % CHANNELS_AT_ONCE === 0) yield;
       const channel = Math.floor(k / filters) * groupChannels + c;
       const from = (channel * filters + (k % filters)) * r;
       for (const row of rows) {

@@ -1,5 +1,6 @@
 /** Functions of single elements. */
 import { areSameDims } from '../../check';
+import type { Sliced } from '../../slices';
 import { float, string } from '../attributes';
 import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
@@ -15,20 +16,25 @@ function unary(
 }
 
 function binary(operation: BinaryOperation): Lower {
-  return (x) => x.build.elementwise(x.node, [x.input(0), x.input(1)], [instruction(operation, { b: 1 })]);
+  const code = [instruction(operation, { b: 1 })];
+  return (x) => x.build.elementwise(x.node, [x.input(0), x.input(1)], code);
 }
 
 /** Any number of inputs, two at a time. */
-function variadic(operation: BinaryOperation): Lower {
-  return (x) =>
-    x.inputs.reduce((left, right) =>
-      x.build.elementwise(x.node, [left, right], [instruction(operation, { b: 1 })]),
-    );
+function variadic(operation: BinaryOperation): (x: Lowering) => Sliced<Value> {
+  const code = [instruction(operation, { b: 1 })];
+  return function* (x) {
+    const [first, ...others] = x.inputs;
+    let result = first!;
+    for (const other of others) {
+      yield;
+      result = x.build.elementwise(x.node, [result, other], code);
+    }
+    return result;
+  };
 }
 
-function sumOf(x: Lowering): Value {
-  return variadic('add')(x) as Value;
-}
+const sum = variadic('add');
 
 /** A number that follows from the node, or from a constant that it has. */
 function scalar(x: Lowering, number: number, ...from: readonly (Value | undefined)[]): Value {
@@ -36,10 +42,10 @@ function scalar(x: Lowering, number: number, ...from: readonly (Value | undefine
   return x.derive('scalar', given, () => ({ type: 'float32', dims: [], data: Float32Array.of(number) }));
 }
 
-const mean: Lower = (x) => {
+function* mean(x: Lowering): Sliced<Value> {
   const count = scalar(x, x.inputs.length);
-  return x.build.elementwise(x.node, [sumOf(x), count], [instruction('divide', { b: 1 })]);
-};
+  return x.build.elementwise(x.node, [yield* sum(x), count], [instruction('divide', { b: 1 })]);
+}
 
 /** An omitted bound of Clip is the greatest finite number: an infinity is brought to it. */
 const GREATEST_FLOAT = 3.4028234663852886e38;
@@ -158,7 +164,7 @@ export const elementwise: Record<string, Lower> = {
   Softsign: unary('softsign'),
   Sqrt: unary('sqrt'),
   Sub: binary('subtract'),
-  Sum: variadic('add'),
+  Sum: sum,
   Swish: scaledSilu(1),
   Tanh: unary('tanh'),
 };

@@ -30,9 +30,11 @@ const batchNormalization: Lower = (x) => {
   return x.build.elementwise(
     x.node,
     [input, x.build.view(factor, dims), x.build.view(summand, dims)],
-    [instruction('multiply', { a: 0, b: 1 }), instruction('add', { a: 3, b: 2 })],
+    AFFINE_CODE,
   );
 };
+
+const AFFINE_CODE = [instruction('multiply', { a: 0, b: 1 }), instruction('add', { a: 3, b: 2 })];
 
 type Statistics = [scale: Value, shift: Value, mean: Value, variance: Value];
 

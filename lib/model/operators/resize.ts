@@ -1,10 +1,11 @@
 /** Maps brought to other extents. */
+import type { Sliced } from '../../slices';
 import { flag, float, floats, integers, string } from '../attributes';
 import { requireFloat } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { extentOf, sizeOf, type Value } from '../values';
-import { eachPosition, takeAlong } from './layout';
+import { eachPosition, POSITIONS_AT_ONCE, takeAlong } from './layout';
 
 const COORDINATES = [
   'half_pixel',
@@ -79,7 +80,7 @@ interface Place {
 }
 
 /** From one position to the next by additions, since i * step may be no exact number. */
-function placesOf(x: Lowering, count: number, { first, step, per }: Line): Place[] {
+function placesOf(x: Lowering, count: number, { first, step, per }: Line): Sliced<Place[]> {
   const [wholeStep, restStep] = [Math.floor(step / per), step % per];
   let rest = ((first % per) + per) % per;
   let whole = (first - rest) / per;
@@ -132,18 +133,31 @@ function withoutOutside({ positions, weights }: Taps, extent: number): Taps {
   return { positions, weights: kept.map((weight) => weight / total) };
 }
 
-function resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Value {
-  const places = placesOf(x, axis.output, lineOf(axis, method.coordinates));
+function tapsOf(place: Place, extent: number, method: Method): Taps {
+  const exact = method.mode === 'linear' ? linearTaps(place) : cubicTaps(place, method.cubicA);
+  return method.excludesOutside ? withoutOutside(exact, extent) : exact;
+}
+
+function* resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Sliced<Value> {
+  const places = yield* placesOf(x, axis.output, lineOf(axis, method.coordinates));
   if (method.mode === 'nearest') {
     const shrinks = axis.scale.p < axis.scale.q;
     const rounding = method.rounding === 'by_scale' ? (shrinks ? 'ceil' : 'floor') : method.rounding;
     const positions = places.map((place) => within(round(place, rounding), axis.input));
-    return takeAlong(x, value, axis.axis, positions);
+    return yield* takeAlong(x, value, axis.axis, positions);
   }
-  const taps = places.map((place) => {
-    const exact = method.mode === 'linear' ? linearTaps(place) : cubicTaps(place, method.cubicA);
-    return method.excludesOutside ? withoutOutside(exact, axis.input) : exact;
-  });
+  const count = method.mode === 'linear' ? 2 : 4;
+  const positions = new Int32Array(places.length * count);
+  const weights = new Float64Array(places.length * count);
+  for (const [i, place] of places.entries()) {
+    if (i % POSITIONS_AT_ONCE === 0) yield;
+    const taps = tapsOf(place, axis.input, method);
+    positions.set(
+      taps.positions.map((position) => within(position, axis.input)),
+      i * count,
+    );
+    weights.set(taps.weights, i * count);
+  }
   const output = x.build.scratch('float32', value.dims.with(axis.axis, axis.output));
   x.build.emit({
     kind: 'interpolate',
@@ -151,9 +165,9 @@ function resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Valu
     axis: axis.input,
     count: axis.output,
     inner: extentOf(value.dims, axis.axis + 1, value.dims.length),
-    taps: method.mode === 'linear' ? 2 : 4,
-    positions: taps.flatMap(({ positions }) => positions.map((position) => within(position, axis.input))),
-    weights: taps.flatMap(({ weights }) => weights),
+    taps: count,
+    positions,
+    weights,
     input: value.operand,
     output: output.operand,
   });
@@ -168,7 +182,7 @@ function requireResizable(x: Lowering, extent: number): void {
   throw unsupportedNode(x.node, `resizes an axis of ${extent}; here it can be of ${LONGEST_AXIS}`);
 }
 
-function resizeAll(x: Lowering, axes: readonly Axis[], method: Method): Value {
+function* resizeAll(x: Lowering, axes: readonly Axis[], method: Method): Sliced<Value> {
   const input = x.input(0);
   requireFloat(x.node, input);
   const changing = axes.filter(({ input: from, output, scale: { p, q } }) => from !== output || p !== q);
@@ -179,9 +193,11 @@ function resizeAll(x: Lowering, axes: readonly Axis[], method: Method): Value {
   const dims = changing.reduce((made, { axis, output }) => made.with(axis, output), input.dims);
   if (sizeOf(dims) === 0) return x.build.scratch('float32', dims);
   // Along the innermost axes first while they are small: the shrinking ones.
-  return [...changing]
-    .sort((a, b) => a.output / a.input - b.output / b.input)
-    .reduce((value, axis) => resizeAxis(x, value, axis, method), input);
+  let value = input;
+  for (const axis of changing.sort((a, b) => a.output / a.input - b.output / b.input)) {
+    value = yield* resizeAxis(x, value, axis, method);
+  }
+  return value;
 }
 
 /** Scales come as an input since opset 9 (10 as Resize), sizes since 11; axes as an attribute since 18. */

@@ -1,8 +1,11 @@
 /** Scratch tensors share memory, and never while both are in use. */
-import { planMemory } from '../../../lib/model/memory_plan';
+import { planMemory as planInSlices } from '../../../lib/model/memory_plan';
 import type { Step } from '../../../lib/model/steps';
+import { atOnce } from '../../../lib/slices';
 import type { Operand, Storage } from '../../../lib/model/values';
 import { Random } from '../../support/random';
+
+const planMemory = (...given: Parameters<typeof planInSlices>) => atOnce(planInSlices(...given));
 
 function scratch(bytes: number): Operand {
   const storage: Storage = { space: 'arena', bytes };

@@ -10,6 +10,7 @@ import vm from 'node:vm';
 import { evaluate } from '../../../lib/model/fold';
 import type { Graph } from '../../../lib/model/graph';
 import { loadOnnx, parseOnnx } from '../../../lib/model/onnx/load';
+import { atOnce } from '../../../lib/slices';
 import fixtures from '../../fixtures/onnx_folding.json';
 import {
   externalTensor,
@@ -107,10 +108,8 @@ const SEEDS: readonly Uint8Array[] = [
 function foldConstants({ nodes, constants }: Graph): void {
   const values = new Map(constants);
   for (const folded of nodes) {
-    const results = evaluate(
-      folded,
-      folded.inputs.map((name) => values.get(name)),
-    );
+    const inputs = folded.inputs.map((name) => values.get(name));
+    const results = atOnce(evaluate(folded, inputs));
     results?.forEach((result, index) => values.set(folded.outputs[index] ?? '', result));
   }
 }

@@ -12,10 +12,11 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 
-import { checkOperators } from '../../../lib/model/complaints';
+import { checkOperators as checkInSlices } from '../../../lib/model/complaints';
 import type { ConstantTensor } from '../../../lib/model/graph';
 import { readFilePart } from '../../../lib/model/onnx/files';
 import { loadOnnx, parseOnnx } from '../../../lib/model/onnx/load';
+import { atOnce } from '../../../lib/slices';
 import {
   AttributeProto_AttributeType,
   ModelProtoSchema,
@@ -43,6 +44,7 @@ const RELU: OnnxModel = {
   outputs: [value('y', [1, 4])],
 };
 
+const checkOperators = (...given: Parameters<typeof checkInSlices>) => atOnce(checkInSlices(...given));
 const elementsOf = (data: ConstantTensor['data']) => Array.from<number | bigint>(data);
 
 function invalidModel(message: RegExp) {
