@@ -8,6 +8,7 @@ import { addon } from './load';
 import type { Compiled } from './model/compile';
 import { indexOf, type Place } from './placement';
 import { footprintOf, SessionMemory, sumOf, type Footprint } from './session_memory';
+import { makeProgram } from './native_program';
 import type { NativeProgram } from './model/steps';
 import { SharedProgram, type Prepared } from './shared_program';
 
@@ -146,7 +147,7 @@ export class Programs {
   }
 
   async #build({ program }: Compiled): Promise<NativeProgram> {
-    const native = callNative(() => new (addon().Program)({ ...program, store: this.#store }));
+    const native = await makeProgram({ ...program, store: this.#store });
     await callNativeAsync((done) => native.prepare(done));
     return native;
   }

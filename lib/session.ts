@@ -139,7 +139,7 @@ export class InferenceSession {
     const place = locateForWork(request.device);
     await openPlace(place);
     const graph = await loadOnnx(model);
-    requireOperators(graph);
+    await requireOperators(graph);
     const session = new InferenceSession(new Loaded(graph, place, request));
     const dims = session.#fixedDims();
     if (dims !== undefined) await session.#prepareAhead(dims);
