@@ -44,15 +44,9 @@ export function someImages({ images, heldOut }: Digits, first: number, count: nu
   return new Tensor(data, [count, ...heldOut.imageDims]);
 }
 
-/** A server joins requests: a program is kept for each number of images up to its largest batch, 32 by default. */
-const CACHED_SHAPES = 32;
-
 /** Input `image`, N x 1 x 8 x 8; outputs `logits` and `probabilities`, N x 10 each. */
 export function loadNetwork(device: Device = bestDevice()): Promise<InferenceSession> {
-  return InferenceSession.create(path.join(__dirname, 'digits.onnx'), {
-    device,
-    cachedShapes: CACHED_SHAPES,
-  });
+  return InferenceSession.create(path.join(__dirname, 'digits.onnx'), { device });
 }
 
 /** The logits of each image, one row after the other. */
