@@ -20,7 +20,13 @@ class MockPlan {
   dispose(): void {}
 }
 
+class MockStore {
+  readonly bytes = 0;
+  readonly scratchBytes = 0;
+}
+
 class MockProgram {
+  readonly bytes = 0;
   prepare(done: Done): number {
     setImmediate(done);
     return 1;
@@ -34,6 +40,7 @@ const mockOutputDims = [1, 1, 1, 1];
 jest.mock('../../lib/load', () => ({
   addon: () => ({
     Plan: MockPlan,
+    Store: MockStore,
     Program: MockProgram,
     nextTurn: (done: Done) => Number(setImmediate(done)),
     GpuBuffer: MockGpuBuffer,

@@ -6,7 +6,15 @@ import { InferenceSession } from '../../lib/session';
 import { Tensor } from '../../lib/tensor';
 import { node, onnxModel, value } from '../support/onnx_builder';
 
+class MockStore {
+  readonly bytes = 0;
+  readonly scratchBytes = 0;
+  trim(): void {}
+  dispose(): void {}
+}
+
 class MockProgram {
+  readonly bytes = 0;
   disposed = false;
   readonly preparing: Done[] = [];
 
@@ -36,7 +44,7 @@ let mockHoldsBack: boolean;
 let mockFailure: NativeFailure | undefined;
 const mockNextTurn = (done: Done) => Number(setImmediate(done));
 jest.mock('../../lib/load', () => ({
-  addon: () => ({ Program: MockProgram, cancel: () => {}, nextTurn: mockNextTurn }),
+  addon: () => ({ Store: MockStore, Program: MockProgram, cancel: () => {}, nextTurn: mockNextTurn }),
 }));
 
 beforeEach(() => {
