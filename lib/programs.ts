@@ -67,10 +67,10 @@ export class Programs {
    * @throws {@link WarpconvError} `ERR_WARPCONV_OUT_OF_MEMORY`
    */
   begin(prepared: Prepared): void {
-    const { scratch, outputs } = prepared.footprint;
+    const { scratch, outputs, hostOutputs } = prepared.footprint;
     // On a GPU, where runs follow each other, it came with the program.
     const isNew = this.#place === 'cpu' && this.#running >= this.#overlapping;
-    const unallocated = outputs + (isNew ? scratch : 0);
+    const unallocated = hostOutputs + (isNew ? scratch : 0);
     if (!this.#memory.isAmple(unallocated)) {
       const alone = outputs + (this.#running + 1) * scratch;
       // The first run's was counted with the program.
@@ -139,9 +139,9 @@ export class Programs {
   }
 
   /** Memory for a program, and then for its first run's outputs. */
-  #require({ shared, own, scratch, outputs }: Footprint, more: number): void {
+  #require({ shared, own, scratch, outputs, hostOutputs }: Footprint, more: number): void {
     const alone = sumOf([...shared.values()]) + own + scratch + outputs;
-    const unallocated = this.#place === 'cpu' ? more + outputs : 0;
+    const unallocated = hostOutputs + (this.#place === 'cpu' ? more : 0);
     const demand = { what: 'a run with inputs of these dims', alone, more: more + outputs, unallocated };
     this.#memory.require(demand, () => this.#evict());
   }

@@ -13,8 +13,10 @@ export interface Footprint {
   readonly own: number;
   /** For the tensors between the steps of a run and, on a GPU, its inputs and outputs */
   readonly scratch: number;
-  /** For the outputs of a run; on a GPU they are elsewhere */
+  /** For the outputs of a run, where the device is the CPU */
   readonly outputs: number;
+  /** Of CPU memory for the outputs of a run, wherever it is */
+  readonly hostOutputs: number;
 }
 
 export function footprintOf({ program }: Compiled, place: Place): Footprint {
@@ -24,8 +26,10 @@ export function footprintOf({ program }: Compiled, place: Place): Footprint {
   const isShared = (_: unknown, i: number) => sharedConstants[i];
   const shared = new Map(constants.map((constant, i) => [constant, bytes[i]!] as const).filter(isShared));
   const own = sumOf(bytes) - sumOf([...shared.values()]);
-  if (place === 'cpu') return { shared, own, scratch: arenaBytes, outputs };
-  return { shared, own, scratch: arenaBytes + GPU_PORTS * (sumOf(inputBytes) + outputs), outputs: 0 };
+  const hostOutputs = outputs;
+  if (place === 'cpu') return { shared, own, scratch: arenaBytes, outputs, hostOutputs };
+  const scratch = arenaBytes + GPU_PORTS * (sumOf(inputBytes) + outputs);
+  return { shared, own, scratch, outputs: 0, hostOutputs };
 }
 
 /** A run's inputs and outputs are copied while the next one computes. */

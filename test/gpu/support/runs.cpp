@@ -90,6 +90,8 @@ cuda::Queue& queue() {
 
 std::unique_ptr<cuda::GpuConvolution> prepare(const cuda::GpuAlgorithm& algorithm, const cuda::GpuRequest& request,
                                               const GpuCase& one) {
+  // A copy from pageable memory may still be under way, on a stream that those that order filters do not wait for.
+  check(cudaDeviceSynchronize());
   Weights forms(nullptr, one.problem.k, one.problem.filterSize());
   cuda::Tables tables(queue());
   auto prepared = algorithm.prepare(request, {forms, one.bias.data(), queue(), tables, one.weight.data()});
