@@ -128,7 +128,7 @@ export class InferenceSession {
    * Loads and checks a model. Where all its input dims are fixed, it is compiled too; otherwise the first run of each
    * set of dims does that.
    *
-   * @param model - an ONNX file by its path, or its bytes
+   * @param model - an ONNX file by its path, or its bytes, which are read until the promise has settled
    * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_MODEL`, `ERR_WARPCONV_UNSUPPORTED` with every
    * operator that cannot be run, `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_NO_DEVICE`,
    * `ERR_WARPCONV_OUT_OF_MEMORY`

@@ -143,6 +143,7 @@ const right = {
   runSync: () =>
     pick([() => [input(), null, input()], () => [[new Float32Array(4)], [new Float32Array(4)]]])(),
   convolve: () => [new Float32Array(144), null, input(), null, input()],
+  add: () => [{ steps: [], constants: [new Float32Array(4)], sharedConstants: [true] }],
   filterRanges: () => [[new Float32Array(8)], [2], [new Float32Array(4)]],
   convolveSync: () => [new Float32Array(144), null, input(), null, input()],
 };
