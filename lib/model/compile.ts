@@ -1,5 +1,5 @@
 /** A graph, for inputs of given extents, as a program: the steps in order, and where every tensor lies. */
-import { inSlices, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
+import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
 import type { DataType } from '../tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { checkOperators, invalidModel, quote } from './complaints';
@@ -82,8 +82,8 @@ export function* lowerGraph(
   const values = new Values(graph, build);
   const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
   inputs.forEach(({ name, value }) => values.set(name, value));
-  for (const node of graph.nodes) {
-    yield;
+  for (const [index, node] of graph.nodes.entries()) {
+    if (isDue(index)) yield;
     const outputs = yield* lower(graph, build, node, values);
     node.outputs.forEach((name, i) => {
       if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
@@ -175,8 +175,8 @@ function evaluateKnown(
 function* placeOutputs(build: Builder, outputs: readonly Value[]): Sliced<Operand[]> {
   const taken = new Set<Storage>();
   const places: Operand[] = [];
-  for (const value of outputs) {
-    yield;
+  for (const [index, value] of outputs.entries()) {
+    if (isDue(index)) yield;
     const { storage, offset } = value.operand;
     const isWhole = offset === 0 && storage.bytes === sizeOf(value.dims) * bytesOf(value.type);
     const isOwn = storage.space === 'arena' && isWhole && !taken.has(storage);
@@ -196,7 +196,7 @@ export function* withoutDead(
   const needed = new Set(outputs);
   const kept: PlannedStep[] = [];
   for (let i = steps.length - 1; i >= 0; i--) {
-    yield;
+    if (isDue(i)) yield;
     const { step } = steps[i]!;
     if (!needed.has(step.output.storage)) continue;
     for (const { storage } of buffersRead(step)) needed.add(storage);
@@ -208,8 +208,8 @@ export function* withoutDead(
 /** Few axes are quicker than many. */
 function* finish(steps: readonly PlannedStep[]): Sliced<PlannedStep[]> {
   const finished: PlannedStep[] = [];
-  for (const planned of steps) {
-    yield;
+  for (const [index, planned] of steps.entries()) {
+    if (isDue(index)) yield;
     const { step } = planned;
     if (step.kind === 'elementwise') {
       finished.push({ ...planned, step: { ...step, ...coalesce(step.extents, step.strides) } });
@@ -251,8 +251,8 @@ function* place(
     return { space: 'constant', index, offset };
   };
   const steps: Step<NativeBuffer>[] = [];
-  for (const { step } of planned) {
-    yield;
+  for (const [index, { step }] of planned.entries()) {
+    if (isDue(index)) yield;
     steps.push(mapBuffers(step, toNative));
   }
   return {

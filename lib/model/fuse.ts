@@ -7,7 +7,7 @@
  */
 import type { NativeActivation } from '../addon';
 import { areSameDims } from '../check';
-import { inSlices, type Sliced } from '../slices';
+import { inSlices, isDue, type Sliced } from '../slices';
 import type { PlannedStep } from './builder';
 import type { Constants, Filters } from './constants';
 import { filtersOf, isKnown, isScalable, scaled } from './scaling';
@@ -67,7 +67,7 @@ class Fusion {
   /** Elementwise steps whose result only one other elementwise step reads become part of it. */
   *mergeElementwise(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
-      yield;
+      if (isDue(index)) yield;
       const { step, nodes } = this.#steps[index]!;
       if (step.kind !== 'elementwise') continue;
       let merged = { step, nodes };
@@ -92,8 +92,8 @@ class Fusion {
   /** The filters of convolutions whose results elementwise steps may multiply by constants. */
   *scaledFilters(): Sliced<Filters[]> {
     const filters: Filters[] = [];
-    for (const { step } of this.#steps) {
-      yield;
+    for (const [index, { step }] of this.#steps.entries()) {
+      if (isDue(index)) yield;
       if (step.kind !== 'elementwise' || !step.code.some(isProduct)) continue;
       for (const operand of step.operands) {
         const from = this.#soleProducer(operand);
@@ -107,7 +107,7 @@ class Fusion {
   /** The leading instructions on a convolution's or product's result go into its weights, bias, residual and epilogue. */
   *absorbElementwise(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
-      yield;
+      if (isDue(index)) yield;
       const { step } = this.#steps[index]!;
       if (step.kind !== 'elementwise') continue;
       const producers = step.operands
@@ -139,7 +139,7 @@ class Fusion {
     const places = new Map<Storage, Operand>();
     const rejoined = new Map<Storage, Rejoined>();
     for (let index = 0; index < this.#steps.length; index++) {
-      yield;
+      if (isDue(index)) yield;
       const { step } = this.#steps[index]!;
       if (step.kind !== 'copy' || !isWholeRun(step)) continue;
       const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
@@ -158,7 +158,7 @@ class Fusion {
     }
     if (places.size === 0) return;
     for (let index = 0; index < this.#steps.length; index++) {
-      yield;
+      if (isDue(index)) yield;
       const planned = this.#steps[index]!;
       if (planned === REMOVED) continue;
       const step = mapBuffers(planned.step, (operand) => placeIn(places, operand));
@@ -169,7 +169,7 @@ class Fusion {
   /** Once, before anything else. */
   *index(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
-      yield;
+      if (isDue(index)) yield;
       const planned = this.#steps[index]!;
       const { storage } = planned.step.output;
       this.#writers.set(storage, this.#writers.has(storage) ? undefined : index);

@@ -1,5 +1,5 @@
 /** Which scratch tensors may share memory. */
-import type { Sliced } from '../slices';
+import { isDue, type Sliced } from '../slices';
 import { buffersRead, type Step } from './steps';
 import type { Operand, Storage } from './values';
 
@@ -26,8 +26,8 @@ export function* planMemory(
   const memory = new MemoryOverTime(storages.length);
   const offsets = new Map<Storage, number>();
   let bytes = 0;
-  for (const index of largestFirst(storages)) {
-    yield;
+  for (const [place, index] of largestFirst(storages).entries()) {
+    if (isDue(place)) yield;
     const storage = storages[index]!;
     const size = Math.ceil(storage.bytes / ALIGNMENT) * ALIGNMENT;
     const offset = memory.take(index, last[index]!, size);
@@ -53,7 +53,7 @@ function* lifetimes(
   /** How many storages have been touched when a step has run */
   const touched = new Int32Array(steps.length);
   for (let at = 0; at < steps.length; at++) {
-    yield;
+    if (isDue(at)) yield;
     const step = steps[at]!;
     for (const { storage } of [...buffersRead(step), step.output]) {
       if (storage.space !== 'arena' || apart.has(storage)) continue;
