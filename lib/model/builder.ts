@@ -51,6 +51,7 @@ export class Builder {
   readonly algorithm: string;
   readonly constants: Constants;
   #node: GraphNode | undefined;
+  #nodes: readonly string[] = [];
   readonly #buffers = new Set<ArrayBufferLike>();
   #constantBytes = 0;
   #foldedElements = 0;
@@ -64,12 +65,13 @@ export class Builder {
   /** The steps emitted from now on are this node's. */
   enter(node: GraphNode): void {
     this.#node = node;
+    this.#nodes = [node.name];
   }
 
   /** Work of no elements is left out. */
   emit(step: Step<Operand>): void {
     if (step.output.storage.bytes === 0) return;
-    this.steps.push({ step, nodes: this.#node === undefined ? [] : [this.#node.name] });
+    this.steps.push({ step, nodes: this.#nodes });
   }
 
   /**

@@ -8,6 +8,9 @@ import type { ExternalData } from './external_data';
 import { AttributeProto_AttributeType as Type, type AttributeProto, type NodeProto } from './onnx_pb';
 import { readTensor, tensorObstacle } from './tensors';
 
+/** Most nodes have none. */
+const NONE = new Map<string, never>();
+
 /** Makes nodes of a graph, each with a name of its own. */
 export class NodeReader {
   readonly #names = new Set<string>();
@@ -19,7 +22,7 @@ export class NodeReader {
     const { input: inputs, output: outputs, opType: operator } = proto;
     const name = this.#uniqueName(proto);
     const domain = normalDomain(proto.domain);
-    const attributes = new Map<string, Attribute>();
+    const attributes = proto.attribute.length === 0 ? NONE : new Map<string, Attribute>();
     const node = { name, operator, domain, inputs, outputs, attributes };
     if (operator === '') throw invalidModel(`node ${quote(name)} names no operator`);
     let obstacle: string | undefined;

@@ -104,10 +104,12 @@ test('compilations that overlap at every node come to what each does alone', asy
 });
 
 describe('a model that is loaded in many turns', () => {
+  // More bytes than are copied at once.
+  const COUNT = 300_000;
   const large = onnxModel({
-    inputs: [value('x', [2 ** 20])],
+    inputs: [value('x', [COUNT])],
     initializers: [
-      tensor('odd', [2 ** 20], reals(2 ** 20)),
+      tensor('odd', [COUNT], reals(COUNT)),
       typedTensor('numbers', [3000], new Array<number>(3000).fill(-7), 'int32'),
       tensor('flags', [2 ** 17], new Uint8Array(2 ** 17).fill(1), 'bool'),
     ],
