@@ -104,7 +104,6 @@ test('of many steps gives its memory back, if not at once', async () => {
   expect([...(outputs[`c${count}`]!.data as Float32Array)]).toEqual([1, 2]);
   expect(memory().cpu).toBeGreaterThan(before);
   await session.release();
-  // Another test's time limit is the limit.
+  // Until then, or the test's time is up. What tests before have left may be collected meanwhile.
   while (memory().cpu > before) await new Promise((resolve) => setTimeout(resolve, 1));
-  expect(memory().cpu).toBe(before);
 });
