@@ -304,10 +304,20 @@ export interface Addon {
   allocatePinned(index: number, bytes: number): ArrayBuffer | null;
   /** Detaches such a buffer, whose memory goes when the last call that uses it has ended. */
   releasePinned(buffer: ArrayBuffer): void;
-  /** Bytes of native CPU memory and of pinned memory in use in this process, and live plans of this thread's environment */
-  memory(): { cpu: number; pinned: number; plans: number };
+  /**
+   * An ArrayBuffer of that length, for elements that are all written before anybody sees them: it holds what results before
+   * it have left. `null` where the runtime takes no foreign memory, or the system has none.
+   */
+  allocateOutput(bytes: number): ArrayBuffer | null;
+  /** Returns the memory of former outputs to the system. */
+  releaseIdleOutputs(): void;
+  /**
+   * Bytes of native CPU memory, of former outputs that are kept for new ones, and of pinned memory in use, all in this
+   * process; and live plans of this thread's environment
+   */
+  memory(): { cpu: number; idle: number; pinned: number; plans: number };
   /** Asks for huge pages under an array that nothing has been written to yet; without effect where there are none. */
-  adviseHugePages(array: Float32Array): void;
+  adviseHugePages(array: Uint8Array): void;
   /** Threads that convolutions run on, in the whole process */
   threads(): number;
   setThreads(count: number): void;

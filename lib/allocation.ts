@@ -4,6 +4,7 @@ import { freemem, totalmem } from 'node:os';
 
 import { describe } from './check';
 import { WarpconvError } from './errors';
+import { addon } from './load';
 
 /** What memory is asked for. */
 export interface Purpose {
@@ -40,7 +41,7 @@ export function allocate<T>(purpose: Purpose, make: () => T): T {
 export function admit(purpose: Purpose): void {
   const needed = purpose.bytes + (purpose.scratchBytes ?? 0);
   if (needed < LEAST_CHECKED_BYTES) return;
-  const available = availableMemory();
+  const available = availableMemory(needed);
   if (needed <= available) return;
   const reason = `${available} bytes are available`;
   throw unavailable(purpose, reason, new RangeError(reason));
@@ -59,8 +60,17 @@ function unavailable({ what, dims, bytes, scratchBytes = 0 }: Purpose, reason: s
 /**
  * Bytes of CPU memory that this process can take without driving the system, or its container, out of memory. Systems other
  * than Linux swap what is in use, so that all of their memory counts.
+ *
+ * @param wanted - where less is available, what former outputs have left goes back to the system first
  */
-export function availableMemory(): number {
+export function availableMemory(wanted = 0): number {
+  const available = askForAvailable();
+  if (wanted <= available) return available;
+  addon().releaseIdleOutputs();
+  return askForAvailable();
+}
+
+function askForAvailable(): number {
   if (process.platform !== 'linux') return totalmem();
   const limit = process.constrainedMemory();
   const free = Math.min(freemem(), process.availableMemory?.() ?? Infinity);

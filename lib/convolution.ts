@@ -1,15 +1,13 @@
-import { constants } from 'node:buffer';
-
-import { allocate, LEAST_CHECKED_BYTES } from './allocation';
+import { LEAST_CHECKED_BYTES } from './allocation';
 import type { NativeElements, NativeGpuBuffer, NativePlan } from './addon';
 import { callNativeAsync, runsAtOnce } from './calls';
 import { areSameDims, describe, elementCount, invalid, isEmptyBatch } from './check';
 import { callNative } from './errors';
-import { addon } from './load';
 import { packMilliseconds, runMilliseconds } from './loop_budget';
 import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dRequest } from './options';
+import { newOutputArray } from './outputs';
 import { indexOf, isProbed, locateForWork, probeElsewhere, type Place } from './placement';
-import { emptyOnGpu, Tensor } from './tensor';
+import { emptyOnGpu, tensorOver, type Tensor } from './tensor';
 import {
   readableElements,
   readTensor,
@@ -186,7 +184,7 @@ export function newOutput(
   scratch: number,
 ): Tensor<'float32'> {
   return place === 'cpu'
-    ? new Tensor('float32', allocateOutput(dims, scratch), dims)
+    ? tensorOver('float32', newOutputArray('float32', dims, scratch), Object.freeze(dims))
     : emptyOnGpu(place, dims);
 }
 
@@ -235,28 +233,4 @@ export function requireDims(
   throw invalid(`${name}.dims must be ${describe(expected)} (${meaning}), got ${describe(dims)}`);
 }
 
-/** Memory for an output of which a call that succeeds writes every element, and which nobody sees if it fails. */
-function allocateOutput(dims: readonly number[], scratchBytes: number): Float32Array {
-  const bytes = elementCount(dims) * FLOAT_BYTES;
-  const purpose = { what: 'an output', dims, bytes, scratchBytes };
-  const output = allocate(purpose, () => new Float32Array(allocateBytes(bytes)));
-  if (bytes >= LEAST_HUGE_BYTES) addon().adviseHugePages(output);
-  return output;
-}
-
-/**
- * Uninitialised where that can be had: an ArrayBuffer of its own, as transferable as any other. Zeros that are about to
- * be overwritten took half a millisecond of the event loop for 12.8 MB, of a convolution of 3.
- */
-function allocateBytes(bytes: number): ArrayBuffer {
-  if (bytes > constants.MAX_LENGTH) return new ArrayBuffer(bytes);
-  return Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer;
-}
-
 const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
-
-/**
- * The C library of Linux gives freed memory from here on back to the system, so that every such output is new to it;
- * 40 MB were written in 25 ms with huge pages and in 56 without. Smaller ones are mostly memory that was used before.
- */
-const LEAST_HUGE_BYTES = 32 * 2 ** 20;

@@ -46,6 +46,11 @@ export type DeviceInfo = CpuInfo | GpuInfo;
 export interface MemoryInfo {
   /** Bytes of native CPU memory in this process: packed weights and workspaces. Tensor data is JavaScript's. */
   readonly cpu: number;
+  /**
+   * Bytes of CPU memory in this process that former results have left and new ones will take. They are never more than
+   * results took lately, and go back to the system when no result has wanted them for 5 to 10 seconds.
+   */
+  readonly idle: number;
   /** Bytes of the tensors of {@link allocPinned} in this process. */
   readonly pinned: number;
   /** Bytes in use by device, for example `cuda:0`. */

@@ -35,10 +35,11 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
+import { newOutputArray } from './outputs';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { Programs } from './programs';
 import type { Prepared, SharedProgram } from './shared_program';
-import { arraysOf, copyOf, newArray, stable, tensorOver, type DataType, type Tensor } from './tensor';
+import { arraysOf, copyOf, stable, tensorOver, type DataType, type Tensor } from './tensor';
 import { readLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
 import { kindOf, type TypedArray } from './typed_array';
@@ -726,7 +727,7 @@ function medianOf(values: readonly number[]): number {
 }
 
 function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
-  if (!given) return newArray(port.type, port.dims, 'an output');
+  if (!given) return newOutputArray(port.type, port.dims);
   const called = `fetches.${port.name}`;
   try {
     requireFit(called, port, given);

@@ -110,7 +110,7 @@ export class SessionMemory {
       return `options.memoryLimit is ${this.limit}${beside}; raise it`;
     }
     if (unallocated === 0) return undefined;
-    const available = availableMemory();
+    const available = availableMemory(unallocated);
     return unallocated > available ? `${available} are available; free memory` : undefined;
   }
 }

@@ -9,6 +9,7 @@
 #include "binding/failure.h"
 #include "binding/filter_ranges.h"
 #include "binding/gpu_buffer.h"
+#include "binding/output_memory.h"
 #include "binding/pinned_buffer.h"
 #include "binding/plan_object.h"
 #include "binding/program_object.h"
@@ -18,6 +19,7 @@
 #include "gpu/gpu_probe.h"
 #include "memory/aligned_buffer.h"
 #include "memory/huge_pages.h"
+#include "memory/recycled_memory.h"
 
 namespace warpconv::binding {
 namespace {
@@ -151,6 +153,7 @@ Napi::Value gpuCeilings(const Napi::CallbackInfo& info) {
 Napi::Value memory(const Napi::CallbackInfo& info) {
   Napi::Object object = Napi::Object::New(info.Env());
   object.Set("cpu", static_cast<double>(AlignedBuffer::bytesInUse()));
+  object.Set("idle", static_cast<double>(RecycledMemory::shared().idleBytes()));
   object.Set("pinned", static_cast<double>(pinnedBytesInUse()));
   object.Set("plans", static_cast<double>(Environment::of(info.Env()).livePlans()));
   return object;
@@ -196,6 +199,8 @@ void initialise(Napi::Env env, Napi::Object exports) {
   exportFunction<gpuMemory>(exports, "gpuMemory");
   exportFunction<allocatePinned>(exports, "allocatePinned");
   exportFunction<releasePinned>(exports, "releasePinned");
+  exportFunction<allocateOutput>(exports, "allocateOutput");
+  exportFunction<releaseIdleOutputs>(exports, "releaseIdleOutputs");
   exportFunction<gpuCeilings>(exports, "gpuCeilings");
   exportFunction<memory>(exports, "memory");
   exportFunction<adviseHugePages>(exports, "adviseHugePages");

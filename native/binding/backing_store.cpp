@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #endif
 
+#include <cstdlib>
 #include <new>
+#include <string>
 
 namespace warpconv::binding {
 namespace {
@@ -23,6 +25,45 @@ union Share {
 using GetBackingStore = Share (*)(napi_value buffer);
 /** `void* v8::BackingStore::Data() const` */
 using GetData = void* (*)(const void* store);
+
+/** Returned as a unique pointer is, which has nothing but the address, and let go of as V8's own is. */
+union OwnedStore {
+  OwnedStore() {}
+  ~OwnedStore() {}
+  void* address;
+};
+
+/** `v8::BackingStore::~BackingStore()` */
+using DestroyStore = void (*)(void* store);
+
+/**
+ * `static std::unique_ptr<BackingStore> ArrayBuffer::NewBackingStore(void* data, size_t byte_length,
+ * BackingStore::DeleterCallback deleter, void* deleter_data)`
+ */
+using NewStore = OwnedStore (*)(void* data, size_t bytes, ReleaseMemory release, void* hint);
+/** `static Local<ArrayBuffer> ArrayBuffer::New(Isolate* isolate, std::shared_ptr<BackingStore> backing_store)` */
+using NewBuffer = napi_value (*)(void* isolate, std::shared_ptr<void> store);
+/** `static Isolate* Isolate::GetCurrent()` */
+using GetIsolate = void* (*)();
+
+/** What V8 makes buffers over foreign memory with. All null, or none. */
+struct BufferMaker {
+  NewStore newStore = nullptr;
+  DestroyStore destroyStore = nullptr;
+  NewBuffer newBuffer = nullptr;
+  GetIsolate getIsolate = nullptr;
+
+  bool isComplete() const { return newStore && destroyStore && newBuffer && getIsolate; }
+
+  napi_value make(void* data, size_t bytes, ReleaseMemory release, void* hint) const {
+    const OwnedStore owned = newStore(data, bytes, release, hint);
+    const auto destroy = [destroyStore = destroyStore](void* store) {
+      destroyStore(store);
+      ::operator delete(store);
+    };
+    return newBuffer(getIsolate(), std::shared_ptr<void>(owned.address, destroy));
+  }
+};
 
 template <typename Function>
 Function find(const char* name) {
@@ -70,6 +111,54 @@ GetBackingStore findGetBackingStore(Napi::Env env) {
   return doWhatTheyShould(env, getBackingStore, getData) ? getBackingStore : nullptr;
 }
 
+/** The first number of process.versions.v8. */
+int majorOfV8(Napi::Env env) {
+  const Napi::Object versions = env.Global().Get("process").As<Napi::Object>().Get("versions").As<Napi::Object>();
+  return std::atoi(versions.Get("v8").ToString().Utf8Value().c_str());
+}
+
+/** Whether V8 takes memory that is not from a cage of its own: Node-API knows how it was built. */
+bool takesForeignMemory(Napi::Env env) {
+  static char memory[64];
+  napi_value buffer = nullptr;
+  const auto finalise = [](napi_env, void*, void*) {};
+  return napi_create_external_arraybuffer(env, memory, sizeof memory, finalise, nullptr, &buffer) == napi_ok;
+}
+
+/** Whether a buffer has the memory that it is made over, and gives it back once, when it lets go of it. */
+bool doesWhatItShould(Napi::Env env, const BufferMaker& maker) {
+  static char memory[64];
+  static int releases = 0;
+  const auto release = [](void* released, size_t bytes, void* hint) {
+    releases += released == memory && bytes == sizeof memory && hint == &releases ? 1 : 2;
+  };
+  const napi_value buffer = maker.make(memory, sizeof memory, release, &releases);
+  void* data = nullptr;
+  size_t bytes = 0;
+  if (napi_get_arraybuffer_info(env, buffer, &data, &bytes) != napi_ok) return false;
+  if (data != memory || bytes != sizeof memory || releases != 0) return false;
+  return napi_detach_arraybuffer(env, buffer) == napi_ok && releases == 1;
+}
+
+BufferMaker findBufferMaker(Napi::Env env) {
+  // Of later ones it is not known how they pass what these functions take and return, which their names do not tell.
+  constexpr int kNewestTried = 14;
+  if (!isNode(env) || majorOfV8(env) > kNewestTried || !takesForeignMemory(env)) return {};
+  const BufferMaker maker{
+      .newStore = find<NewStore>("_ZN2v811ArrayBuffer15NewBackingStoreEPvmPFvS1_mS1_ES1_"),
+      .destroyStore = find<DestroyStore>("_ZN2v812BackingStoreD1Ev"),
+      .newBuffer = find<NewBuffer>("_ZN2v811ArrayBuffer3NewEPNS_7IsolateESt10shared_ptrINS_12BackingStoreEE"),
+      .getIsolate = find<GetIsolate>("_ZN2v87Isolate10GetCurrentEv"),
+  };
+  return maker.isComplete() && doesWhatItShould(env, maker) ? maker : BufferMaker{};
+}
+
+const BufferMaker& bufferMaker(Napi::Env env) {
+  // One process has one runtime.
+  static const BufferMaker maker = findBufferMaker(env);
+  return maker;
+}
+
 }  // namespace
 
 std::shared_ptr<const void> backingStoreUnder(const Napi::Value& value) {
@@ -84,6 +173,12 @@ std::shared_ptr<const void> backingStoreUnder(const Napi::Value& value) {
   std::shared_ptr<const void> held = std::move(share.pointer);
   share.pointer.~shared_ptr();
   return held;
+}
+
+bool canMakeBuffers(Napi::Env env) { return bufferMaker(env).isComplete(); }
+
+Napi::Value bufferOver(Napi::Env env, void* data, size_t bytes, ReleaseMemory release, void* hint) {
+  return {env, bufferMaker(env).make(data, bytes, release, hint)};
 }
 
 }  // namespace warpconv::binding

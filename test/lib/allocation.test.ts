@@ -1,5 +1,6 @@
 /** What memory is admitted, on machines that are pretended. */
 import { admit, allocate, availableMemory, LEAST_CHECKED_BYTES } from '../../lib/allocation';
+import { addon } from '../../lib/load';
 import { pretendMachine, restoreMachine } from '../support/memory';
 
 const GIB = 2 ** 30;
@@ -79,6 +80,16 @@ describe('an allocation', () => {
     pretendMachine({ ...MACHINE, free: 0 });
     admit({ what: 'an output', bytes: LEAST_CHECKED_BYTES - 1 });
     expect(() => admit({ what: 'an output', bytes: LEAST_CHECKED_BYTES })).toThrow(/0 bytes are available/);
+  });
+
+  it('that is not available is made where former outputs leave enough', () => {
+    pretendMachine(MACHINE);
+    const release = jest.spyOn(addon(), 'releaseIdleOutputs');
+    release.mockImplementation(() => pretendMachine({ ...MACHINE, free: 12 * GIB }));
+    expect(allocate({ what: 'an output', bytes: 12 * GIB }, make)).toBe('made');
+    expect(release).toHaveBeenCalledTimes(1);
+    expect(allocate({ what: 'an output', bytes: 12 * GIB }, make)).toBe('made');
+    expect(release).toHaveBeenCalledTimes(1);
   });
 
   it('that the runtime refuses says so', () => {

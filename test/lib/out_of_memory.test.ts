@@ -46,6 +46,8 @@ jest.mock('../../lib/load', () => ({
     GpuBuffer: MockGpuBuffer,
     gpusProbed: () => true,
     hasGpu: () => true,
+    allocateOutput: () => null,
+    releaseIdleOutputs: () => {},
   }),
 }));
 
