@@ -1,7 +1,7 @@
 /** What follows from a network's constants alone, whatever the dims of its inputs: found once a session. */
 import { callNativeAsync } from '../calls';
 import { addon } from '../load';
-import type { Sliced } from '../slices';
+import { inSlices, isDue, type Sliced } from '../slices';
 import type { ConstantTensor } from './graph';
 
 /** The filters of a convolution, which are a part of an array. */
@@ -14,8 +14,8 @@ export interface Filters {
   readonly size: number;
 }
 
-/** Filters of convolutions that native code is given at once: each takes a few microseconds of the event loop. */
-const MOST_AT_ONCE = 256;
+/** Filters of convolutions that native code is given at once: each takes some microseconds of the event loop. */
+const MOST_AT_ONCE = 64;
 
 /** A session has one. Compilations that overlap may share it. */
 export class Constants {
@@ -83,15 +83,21 @@ export class Constants {
 
   /** Looks for those that are not known, on other threads. */
   async findRanges(all: readonly Filters[]): Promise<void> {
+    const unknown = await inSlices(this.#unknownOf(all));
+    for (let first = 0; first < unknown.length; first += MOST_AT_ONCE) {
+      await this.#findSome(unknown.slice(first, first + MOST_AT_ONCE));
+    }
+  }
+
+  /** Each of them once. */
+  *#unknownOf(all: readonly Filters[]): Sliced<Filters[]> {
     const unknown = new Map<string, Filters>();
-    for (const filters of all) {
+    for (const [index, filters] of all.entries()) {
+      if (isDue(index)) yield;
       if (this.rangesOf(filters) !== undefined) continue;
       unknown.set(`${this.#nameOf(filters.data)},${placeOf(filters)}`, filters);
     }
-    const list = [...unknown.values()];
-    for (let first = 0; first < list.length; first += MOST_AT_ONCE) {
-      await this.#findSome(list.slice(first, first + MOST_AT_ONCE));
-    }
+    return [...unknown.values()];
   }
 
   async #findSome(some: readonly Filters[]): Promise<void> {
