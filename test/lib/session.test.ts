@@ -84,6 +84,7 @@ describe('a program', () => {
     const session = await create(1);
     mockHoldsBack = true;
     const late = session.run(feedsOf(1));
+    await untilThereAre(1);
     const between = session.run(feedsOf(2));
     const newer = session.run(feedsOf(1));
     await untilThereAre(3);
