@@ -118,7 +118,7 @@ const SEPARATE: Readonly<Record<string, Grow>> = {
     net.add('Concat', [b, net.add('Relu', [a]), end], { axis }, withAxis(net, axis, 2 * extent));
   },
   reverse: (net) => {
-    const range = [-1, -99, net.axis(), -1].map((number) => net.integers(number));
+    const range = [-1, -9999, net.axis(), -1].map((number) => net.integers(number));
     net.add('Slice', [net.end, ...range]);
   },
   take: (net) => {
