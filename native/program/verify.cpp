@@ -186,6 +186,7 @@ class Verifier {
     require(product(x.extents) >= 1, "makes no element");
     readBox(x.input, x.extents, x.inputStrides, x.bytes);
     requireWritable(x.output);
+    requireDistinct(x.extents, x.outputStrides);
     requireApart(boxOf(x.output, x.extents, x.outputStrides, x.bytes));
   }
 
@@ -300,6 +301,13 @@ class Verifier {
   static void requireWritable(const Buffer& buffer) {
     require(buffer.space == Buffer::Space::output || buffer.space == Buffer::Space::arena,
             "writes to what only may be read");
+  }
+
+  /** Of a box that has been checked: an element that is written again and again takes time without end, and threads race. */
+  static void requireDistinct(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides) {
+    for (size_t axis = 0; axis < std::min(extents.size(), strides.size()); ++axis) {
+      require(extents[axis] <= 1 || strides[axis] != 0, "writes an element more than once");
+    }
   }
 
   void requireApart(const std::optional<Bytes>& written) const {
