@@ -16,8 +16,11 @@ export const ASYNCHRONOUS = 'warpconv, run()';
 export const BASELINE = 'im2col + OpenBLAS';
 export const RUNTIME = 'onnxruntime-node';
 
+/** How many threads a contender has; what it takes where nobody tells it. */
+export type Threads = number | 'default';
+
 export type TurnRequest =
-  | { readonly do: 'load'; readonly name: string; readonly file: string; readonly threads: number }
+  | { readonly do: 'load'; readonly name: string; readonly file: string; readonly threads: Threads }
   | { readonly do: 'turn'; readonly milliseconds: number };
 
 /** `turn`: of one run */
@@ -45,12 +48,12 @@ async function load({ name, file, threads }: TurnRequest & { do: 'load' }): Prom
   if (name === RUNTIME) {
     // eslint-disable-next-line @typescript-eslint/no-require-imports -- a package of its own, which users never install
     const runtime = require(path.join(__dirname, 'rivals/node_modules/onnxruntime-node')) as Runtime;
-    const options = { intraOpNumThreads: threads, interOpNumThreads: 1 };
+    const options = threads === 'default' ? {} : { intraOpNumThreads: threads, interOpNumThreads: 1 };
     const session = await runtime.InferenceSession.create(file, options);
     const feeds = { input: new runtime.Tensor('float32', input, DIMS) };
     return () => session.run(feeds);
   }
-  setThreads(threads);
+  if (threads !== 'default') setThreads(threads);
   const algorithm = name === BASELINE ? 'im2col' : 'auto';
   const session = await InferenceSession.create(file, { device: 'cpu', algorithm });
   const feeds = { input: new Tensor('float32', input, DIMS) };

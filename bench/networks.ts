@@ -7,7 +7,7 @@
  * printed only, lest they take the place of the whole.
  *
  *     python3 scripts/export_networks.py networks
- *     npx ts-node bench/networks.ts [--folder networks] [--network resnet50] [--quick] [--threads 1]
+ *     npx ts-node bench/networks.ts [--folder networks] [--network resnet50] [--quick] [--threads 1|default]
  *     npx ts-node bench/networks.ts --device cuda [--folder networks] [--network resnet50] [--quick] [--batch 1,128] [--out FOLDER]
  *     npx ts-node bench/networks.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
  *
@@ -20,7 +20,15 @@ import { parseArgs } from 'node:util';
 import { devices, type CpuInfo, type Device } from 'warpconv';
 
 import { playInTurns, type Pace } from './contenders';
-import { ASYNCHRONOUS, BASELINE, OURS, RUNTIME, type Turn, type TurnRequest } from './cpu_network_turns';
+import {
+  ASYNCHRONOUS,
+  BASELINE,
+  OURS,
+  RUNTIME,
+  type Threads,
+  type Turn,
+  type TurnRequest,
+} from './cpu_network_turns';
 import { benchGpuNetworks, checkNetworks } from './gpu_networks';
 import { LineProcess } from './line_process';
 import { modelOf, networksIn } from './network_files';
@@ -37,8 +45,7 @@ import {
 } from './results';
 import { geometricMean } from './statistics';
 
-/** Of threads */
-const COUNTS = [1, 2];
+const COUNTS: readonly Threads[] = ['default', 1, 2];
 
 /** Of the SConv paper's evaluation */
 const SCONV_MODELS = 'googlenet inception_v2 resnet18 resnet50 resnet152 squeezenet1_0 vgg16'.split(' ');
@@ -46,7 +53,7 @@ const SCONV_MODELS = 'googlenet inception_v2 resnet18 resnet50 resnet152 squeeze
 interface Request {
   readonly cpu: CpuInfo;
   readonly file: string;
-  readonly threads: number;
+  readonly threads: Threads;
   readonly quick: boolean;
 }
 
@@ -54,7 +61,7 @@ type Times = Readonly<Record<string, number>>;
 
 interface NetworkResult {
   readonly network: string;
-  readonly threads: number;
+  readonly threads: Threads;
   /** Milliseconds of one run by contender */
   readonly ms: Times;
 }
@@ -63,7 +70,9 @@ interface NetworksResult extends Circumstances {
   readonly networks: readonly NetworkResult[];
 }
 
-const CONTENDERS = [OURS, ASYNCHRONOUS, RUNTIME, BASELINE];
+/** The baseline shares work among threads that it is told the number of. */
+const contendersOf = (threads: Threads) =>
+  threads === 'default' ? [OURS, ASYNCHRONOUS, RUNTIME] : [OURS, ASYNCHRONOUS, RUNTIME, BASELINE];
 
 /** Between turns: threads of a rival look for more work for a while after a call. */
 const REST_MILLISECONDS = 20;
@@ -80,7 +89,7 @@ const TURNS = path.join(__dirname, 'cpu_network_turns.ts');
 /** Each contender in a process of its own, and all of them in turns. */
 async function measureAll({ cpu, file, threads, quick }: Request): Promise<Times> {
   const pace = quick ? QUICK : WHOLE;
-  const processes = CONTENDERS.map((name) => ({ name, process: contenderProcess(name, cpu) }));
+  const processes = contendersOf(threads).map((name) => ({ name, process: contenderProcess(name, cpu) }));
   try {
     for (const { name, process } of processes)
       await process.ask({ do: 'load', name, file, threads } satisfies TurnRequest);
@@ -123,15 +132,19 @@ function render(result: NetworksResult): string {
     'runSync() of the same program, in a build of warpconv whose convolutions are im2col and a call of OpenBLAS, with bias,',
     'residual and activation after it. By `npx ts-node bench/networks.ts`.',
   ];
-  const titles = [...CONTENDERS, ...COMPARISONS.map(([title]) => title)];
   for (const threads of new Set(result.networks.map((row) => row.threads))) {
     const rows = result.networks.filter((row) => row.threads === threads);
-    lines.push('', `## ${threads} thread${threads === 1 ? '' : 's'}`, '');
+    const contenders = contendersOf(threads);
+    const comparisons = COMPARISONS.filter(([, slower]) => contenders.includes(slower));
+    const titles = [...contenders, ...comparisons.map(([title]) => title)];
+    lines.push('', `## ${titleOf(threads)}`, '');
     lines.push(`| network | ${titles.join(' | ')} |`, `| --- |${' --- |'.repeat(titles.length)}`);
     for (const { network, ms } of rows) {
-      const times = CONTENDERS.map((name) => ms[name]!.toFixed(1));
-      lines.push(`| ${network} | ${[...times, ...COMPARISONS.map((one) => ratio(ms, one))].join(' | ')} |`);
+      const times = contenders.map((name) => ms[name]!.toFixed(2));
+      lines.push(`| ${network} | ${[...times, ...comparisons.map((one) => ratio(ms, one))].join(' | ')} |`);
     }
+    const meansOf = (title: string, networks: readonly NetworkResult[]) =>
+      `| ${[title, ...contenders.map(() => ''), ...comparisons.map((one) => mean(networks, one))].join(' | ')} |`;
     lines.push(meansOf('geometric mean', rows));
     const paper = rows.filter(({ network }) => SCONV_MODELS.includes(network));
     if (paper.length === SCONV_MODELS.length) lines.push(meansOf("geometric mean of SConv's seven", paper));
@@ -139,11 +152,13 @@ function render(result: NetworksResult): string {
   return `${lines.join('\n')}\n`;
 }
 
-function meansOf(title: string, rows: readonly NetworkResult[]): string {
-  const means = COMPARISONS.map(([, slower, faster]) =>
-    geometricMean(rows.map(({ ms }) => ms[slower]! / ms[faster]!)).toFixed(2),
-  );
-  return `| ${[title, ...CONTENDERS.map(() => ''), ...means].join(' | ')} |`;
+function titleOf(threads: Threads): string {
+  if (threads === 'default') return 'Default settings';
+  return `${threads} thread${threads === 1 ? '' : 's'}`;
+}
+
+function mean(networks: readonly NetworkResult[], [, slower, faster]: Comparison): string {
+  return geometricMean(networks.map(({ ms }) => ms[slower]! / ms[faster]!)).toFixed(2);
 }
 
 function ratio(ms: Times, [, slower, faster]: Comparison): string {
@@ -153,7 +168,7 @@ function ratio(ms: Times, [, slower, faster]: Comparison): string {
 async function benchCpuNetworks(
   folder: string,
   names: readonly string[],
-  counts: readonly number[],
+  counts: readonly Threads[],
   { quick, store }: { quick: boolean; store: boolean },
 ): Promise<void> {
   installRivals();
@@ -195,7 +210,8 @@ async function main(): Promise<void> {
   if (values.device === 'cpu') {
     const store = !quick && values.network === undefined && values.threads === undefined;
     const { cores } = devices()[0] as CpuInfo;
-    const counts = values.threads?.map((text) => readThreads(text, cores)) ?? COUNTS;
+    const counts =
+      values.threads?.map((text) => (text === 'default' ? text : readThreads(text, cores))) ?? COUNTS;
     return benchCpuNetworks(folder, names, counts, { quick, store });
   }
   return benchGpuNetworks(values.device as Exclude<Device, 'cpu'>, subjects, {

@@ -112,7 +112,10 @@ function gpuMemory(): Record<string, number> {
   return Object.fromEntries(gpus.map(({ index }) => [`cuda:${index}`, addon().gpuMemory(index)]));
 }
 
-/** How many threads convolutions run on; by default one less than the machine has, and at least one. */
+/**
+ * How many threads convolutions run on. By default as many as this process has processors; in a container that is allowed
+ * less processor time, as many as that is, rounded down.
+ */
 export function threads(): number {
   return addon().threads();
 }

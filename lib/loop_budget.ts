@@ -8,6 +8,13 @@ import { elementCount } from './check';
  */
 const LONGEST_CALL = 0.5;
 
+/**
+ * The same for a run of a network that was measured, where the loop has little else to do. With the other threads' help a
+ * run takes as long here as there, and the way there and back adds 0.1 to 0.4 ms, mostly to wake two threads. The loop is
+ * held up no longer than by a request's JSON; onnxruntime-node holds it up for every run.
+ */
+export const LONGEST_RUN = 3;
+
 /** Milliseconds from the first such call until the loop has to turn before there is another. */
 const BUDGET = 1;
 
@@ -53,8 +60,8 @@ export class LoopBudget {
   #since: number | undefined;
 
   /** Whether a call that is expected to take so long may run now. */
-  admits(milliseconds: number): boolean {
-    if (milliseconds > LONGEST_CALL) return false;
+  admits(milliseconds: number, longest = LONGEST_CALL): boolean {
+    if (milliseconds > longest) return false;
     const now = performance.now();
     if (this.#since !== undefined && now < this.#since + LONGEST_TURN) {
       return now + milliseconds <= this.#since + BUDGET;
@@ -64,4 +71,61 @@ export class LoopBudget {
     setImmediate(() => (this.#since = undefined));
     return true;
   }
+
+  /** Whether nothing has run since the loop last turned. */
+  isWhole(): boolean {
+    return this.#since === undefined || performance.now() >= this.#since + LONGEST_TURN;
+  }
+
+  /** Called when the loop has turned, by whoever knows that sooner. */
+  renew(): void {
+    this.#since = undefined;
+  }
+}
+
+/** Milliseconds for which calls are expected to overlap after they have. */
+const CROWDED = 100;
+
+/** Milliseconds of sleep at least, in which somebody else could have sent a request that came alone. */
+const LEAST_SLEEP = 0.01;
+
+/**
+ * Whether one call may be expected to come while another runs. Then each had better have a thread to itself: two threads
+ * that share a run get less done, and the loop has requests to read.
+ */
+export class Crowd {
+  #seen = -Infinity;
+  /** Of the last run on the loop's thread: when it ended, and how long the loop had slept until then */
+  #ended = -Infinity;
+  #slept = 0;
+
+  /** Called when calls overlap. */
+  note(): void {
+    this.#seen = performance.now();
+  }
+
+  /** Called when a run on the loop's thread has ended. */
+  ran(): void {
+    this.#ended = performance.now();
+    this.#slept = sleptUntilNow();
+  }
+
+  /** Whether calls have overlapped lately. */
+  isThere(): boolean {
+    return performance.now() < this.#seen + CROWDED;
+  }
+
+  /**
+   * The same, of a run that comes now and is not the next of a chain. Where runs hold the loop up none is seen to overlap;
+   * but then the next one has come meanwhile, and the loop has not slept before it.
+   */
+  isFound(): boolean {
+    const isClose = performance.now() < this.#ended + CROWDED;
+    if (isClose && sleptUntilNow() < this.#slept + LEAST_SLEEP) this.note();
+    return this.isThere();
+  }
+}
+
+function sleptUntilNow(): number {
+  return performance.eventLoopUtilization().idle;
 }

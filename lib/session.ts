@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 
 import type { NativeGpuBuffer } from './addon';
-import { callNativeAsync, runsAtOnce, unlessAborted } from './calls';
+import { callNativeAsync, runOnLoop, unlessAborted } from './calls';
 import {
   areSameDims,
   checkElements,
@@ -149,7 +149,7 @@ export class InferenceSession {
 
   /**
    * Runs the network without holding up the event loop, and returns all outputs: on other threads, or, where its last run
-   * for these dims took a fraction of a millisecond and nothing else is in flight, at once. Feeds are read in place:
+   * for these dims took no more than three milliseconds and runs come one by one, on this one. Feeds are read in place:
    * neither write to them nor dispose them before the promise settles. On a GPU, those in CPU memory are copied there;
    * tensors on that GPU are taken as they are. Outputs are in CPU memory.
    *
@@ -362,11 +362,12 @@ export class InferenceSession {
     outputs: readonly TypedArray[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    // An abort by whoever called has been seen by now; any other comes when the event loop turns.
-    if (runsAtOnce(prepared.lastRun, undefined)) {
-      const started = performance.now();
+    const here = await runOnLoop(prepared.lastRun, () => {
+      if (signal?.aborted) throw abortedBy(signal);
       callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
-      prepared.lastRun = performance.now() - started;
+    });
+    if (here !== undefined) {
+      prepared.lastRun = here;
       return;
     }
     // On a GPU, steps that are timed wait for each other.

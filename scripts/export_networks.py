@@ -88,6 +88,8 @@ NETWORKS = {
     "mobilenet_v3_large": {},
     "densenet121": {},
     "shufflenet_v2_x1_0": {},
+    "mobilenet_v3_small": {},
+    "shufflenet_v2_x0_5": {},
 }
 
 

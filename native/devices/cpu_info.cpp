@@ -1,10 +1,12 @@
 #include "devices/cpu_info.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -162,6 +164,35 @@ CpuCaches cpuCaches() { return {}; }
 
 #endif
 
+/** Of one control group of version 2, or what `otherwise` is where it sets no limit. */
+double allowedProcessors(const std::string& folder, double otherwise) {
+  std::ifstream file(folder + "/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return otherwise;
+  return std::min(otherwise, std::strtod(quota.c_str(), nullptr) / period);
+}
+
+/** The process's own group and all above it; of version 1, whose mount has the container's own limit at its root. */
+double allowedProcessors(const std::string& root) {
+  double allowed = std::numeric_limits<double>::infinity();
+  const std::string mount = root + "/sys/fs/cgroup";
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::/", 0) != 0) continue;
+    for (std::string group = line.substr(3); !group.empty(); group.resize(group.rfind('/'))) {
+      allowed = allowedProcessors(mount + group, allowed);
+    }
+  }
+  allowed = allowedProcessors(mount, allowed);
+  double quota = -1, period = 0;
+  if (std::ifstream(mount + "/cpu/cpu.cfs_quota_us") >> quota && quota > 0 &&
+      std::ifstream(mount + "/cpu/cpu.cfs_period_us") >> period && period > 0) {
+    allowed = std::min(allowed, quota / period);
+  }
+  return allowed;
+}
+
 CpuInfo readCpuInfo() {
   CpuInfo info;
   info.name = cpuName();
@@ -178,6 +209,11 @@ CpuInfo readCpuInfo() {
 const CpuInfo& cpuInfo() {
   static const CpuInfo info = readCpuInfo();
   return info;
+}
+
+unsigned usableProcessors(const std::string& root) {
+  const double most = cpuInfo().cores;
+  return static_cast<unsigned>(std::max(1.0, std::floor(std::min(most, allowedProcessors(root)))));
 }
 
 Result<CpuInfo> capIsa(CpuInfo machine, const char* limit) {

@@ -34,6 +34,13 @@ struct CpuInfo {
 const CpuInfo& cpuInfo();
 
 /**
+ * Processors that this process may keep busy, at least 1: those that it may run on, and on Linux no more than whole ones of
+ * the time that its control groups allow it. A container that is allowed two of 64 processors stands still for most of each
+ * tenth of a second when 64 threads use them up. `root` stands for /, for tests.
+ */
+unsigned usableProcessors(const std::string& root = {});
+
+/**
  * The machine with its instruction sets capped by `limit`, the value of WARPCONV_ISA, or null for no cap. One machine
  * tests every narrower path that way. Fails with invalidArgument for a name that this architecture does not have.
  */

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "devices/cpu_info.h"
+
 namespace warpconv {
 namespace {
 
@@ -199,8 +201,8 @@ std::shared_ptr<Executor> Executor::shared() {
   const std::lock_guard lock(mutex);
   std::shared_ptr<Executor> executor = current.lock();
   if (!executor) {
-    // One processor is left to the event loop.
-    executor = std::make_shared<Executor>(std::max(2u, std::thread::hardware_concurrency()) - 1);
+    // The event loop's thread has none for itself: it mostly sleeps, and where it does not it runs what is short itself.
+    executor = std::make_shared<Executor>(usableProcessors());
     current = executor;
   }
   return executor;

@@ -1,13 +1,22 @@
 /** Runs of a network on the event loop's own thread: when, and that nobody can tell from the results. */
-import { runsAtOnce } from '../../lib/calls';
+import { runOnLoop } from '../../lib/calls';
 import { InferenceSession, Tensor } from '../../lib';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 jest.mock('../../lib/calls', () => ({
   ...jest.requireActual<object>('../../lib/calls'),
-  runsAtOnce: jest.fn(),
+  runOnLoop: jest.fn(),
 }));
-const decide = jest.mocked(runsAtOnce);
+const loop = jest.mocked(runOnLoop);
+
+/** Whether runs go to the event loop's thread, which `took` so long there. */
+function decide(here: boolean, took = 1): void {
+  loop.mockImplementation(async (_, work) => {
+    if (!here) return undefined;
+    work();
+    return took;
+  });
+}
 
 /** Rows of x picked by an index, and twice x. */
 const model = onnxModel({
@@ -25,17 +34,16 @@ const feedsOf = (row: bigint) => ({
 let session: InferenceSession;
 beforeAll(async () => void (session = await InferenceSession.create(model, { device: 'cpu' })));
 afterAll(() => session.release());
-beforeEach(() => decide.mockReset());
+beforeEach(() => loop.mockReset());
 
 test('the first goes to other threads, and later ones are judged by what the last took', async () => {
   const fresh = await InferenceSession.create(model, { device: 'cpu' });
+  decide(false);
   await fresh.run(feedsOf(0n));
-  decide.mockReturnValueOnce(true);
-  const clock = jest.spyOn(performance, 'now').mockReturnValueOnce(100).mockReturnValueOnce(107);
+  decide(true, 7);
   await fresh.run(feedsOf(0n));
-  clock.mockRestore();
   await fresh.run(feedsOf(0n));
-  const [first, second, third] = decide.mock.calls.map(([milliseconds]) => milliseconds);
+  const [first, second, third] = loop.mock.calls.map(([milliseconds]) => milliseconds);
   expect(first).toBe(Infinity);
   expect(second).toBeGreaterThan(0);
   expect(second).toBeLessThan(10_000);
@@ -44,20 +52,20 @@ test('the first goes to other threads, and later ones are judged by what the las
 });
 
 test('gives what other threads give, without a turn of the event loop', async () => {
-  decide.mockReturnValue(true);
+  decide(true);
   let turned = false;
   setImmediate(() => (turned = true));
   const atOnce = await session.run(feedsOf(1n));
   expect(turned).toBe(false);
   expect(atOnce.picked!.data).toEqual(new Float32Array([4, 5, 6]));
-  decide.mockReturnValue(false);
+  decide(false);
   const elsewhere = await session.run(feedsOf(1n));
   expect(elsewhere.twice!.data).toEqual(atOnce.twice!.data);
   expect(elsewhere.picked!.data).toEqual(atOnce.picked!.data);
 });
 
 test('writes into tensors of the caller', async () => {
-  decide.mockReturnValue(true);
+  decide(true);
   const picked = new Tensor('float32', [0, 0, 0], [1, 3]);
   expect((await session.run(feedsOf(0n), { picked })).picked).toBe(picked);
   expect(picked.data).toEqual(new Float32Array([1, 2, 3]));
@@ -66,7 +74,7 @@ test('writes into tensors of the caller', async () => {
 test('fails as other threads do', async () => {
   const failures: unknown[] = [];
   for (const atOnce of [true, false]) {
-    decide.mockReturnValue(atOnce);
+    decide(atOnce);
     await session.run(feedsOf(5n)).catch((error: unknown) => failures.push(error));
   }
   expect(failures).toHaveLength(2);
@@ -76,10 +84,21 @@ test('fails as other threads do', async () => {
 });
 
 test('an abort right after the call still ends it', async () => {
-  decide.mockReturnValue(true);
+  decide(true);
   const controller = new AbortController();
   const run = session.run(feedsOf(0n), { signal: controller.signal });
   controller.abort(new Error('enough'));
   await expect(run).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED', cause: { message: 'enough' } });
-  expect(decide).not.toHaveBeenCalled();
+  expect(loop).not.toHaveBeenCalled();
+});
+
+test('an abort is seen until the run begins', async () => {
+  const abort = new AbortController();
+  loop.mockImplementation(async (_, work) => {
+    abort.abort();
+    work();
+    return 1;
+  });
+  const run = session.run(feedsOf(0n), { signal: abort.signal });
+  await expect(run).rejects.toMatchObject({ code: 'ERR_WARPCONV_ABORTED' });
 });

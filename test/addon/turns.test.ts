@@ -6,6 +6,7 @@ import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 jest.mock('../../lib/calls', () => ({
   ...jest.requireActual<object>('../../lib/calls'),
   runsAtOnce: () => false,
+  runOnLoop: async () => undefined,
 }));
 
 const before = threads();

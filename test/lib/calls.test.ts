@@ -3,10 +3,12 @@ import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Done } from '../../lib/addon';
-import { callNativeAsync, runsAtOnce } from '../../lib/calls';
+import { callNativeAsync, runOnLoop, runsAtOnce } from '../../lib/calls';
 
 const mockCancel = jest.fn();
-jest.mock('../../lib/load', () => ({ addon: () => ({ cancel: mockCancel }) }));
+jest.mock('../../lib/load', () => ({
+  addon: () => ({ cancel: mockCancel, nextTurn: (resume: () => void) => void setImmediate(resume) }),
+}));
 
 const ID = 17;
 
@@ -119,5 +121,68 @@ describe('runsAtOnce', () => {
     });
     await expect(starting).rejects.toThrow('no');
     expect(runsAtOnce(0.01, undefined)).toBe(true);
+  });
+});
+
+describe('runOnLoop', () => {
+  const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+  const work = jest.fn();
+  beforeEach(async () => {
+    work.mockReset();
+    // Until nobody remembers the calls of the test before
+    await sleep(120);
+  });
+
+  it('does what takes up to three milliseconds, and says how long that was', async () => {
+    expect(await runOnLoop(2.9, work)).toBeGreaterThanOrEqual(0);
+    expect(work).toHaveBeenCalledTimes(1);
+    await sleep(1);
+    expect(await runOnLoop(3.1, work)).toBeUndefined();
+    expect(await runOnLoop(Infinity, work)).toBeUndefined();
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  it('has the event loop turn before each run of a chain', async () => {
+    let turns = 0;
+    let goesOn = true;
+    const count = () => {
+      turns++;
+      if (goesOn) setImmediate(count);
+    };
+    setImmediate(count);
+    for (let run = 0; run < 20; run++) expect(await runOnLoop(2, work)).toBeDefined();
+    goesOn = false;
+    expect(turns).toBeGreaterThanOrEqual(18);
+  });
+
+  it('leaves runs that overlap others, and for a while those after them', async () => {
+    const first = pending();
+    expect(await runOnLoop(2, work)).toBeUndefined();
+    first.done();
+    await first.promise;
+    await sleep(5);
+    expect(await runOnLoop(2, work)).toBeUndefined();
+    // A short one takes no longer than to hand it over.
+    expect(await runOnLoop(0.1, work)).toBeDefined();
+    await sleep(120);
+    expect(await runOnLoop(2, work)).toBeDefined();
+  });
+
+  it('lets nothing overtake a run that waits for its turn', async () => {
+    expect(await runOnLoop(2, work)).toBeDefined();
+    const waiting = runOnLoop(2, work);
+    expect(runsAtOnce(0.01, undefined)).toBe(false);
+    expect(await runOnLoop(2, work)).toBeUndefined();
+    expect(await waiting).toBeDefined();
+    expect(work).toHaveBeenCalledTimes(2);
+  });
+
+  it('rejects with what the work throws, and goes on', async () => {
+    const failing = runOnLoop(1, () => {
+      throw new Error('no');
+    });
+    await expect(failing).rejects.toThrow('no');
+    await sleep(1);
+    expect(await runOnLoop(1, work)).toBeDefined();
   });
 });

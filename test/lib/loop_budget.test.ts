@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import { LoopBudget, packMilliseconds, runMilliseconds } from '../../lib/loop_budget';
+import { Crowd, LoopBudget, packMilliseconds, runMilliseconds } from '../../lib/loop_budget';
 
 let now = 0;
 beforeEach(() => {
@@ -71,4 +71,58 @@ it('never takes megabytes of tensors for a short call, however little arithmetic
   const budget = new LoopBudget();
   expect(budget.admits(runMilliseconds(0, [1, 1, 2048, 2048]))).toBe(false);
   expect(budget.admits(packMilliseconds([512, 512, 3, 3]))).toBe(false);
+});
+
+it('admits a longer call to a turn that is whole', async () => {
+  const budget = new LoopBudget();
+  expect(budget.isWhole()).toBe(true);
+  expect(budget.admits(3, 3)).toBe(true);
+  expect(budget.isWhole()).toBe(false);
+  now += 0.5;
+  expect(budget.admits(0.6, 3)).toBe(false);
+  expect(budget.admits(3.1, 3)).toBe(false);
+  budget.renew();
+  expect(budget.isWhole()).toBe(true);
+  await nextTurn();
+});
+
+describe('Crowd', () => {
+  let slept = 0;
+  beforeEach(() => {
+    slept = 50;
+    jest
+      .spyOn(performance, 'eventLoopUtilization')
+      .mockImplementation(() => ({ idle: slept, active: 0, utilization: 0 }));
+  });
+
+  it('is there for a while after calls have overlapped', () => {
+    const crowd = new Crowd();
+    expect(crowd.isThere()).toBe(false);
+    crowd.note();
+    now += 99;
+    expect(crowd.isThere()).toBe(true);
+    now += 1;
+    expect(crowd.isThere()).toBe(false);
+  });
+
+  it('is found where the loop has not slept between two runs', () => {
+    const crowd = new Crowd();
+    crowd.ran();
+    now += 5;
+    expect(crowd.isThere()).toBe(false);
+    expect(crowd.isFound()).toBe(true);
+    expect(crowd.isThere()).toBe(true);
+  });
+
+  it('is not found where it has, or where the last run was long ago', () => {
+    const crowd = new Crowd();
+    expect(crowd.isFound()).toBe(false);
+    crowd.ran();
+    slept += 0.02;
+    now += 5;
+    expect(crowd.isFound()).toBe(false);
+    crowd.ran();
+    now += 101;
+    expect(crowd.isFound()).toBe(false);
+  });
 });
