@@ -43,6 +43,17 @@ struct PaddedWindows {
   int64_t endRow = 0;
 };
 
+/** The rows of a tile of outputs and of residuals that are to be brought to the cache; no `output` for none. */
+struct OutputRows {
+  const float* output = nullptr;
+  /** Or null */
+  const float* residual = nullptr;
+  int64_t count = 0;
+  int64_t stride = 0;
+  /** Floats in a row */
+  int64_t length = 0;
+};
+
 /**
  * Where the windows of a tile lie: element (c, r, s) of window i of `count` at
  * first[c * channelStride + r * rowStride + s * tapStride + i * step], and from window count / 2 on at
@@ -67,6 +78,7 @@ struct WindowView {
   int64_t filterElements;
   /** How many floats further on lie the filters that come next, which are brought to the L2 cache meanwhile */
   int64_t ahead = 0;
+  OutputRows outputs;
   PaddedWindows padded;
 };
 
@@ -125,6 +137,8 @@ struct Microkernel {
   void (*store)(const OutputTile& tile, const float* sums);
   /** Both, for a tile's windows. All that the pointwise microkernel has of these four. */
   void (*convolve)(const OutputTile& tile, int64_t width, const WindowView& windows, const float* filters);
+  /** Whether `convolve` brings the view's outputs to the cache itself */
+  bool bringsOutputs = false;
 };
 
 /** All that were built, narrowest instruction set first. */

@@ -14,6 +14,7 @@
 #include "cpu/range.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/slicing.h"
+#include "cpu/sconv/subsampled.h"
 #include "cpu/sconv/window_views.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
@@ -303,6 +304,12 @@ class SlicedConvolution final : public PreparedConvolution {
     return viewInPlace(x, maps, set.count, rowsOf(tile), columns_.data() + tile.column * x.s);
   }
 
+  /** All at once, before the tile is multiplied. */
+  static void bringOutputs(const OutputRows& rows) {
+    prefetchRows(rows.output, rows.length, rows.count, rows.stride);
+    if (rows.residual != nullptr) prefetchRows(rows.residual, rows.length, rows.count, rows.stride);
+  }
+
   void multiply(const Part& part, const InputBlock& block, int64_t input, int64_t filter) const {
     const ConvProblem& x = problem_;
     const ChannelSet& set = block.set;
@@ -312,13 +319,14 @@ class SlicedConvolution final : public PreparedConvolution {
     const int64_t k = group * x.groupOutputs() + filter * slicing_.filters;
     const int64_t offset = (n * x.k + k) * x.p * x.q + range.begin;
     const float* residual = part.tensors->residual;
-    if (x.outputSize() > (residual == nullptr ? kMostCachedOutputs : kMostCachedResiduals)) {
-      prefetchRows(part.tensors->output + offset, range.size(), panels_.filtersOf(filter), x.p * x.q);
-      if (residual != nullptr) prefetchRows(residual + offset, range.size(), panels_.filtersOf(filter), x.p * x.q);
-    }
     WindowView view = viewOf(part, set, tile, input - block.tiles.begin);
     // The next panel's, which the next tiles or the first of them wait for otherwise.
     view.ahead = panels_.widthOf(filter) * x.filterSize();
+    if (x.outputSize() > (residual == nullptr ? kMostCachedOutputs : kMostCachedResiduals)) {
+      view.outputs = {part.tensors->output + offset, residual == nullptr ? nullptr : residual + offset,
+                      panels_.filtersOf(filter), x.p * x.q, range.size()};
+      if (!kernel_.bringsOutputs) bringOutputs(view.outputs);
+    }
     const Finish finish{bias_.data() + k, residual == nullptr ? nullptr : residual + offset, activation_};
     const bool last = set.first + set.count == x.groupInputs();
     kernel_.convolve({.filters = panels_.filtersOf(filter),
@@ -432,7 +440,7 @@ int64_t wholeCycles(double cycles) {
   return std::llround(std::min(cycles, kMost));
 }
 
-Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
+Estimate estimateSliced(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
   // One Zen 5 core packs 3 x 3 windows at 6e6 elements a millisecond and 7 x 7 ones at stride 2 at 4e6.
   constexpr double kPackedElementsPerMillisecond = 5e6;
   const Microkernel kernel = chooseKernel(problem, cpu, switches);
@@ -457,13 +465,14 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches
                     {"otherCostCycles", wholeCycles(slicing.otherCost)}}};
 }
 
-bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights) {
+bool isPackedSliced(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights) {
   const Microkernel kernel = chooseKernel(problem, cpu, {}, &weights);
   return FilterPanels::arePacked(problem, weights, kernel.filters, kernel.lanes);
 }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
+std::unique_ptr<PreparedConvolution> prepareSliced(const ConvProblem& problem, const Activation& activation,
+                                                   const ConvWeights& weights, const CpuInfo& cpu,
+                                                   const Switches& switches) {
   const Microkernel kernel = chooseKernel(problem, cpu, switches, &weights.filters);
   const Slicing slicing = slicingOf(problem, kernel, cpu, switches);
   // A packed tile holds zeros for padded elements.
@@ -471,6 +480,33 @@ std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const A
     return prepareDirect(problem, activation, weights);
   }
   return std::make_unique<SlicedConvolution>(problem, activation, weights, slicing, kernel);
+}
+
+/** The problem that is sliced instead, unless an experiment asks how windows are presented. */
+std::optional<ConvProblem> substitute(const ConvProblem& problem, const Switches& switches) {
+  return switches.presentation ? std::nullopt : subsampledProblem(problem);
+}
+
+Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
+  // One core of Emerald Rapids copies every other pixel of a row at 2e6 a millisecond.
+  constexpr double kCopiedPixelsPerMillisecond = 2e6;
+  const std::optional<ConvProblem> subsampled = substitute(problem, switches);
+  if (!subsampled) return estimateSliced(problem, cpu, switches);
+  Estimate estimate = estimateSliced(*subsampled, cpu, switches);
+  estimate.milliseconds += static_cast<double>(subsampled->inputSize()) / kCopiedPixelsPerMillisecond;
+  estimate.workspaceBytes += subsampledBytes(*subsampled);
+  return estimate;
+}
+
+bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& weights) {
+  return isPackedSliced(substitute(problem, {}).value_or(problem), cpu, weights);
+}
+
+std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                             const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
+  const std::optional<ConvProblem> subsampled = substitute(problem, switches);
+  if (!subsampled) return prepareSliced(problem, activation, weights, cpu, switches);
+  return convolveSubsampled(problem, *subsampled, prepareSliced(*subsampled, activation, weights, cpu, switches));
 }
 
 }  // namespace

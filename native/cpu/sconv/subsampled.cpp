@@ -1,0 +1,82 @@
+#include "cpu/sconv/subsampled.h"
+
+#include <utility>
+
+#include "cpu/helpers.h"
+#include "divide.h"
+#include "memory/aligned_buffer.h"
+
+namespace warpconv::sconv {
+namespace {
+
+/** Multiply-adds that take as long as to copy one pixel. */
+constexpr int64_t kCopyInMultiplyAdds = 16;
+
+/** Fewer filters leave too little arithmetic for a pixel that is copied. */
+constexpr int64_t kLeastFilters = 64;
+
+class SubsampledConvolution final : public PreparedConvolution {
+ public:
+  SubsampledConvolution(const ConvProblem& problem, const ConvProblem& subsampled,
+                        std::unique_ptr<PreparedConvolution> convolution)
+      : problem_(problem),
+        subsampled_(subsampled),
+        convolution_(std::move(convolution)),
+        helpers_(static_cast<double>(kCopyInMultiplyAdds * subsampled.inputSize())) {}
+
+  Status run(const ConvTensors& tensors, const RunContext& context) const override {
+    AlignedBuffer pixels(subsampled_.inputSize());
+    helpers_.parallelFor(context, problem_.n * problem_.c,
+                         [&](int64_t map) { copyMap(map, tensors.input, pixels.data()); });
+    return convolution_->run({pixels.data(), tensors.residual, tensors.output}, context);
+  }
+
+  int64_t bytes() const override { return convolution_->bytes(); }
+
+ private:
+  void copyMap(int64_t map, const float* input, float* pixels) const {
+    const ConvProblem& x = problem_;
+    const float* from = input + map * x.h * x.w;
+    float* to = pixels + map * x.p * x.q;
+    for (int64_t p = 0; p < x.p; ++p, from += x.stride.h * x.w, to += x.q) copyRow(from, to);
+  }
+
+  void copyRow(const float* from, float* to) const {
+    const int64_t q = problem_.q;
+    const int64_t stride = problem_.stride.w;
+    if (stride == 2) {
+      // The one that is used, in vectors
+      for (int64_t i = 0; i < q; ++i) to[i] = from[2 * i];
+    } else {
+      for (int64_t i = 0; i < q; ++i) to[i] = from[stride * i];
+    }
+  }
+
+  const ConvProblem problem_;
+  const ConvProblem subsampled_;
+  const std::unique_ptr<PreparedConvolution> convolution_;
+  const Helpers helpers_;
+};
+
+}  // namespace
+
+std::optional<ConvProblem> subsampledProblem(const ConvProblem& problem) {
+  const bool isStridedPointwise = problem.r * problem.s == 1 && problem.stride.h * problem.stride.w > 1;
+  if (!isStridedPointwise || problem.hasPadding() || problem.groupOutputs() < kLeastFilters) return std::nullopt;
+  ConvProblem subsampled = problem;
+  subsampled.h = problem.p;
+  subsampled.w = problem.q;
+  subsampled.stride = {1, 1};
+  return subsampled;
+}
+
+int64_t subsampledBytes(const ConvProblem& subsampled) {
+  return saturatedProduct({subsampled.inputSize(), static_cast<int64_t>(sizeof(float))});
+}
+
+std::unique_ptr<PreparedConvolution> convolveSubsampled(const ConvProblem& problem, const ConvProblem& subsampled,
+                                                        std::unique_ptr<PreparedConvolution> convolution) {
+  return std::make_unique<SubsampledConvolution>(problem, subsampled, std::move(convolution));
+}
+
+}  // namespace warpconv::sconv
