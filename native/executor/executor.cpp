@@ -117,15 +117,11 @@ class Executor::Loop : public Linked<Loop> {
   /** Runs tasks until none is left that nobody has begun, or `mustStop()` before one of them. */
   template <typename MustStop>
   void work(const MustStop& mustStop) {
+    // Counted here and added once: threads that counted together would wait for one cache line at each task.
+    int64_t ended = 0;
     const size_t own = ownShare();
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      Share& share = shares_[(own + i) % shares_.size()];
-      while (share.isLeft()) {
-        if (mustStop()) return;
-        const int64_t task = share.next.fetch_add(1, std::memory_order_relaxed);
-        if (task < share.end) run(task);
-      }
-    }
+    for (size_t i = 0; i < shares_.size(); ++i) ended += workOn(shares_[(own + i) % shares_.size()], mustStop);
+    endedTasks_.fetch_add(ended);
   }
 
   bool isShared() const { return helpers_ > 0; }
@@ -168,13 +164,26 @@ class Executor::Loop : public Linked<Loop> {
     return static_cast<size_t>(ahead < 0 ? ahead + count : ahead);
   }
 
+  /** Runs tasks of one share, and gives how many. */
+  template <typename MustStop>
+  int64_t workOn(Share& share, const MustStop& mustStop) {
+    int64_t ended = 0;
+    while (share.isLeft()) {
+      if (mustStop()) return ended;
+      const int64_t task = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (task >= share.end) return ended;
+      run(task);
+      ++ended;
+    }
+    return ended;
+  }
+
   void run(int64_t task) {
     try {
       (*body_)(task);
     } catch (...) {
       if (!hasThrown_.exchange(true)) thrown_ = std::current_exception();
     }
-    endedTasks_.fetch_add(1);
   }
 
   const int64_t tasks_;

@@ -78,7 +78,7 @@ struct WindowView {
   int64_t filterElements;
   /** How many floats further on lie the filters that come next, which are brought to the L2 cache meanwhile */
   int64_t ahead = 0;
-  OutputRows outputs;
+  OutputRows outputs{};
   PaddedWindows padded;
 };
 
