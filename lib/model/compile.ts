@@ -82,9 +82,10 @@ export function* lowerGraph(
   const values = new Values(graph, build);
   const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
   inputs.forEach(({ name, value }) => values.set(name, value));
-  for (const [index, node] of graph.nodes.entries()) {
+  for (const [index, node] of build.constants.unfixed(graph.nodes).entries()) {
     if (isDue(index)) yield;
-    const outputs = yield* lower(graph, build, node, values);
+    const lowered = lower(graph, build, node, values);
+    const outputs = isSliced(lowered) ? yield* lowered : lowered;
     node.outputs.forEach((name, i) => {
       if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
     });
@@ -108,7 +109,7 @@ class Values {
   get(name: string): Value {
     const value = this.#values.get(name);
     if (value !== undefined) return value;
-    const tensor = this.graph.constants.get(name);
+    const tensor = this.graph.constants.get(name) ?? this.build.constants.fixed(name);
     if (tensor === undefined) throw invalidModel(`nothing makes the value ${quote(name)}`);
     const constant = this.build.constant(tensor, true);
     this.set(name, constant);
@@ -130,15 +131,54 @@ function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bind
   return { name, value };
 }
 
-function* lower(graph: Graph, build: Builder, node: GraphNode, values: Values): Sliced<readonly Value[]> {
+/** Without a generator where it can be: most of what compiling for further dims takes is the lowering of many small nodes. */
+function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): MaybeSliced<readonly Value[]> {
   const inputs = node.inputs.map((name) => (name === '' ? undefined : values.get(name)));
   build.enter(node);
-  const isFixed = inputs.every((value) => value === undefined || value.isFixed);
-  const known = isFixed
-    ? build.constants.onceInSlices([node], () => resultOf(evaluateKnown(node, graph.opset, inputs)))
-    : evaluateKnown(node, graph.opset, inputs);
-  const ahead = isSliced(known) ? yield* known : known;
-  if (ahead !== undefined) return ahead.map((tensor) => build.folded(tensor, isFixed));
+  if (inputs.every((value) => value === undefined || value.isFixed)) {
+    return lowerFixed(graph, build, node, inputs);
+  }
+  const known = evaluateKnown(node, graph.opset, inputs);
+  if (isSliced(known)) return lowerKnown(graph, build, node, inputs, known);
+  return known?.map((tensor) => build.folded(tensor, false)) ?? lowerOperator(graph, build, node, inputs);
+}
+
+type NodeInputs = readonly (Value | undefined)[];
+
+/** Of inputs that are the same for all dims: what follows from them is found once a session. */
+function* lowerFixed(
+  graph: Graph,
+  build: Builder,
+  node: GraphNode,
+  inputs: NodeInputs,
+): Sliced<readonly Value[]> {
+  const known = yield* build.constants.onceInSlices([node], () =>
+    resultOf(evaluateKnown(node, graph.opset, inputs)),
+  );
+  if (known === undefined) return yield* resultOf(lowerOperator(graph, build, node, inputs));
+  const outputs = known.map((tensor) => build.folded(tensor, true));
+  build.constants.fix(node, known);
+  return outputs;
+}
+
+function* lowerKnown(
+  graph: Graph,
+  build: Builder,
+  node: GraphNode,
+  inputs: NodeInputs,
+  evaluation: Sliced<readonly ConstantTensor[] | undefined>,
+): Sliced<readonly Value[]> {
+  const known = yield* evaluation;
+  if (known !== undefined) return known.map((tensor) => build.folded(tensor, false));
+  return yield* resultOf(lowerOperator(graph, build, node, inputs));
+}
+
+function lowerOperator(
+  graph: Graph,
+  build: Builder,
+  node: GraphNode,
+  inputs: NodeInputs,
+): MaybeSliced<readonly Value[]> {
   const operator = operatorOf(node);
   if (operator === undefined) {
     const needed = node.inputs.find((_, i) => inputs[i] !== undefined && inputs[i].constant === undefined);
@@ -146,11 +186,18 @@ function* lower(graph: Graph, build: Builder, node: GraphNode, values: Values): 
     throw unsupportedNode(node, `computes what is too large to compute ahead: ${describeAll(inputs)}`);
   }
   const lowered = operator(new Lowering(node, graph.opset, build, inputs));
-  const outputs = isSliced(lowered) ? yield* lowered : lowered;
+  return isSliced(lowered) ? listOf(lowered) : listed(lowered);
+}
+
+function* listOf(lowered: Sliced<Value | readonly Value[]>): Sliced<readonly Value[]> {
+  return listed(yield* lowered);
+}
+
+function listed(outputs: Value | readonly Value[]): readonly Value[] {
   return 'operand' in outputs ? [outputs] : outputs;
 }
 
-function describeAll(inputs: readonly (Value | undefined)[]): string {
+function describeAll(inputs: NodeInputs): string {
   return inputs.map((value) => (value === undefined ? 'nothing' : shapeOf(value))).join(' and ');
 }
 
@@ -158,7 +205,7 @@ function describeAll(inputs: readonly (Value | undefined)[]): string {
 function evaluateKnown(
   node: GraphNode,
   opset: number,
-  inputs: readonly (Value | undefined)[],
+  inputs: NodeInputs,
 ): MaybeSliced<readonly ConstantTensor[] | undefined> {
   checkInputs(node, opset, inputs);
   const [first] = inputs;

@@ -2,7 +2,7 @@
 import { callNativeAsync } from '../calls';
 import { addon } from '../load';
 import { inSlices, isDue, type Sliced } from '../slices';
-import type { ConstantTensor } from './graph';
+import type { ConstantTensor, GraphNode } from './graph';
 
 /** The filters of a convolution, which are a part of an array. */
 export interface Filters {
@@ -24,6 +24,11 @@ export class Constants {
   readonly #names = new WeakMap<object, string>();
   #named = 0;
   readonly #ranges = new WeakMap<Float32Array, Map<string, Float32Array>>();
+  /** Nodes that make the same for all dims, and what that is by its name */
+  readonly #fixedNodes = new Set<GraphNode>();
+  readonly #fixed = new Map<string, ConstantTensor>();
+  #unfixed: readonly GraphNode[] = [];
+  #fixedThen = -1;
 
   /** @param constants - the model's own */
   constructor(constants: Iterable<ConstantTensor>) {
@@ -54,6 +59,26 @@ export class Constants {
       if (!this.#made.has(name)) this.#made.set(name, made);
     }
     return this.#made.get(name) as T;
+  }
+
+  /** Remembers that the node makes these tensors for all dims. */
+  fix(node: GraphNode, tensors: readonly ConstantTensor[]): void {
+    this.#fixedNodes.add(node);
+    tensors.forEach((tensor, i) => this.#fixed.set(node.outputs[i]!, tensor));
+  }
+
+  /** What a node makes for all dims, if that is known. */
+  fixed(name: string): ConstantTensor | undefined {
+    return this.#fixed.get(name);
+  }
+
+  /** The nodes of the network of which that is not known. */
+  unfixed(nodes: readonly GraphNode[]): readonly GraphNode[] {
+    if (this.#fixedThen !== this.#fixedNodes.size) {
+      this.#unfixed = nodes.filter((node) => !this.#fixedNodes.has(node));
+      this.#fixedThen = this.#fixedNodes.size;
+    }
+    return this.#unfixed;
   }
 
   #nameOfAll(key: readonly (object | string | number)[]): string {

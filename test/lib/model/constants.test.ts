@@ -109,6 +109,21 @@ describe('the programs of a session', () => {
     ]);
   });
 
+  test('do without the nodes that make the same for all dims', async () => {
+    const constants = session();
+    expect(constants.unfixed(graph.nodes)).toEqual(graph.nodes);
+    const first = await compileFor(1, constants);
+    const left = constants.unfixed(graph.nodes);
+    expect(left.length).toBeGreaterThan(0);
+    expect(left.length).toBeLessThan(graph.nodes.length);
+    const fixed = graph.nodes.filter((one) => !left.includes(one));
+    expect(fixed.flatMap(({ outputs }) => outputs).every((name) => constants.fixed(name))).toBe(true);
+    expect(left.flatMap(({ outputs }) => outputs).some((name) => constants.fixed(name))).toBe(false);
+    const again = await compileFor(1, constants);
+    expect(again.program).toEqual(first.program);
+    expect(again.steps.map(({ nodes }) => nodes)).toEqual(first.steps.map(({ nodes }) => nodes));
+  });
+
   test('are what they are alone, where their compilations overlap', async () => {
     const constants = session();
     const rows = [1, 2, 3, 2, 1];
