@@ -109,8 +109,9 @@ class GpuProgram final : public PreparedProgram {
     if (Status status = queue_.device().makeCurrent(); !status.isOk()) return status;
     std::vector<Step> steps = std::move(spec_.steps);
     if (Status status = bringConstants(steps); !status.isOk()) return status;
+    KnownCandidates candidates(backend);
     for (Step& step : steps) {
-      const Status status = std::visit([&](auto& kind) { return add(kind, backend); }, step);
+      const Status status = std::visit([&](auto& kind) { return add(kind, candidates); }, step);
       if (!status.isOk()) return status;
     }
     layOut();
@@ -185,7 +186,7 @@ class GpuProgram final : public PreparedProgram {
   bool isShared(size_t index) const { return index < spec_.sharedConstants.size() && spec_.sharedConstants[index]; }
 
   template <typename Kind>
-  Status add(Kind& step, const Backend&) {
+  Status add(Kind& step, KnownCandidates&) {
     choices_.emplace_back();
     return addAction(step);
   }
@@ -236,23 +237,23 @@ class GpuProgram final : public PreparedProgram {
     return {};
   }
 
-  Status add(ConvolutionStep& step, const Backend& backend) {
+  Status add(ConvolutionStep& step, KnownCandidates& known) {
     const bool isPrepared = isConstant(step.weight) && isConstant(step.bias);
     PlanProblem asked{step.problem, step.activation, step.request};
     // Weights that a run brings are used as they are, which only the direct algorithm does.
     const bool isOpen = asked.request.algorithm == "auto" || asked.request.algorithm == "tune";
     if (!isPrepared && isOpen) asked.request.algorithm = kDirect.name;
-    std::vector<Candidate> candidates = backend.candidates(asked);
-    const Result<size_t> chosen = choose(candidates, asked.request, backend.device());
+    const std::vector<Candidate>& candidates = known.of(asked);
+    const Result<size_t> chosen = choose(candidates, asked.request, known.device());
     if (!chosen.isOk()) return chosen.status();
     if (isPrepared) return addPrepared(step, candidates, chosen.value());
-    Candidate& choice = candidates[chosen.value()];
+    const Candidate& choice = candidates[chosen.value()];
     if (choice.algorithm != kDirect.name) {
       return unsupported("algorithm '" + choice.algorithm +
                          "' on a GPU takes weights and biases that are constants of the network; '" + kDirect.name +
                          "' takes those that are brought or computed by a run");
     }
-    choices_.push_back(std::move(choice));
+    choices_.push_back(choice);
     return addUnprepared(step);
   }
 

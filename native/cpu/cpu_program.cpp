@@ -135,8 +135,8 @@ class CpuProgram final : public PreparedProgram {
         inputBytes_(std::move(spec.inputBytes)),
         arenaElements_((spec.arenaBytes + 3) / 4) {}
 
-  Status add(const Step& step) {
-    return std::visit([&](const auto& kind) { return addKind(kind); }, step);
+  Status add(const Step& step, KnownCandidates& known) {
+    return std::visit([&](const auto& kind) { return addKind(kind, known); }, step);
   }
 
   Status run(const Tensors& tensors, const Cancellation* cancellation,
@@ -150,35 +150,35 @@ class CpuProgram final : public PreparedProgram {
 
  private:
   template <typename Kind>
-  Status addKind(const Kind& step) {
+  Status addKind(const Kind& step, KnownCandidates&) {
     actions_.push_back(toAction(step));
     choices_.emplace_back();
     return {};
   }
 
-  Status addKind(const ConvolutionStep& step) {
+  Status addKind(const ConvolutionStep& step, KnownCandidates& known) {
     const PlanProblem asked{step.problem, step.activation, step.request};
-    std::vector<Candidate> candidates = backend_.candidates(asked);
+    const std::vector<Candidate>& candidates = known.of(asked);
     const Result<size_t> fastest = choose(candidates, asked.request, backend_.device());
     if (!fastest.isOk()) return fastest.status();
     if (!isConstant(step.weight) || !isConstant(step.bias)) {
-      Candidate& choice = candidates[fastest.value()];
+      const Candidate& choice = candidates[fastest.value()];
       actions_.push_back(preparingAnew(step, choice.algorithm));
-      choices_.push_back(std::move(choice));
+      choices_.push_back(choice);
       return {};
     }
     const std::shared_ptr<Weights> weights = weightsOf(step);
     const size_t chosen = preferPacked(candidates, fastest.value(), asked.request, [&](const Candidate& candidate) {
       return backend_.isPacked(candidate.algorithm, asked, *weights);
     });
-    Candidate& choice = candidates[chosen];
+    const Candidate& choice = candidates[chosen];
     const auto* const bias = Memory({}, constants_, nullptr).read(step.bias);
     auto prepared = backend_.prepare(choice.algorithm, asked, *weights, bias);
     if (!prepared.isOk()) return prepared.status();
     ownBytes_ += prepared.value()->bytes();
     if (!isShared(step)) ownBytes_ += weights->bytes();
     actions_.push_back(toAction(step, std::move(prepared.value())));
-    choices_.push_back(std::move(choice));
+    choices_.push_back(choice);
     return {};
   }
 
@@ -266,8 +266,9 @@ Result<std::shared_ptr<const PreparedProgram>> prepareCpuProgram(ProgramSpec spe
                                                                  std::shared_ptr<CpuStore> store, Executor& executor) {
   const std::vector<Step> steps = std::move(spec.steps);
   auto made = std::make_shared<CpuProgram>(std::move(spec), backend, std::move(store), executor);
+  KnownCandidates known(backend);
   for (const Step& step : steps) {
-    const Status status = made->add(step);
+    const Status status = made->add(step, known);
     if (!status.isOk()) return status;
     executor.yield();
   }

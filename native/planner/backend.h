@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/cancellation.h"
@@ -63,6 +65,8 @@ struct PlanProblem {
   ConvProblem problem;
   Activation activation;
   PlanRequest request;
+
+  bool operator==(const PlanProblem&) const = default;
 };
 
 /**
@@ -104,6 +108,26 @@ class Backend {
    * what is found serves others, too. The fastest comes first; which ones are missing `compete` says. Blocks.
    */
   virtual Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) = 0;
+};
+
+/** A backend's answers to the problems of one network, most of which come several times. */
+class KnownCandidates {
+ public:
+  explicit KnownCandidates(const Backend& backend) : backend_(backend) {}
+
+  std::string device() const { return backend_.device(); }
+
+  /** Valid as long as this */
+  const std::vector<Candidate>& of(const PlanProblem& asked) {
+    for (const auto& [problem, candidates] : known_) {
+      if (problem == asked) return candidates;
+    }
+    return known_.emplace_back(asked, backend_.candidates(asked)).second;
+  }
+
+ private:
+  const Backend& backend_;
+  std::deque<std::pair<PlanProblem, std::vector<Candidate>>> known_;
 };
 
 }  // namespace warpconv

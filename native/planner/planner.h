@@ -22,6 +22,8 @@ struct PlanRequest {
   std::optional<int64_t> workspaceLimit = std::nullopt;
   /** For experiments with `sconv`, which must then be pinned */
   sconv::Switches switches = {};
+
+  bool operator==(const PlanRequest&) const = default;
 };
 
 /** One algorithm's answer to a problem: an estimate, or the sentence that refuses it. */

@@ -17,6 +17,8 @@ struct Activation {
   float first = 0;
   /** clip: upper bound */
   float second = 0;
+
+  bool operator==(const Activation&) const = default;
 };
 
 /** By the public name and its parameters; fails with invalidArgument for a name or a count that does not exist. */

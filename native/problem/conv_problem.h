@@ -12,6 +12,8 @@ namespace warpconv {
 struct Extent {
   int64_t h = 1;
   int64_t w = 1;
+
+  bool operator==(const Extent&) const = default;
 };
 
 /** Rows and columns of zeros around the input. */
@@ -20,6 +22,8 @@ struct Padding {
   int64_t left = 0;
   int64_t bottom = 0;
   int64_t right = 0;
+
+  bool operator==(const Padding&) const = default;
 };
 
 enum class PaddingMode { given, same, valid };
@@ -58,6 +62,7 @@ struct ConvProblem {
   double multiplyAdds() const { return static_cast<double>(outputSize()) * static_cast<double>(filterSize()); }
   bool hasPadding() const { return padding.top > 0 || padding.left > 0 || padding.bottom > 0 || padding.right > 0; }
   std::array<int64_t, 4> outputDims() const { return {n, k, p, q}; }
+  bool operator==(const ConvProblem&) const = default;
 };
 
 /** Extents, strides, dilations and paddings lie below this, so that sums of their products fit into 64 bits. */
