@@ -256,6 +256,27 @@ TEST_CASE("winograd around the tiles of every vector: integers exactly, and noth
   }
 }
 
+TEST_CASE("strided filters of one tap, enough of them to copy pixels for: integers exactly, and nothing else is touched") {
+  const unsigned seed = fuzzSeed();
+  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
+  std::mt19937 random(seed);
+  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); };
+  const std::vector<double> bounds{-20.0, 30.0};
+  const Activation clip = makeActivation("clip", bounds).value();
+  for (const auto& [strideH, strideW] : {std::pair{2, 2}, {1, 2}, {2, 1}, {3, 3}, {1, 5}}) {
+    for (int64_t width = 1; width <= 20; ++width) {
+      ConvRequest request;
+      const int64_t groups = 1 + upTo(1);
+      const int64_t channels = 1 + upTo(6);
+      request.inputDims = {1 + upTo(1), channels * groups, 1 + upTo(8), width};
+      request.weightDims = {(64 + upTo(2)) * groups, channels, 1, 1};
+      request.groups = groups;
+      request.stride = {strideH, strideW};
+      checkBetweenGuards(kSconv, request, random() % 2 == 0 ? Activation{} : clip, random);
+    }
+  }
+}
+
 TEST_CASE("maps and filters that just fit a tile, or by one not, are exact") {
   std::mt19937 random(17);
   const auto around = [](int64_t edge) { return std::array{std::max<int64_t>(edge - 1, 1), edge, edge + 1}; };
