@@ -16,7 +16,7 @@ export const ASYNCHRONOUS = 'warpconv, run()';
 export const BASELINE = 'im2col + OpenBLAS';
 export const RUNTIME = 'onnxruntime-node';
 
-/** How many threads a contender has; what it takes where nobody tells it. */
+/** How many threads a contender has. By 'default' it is not told and chooses for itself. */
 export type Threads = number | 'default';
 
 export type TurnRequest =

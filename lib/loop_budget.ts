@@ -77,7 +77,7 @@ export class LoopBudget {
     return this.#since === undefined || performance.now() >= this.#since + LONGEST_TURN;
   }
 
-  /** Called when the loop has turned, by whoever knows that sooner. */
+  /** Called when the loop is known to have turned. */
   renew(): void {
     this.#since = undefined;
   }

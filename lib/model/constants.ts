@@ -72,7 +72,7 @@ export class Constants {
     return this.#fixed.get(name);
   }
 
-  /** The nodes of the network of which that is not known. */
+  /** The nodes that have to be lowered for each set of dims. */
   unfixed(nodes: readonly GraphNode[]): readonly GraphNode[] {
     if (this.#fixedThen !== this.#fixedNodes.size) {
       this.#unfixed = nodes.filter((node) => !this.#fixedNodes.has(node));

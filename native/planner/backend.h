@@ -110,7 +110,7 @@ class Backend {
   virtual Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) = 0;
 };
 
-/** A backend's answers to the problems of one network, most of which come several times. */
+/** What a backend answers to the problems of one network. Each is asked once: most layers are like another one. */
 class KnownCandidates {
  public:
   explicit KnownCandidates(const Backend& backend) : backend_(backend) {}

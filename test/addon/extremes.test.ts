@@ -13,7 +13,7 @@ import { TEST_DEVICE } from '../support/gpu';
 import { Random } from '../support/random';
 
 const firstSeed = Number(process.env.WARPCONV_FUZZ_SEED ?? Date.now() % 2 ** 32);
-const cases = Number(process.env.WARPCONV_FUZZ_CASES ?? 1000);
+const cases = Number(process.env.WARPCONV_FUZZ_CASES ?? 1500);
 /** A case that takes so long hangs: outputs are small. */
 const HANG_MS = 30_000;
 /** Of an output that is computed */

@@ -191,7 +191,7 @@ TEST_CASE("a program that is accepted stays inside of its memory, fuzzed") {
   auto executor = Executor::shared();
   CpuBackend backend(*executor, cpuInfo());
   const char* rounds = std::getenv("WARPCONV_VERIFY_FUZZ");
-  const int64_t programs = rounds != nullptr ? std::atoll(rounds) : 12'000;
+  const int64_t programs = rounds != nullptr ? std::atoll(rounds) : 20'000;
   std::map<std::string, int64_t> accepted, refused;
   for (int64_t i = 0; i < programs; ++i) {
     Memories inputs(random), outputs(random), constants(random);

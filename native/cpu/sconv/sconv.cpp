@@ -488,12 +488,10 @@ std::optional<ConvProblem> substitute(const ConvProblem& problem, const Switches
 }
 
 Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches) {
-  // One core of Emerald Rapids copies every other pixel of a row at 2e6 a millisecond.
-  constexpr double kCopiedPixelsPerMillisecond = 2e6;
   const std::optional<ConvProblem> subsampled = substitute(problem, switches);
   if (!subsampled) return estimateSliced(problem, cpu, switches);
   Estimate estimate = estimateSliced(*subsampled, cpu, switches);
-  estimate.milliseconds += static_cast<double>(subsampled->inputSize()) / kCopiedPixelsPerMillisecond;
+  estimate.milliseconds += subsamplingMilliseconds(*subsampled);
   estimate.workspaceBytes += subsampledBytes(*subsampled);
   return estimate;
 }
