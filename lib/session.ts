@@ -19,6 +19,7 @@ import {
   unreadable,
 } from './check';
 import { abortedBy, callNative, WarpconvError } from './errors';
+import { Chains } from './model/chains';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import { Constants } from './model/constants';
 import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
@@ -91,6 +92,8 @@ export class InferenceSession {
 
   readonly #graph: Graph;
   readonly #constants: Constants;
+  /** None where all runs bring inputs of the same dims */
+  readonly #chains: Chains | undefined;
   readonly #place: Place;
   readonly #options: SessionRequest;
   readonly #programs: Programs;
@@ -116,6 +119,7 @@ export class InferenceSession {
     this.#constants = new Constants(graph.constants.values());
     this.#place = place;
     this.#options = options;
+    this.#chains = this.#fixedDims() === undefined ? new Chains(this.#constants) : undefined;
     this.device = place;
     this.inputNames = Object.freeze(graph.inputs.map(({ name }) => name));
     this.outputNames = Object.freeze(graph.outputs.map(({ name }) => name));
@@ -468,7 +472,9 @@ export class InferenceSession {
 
   async #compile(bindings: Bindings): Promise<Compiled> {
     const { algorithm } = this.#options;
-    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants);
+    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants, this.#chains);
+    // While native code prepares what was compiled.
+    void this.#chains?.learn();
     return { ...compiled, program: await this.#withAlgorithms(compiled.program) };
   }
 

@@ -69,9 +69,14 @@ export class Builder {
   }
 
   /** Work of no elements is left out. */
-  emit(step: Step<Operand>): void {
+  emit(step: Step<Operand>, nodes = this.#nodes): void {
     if (step.output.storage.bytes === 0) return;
-    this.steps.push({ step, nodes: this.#nodes });
+    this.steps.push({ step, nodes });
+  }
+
+  /** Puts another step in the place of the last. */
+  amend(step: Step<Operand>, nodes: readonly string[]): void {
+    this.steps[this.steps.length - 1] = { step, nodes };
   }
 
   /**

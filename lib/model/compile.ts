@@ -2,11 +2,13 @@
 import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
 import type { DataType } from '../tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
+import { Chain, type Chains, type NamedValues } from './chains';
 import { checkOperators, invalidModel, quote } from './complaints';
 import { Constants } from './constants';
 import { evaluate, evaluateFromDims, isFolded } from './fold';
 import { fuse } from './fuse';
 import type { ConstantTensor, Graph, GraphNode } from './graph';
+import { joinInPlace } from './join';
 import { Lowering, ValueNeeded } from './lowering';
 import { planMemory } from './memory_plan';
 import { operatorOf } from './operators';
@@ -45,6 +47,7 @@ export function requireOperators(graph: Graph): Promise<void> {
  * In slices, with others between them.
  *
  * @param constants - those of the session: what follows from the graph's constants alone is the same for all dims
+ * @param chains - those of the session, where others may be compiled for other dims
  * @throws {@link ValueNeeded} where a node needs an input's elements; {@link WarpconvError}
  * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` naming the node
  */
@@ -53,13 +56,19 @@ export async function compile(
   bindings: Bindings,
   algorithm = 'auto',
   constants = new Constants(graph.constants.values()),
+  chains?: Chains,
 ): Promise<Compiled> {
   const build = new Builder(algorithm, constants);
-  const { inputs, outputs } = await inSlices(lowerGraph(graph, bindings, build));
+  const units = await chains?.unitsOf(constants.unfixed(graph.nodes));
+  const lowered = await inSlices(lowerGraph(graph, bindings, build, units));
+  const { inputs, outputs } = lowered;
   const places = await inSlices(placeOutputs(build, outputs));
   const storages = places.map(({ storage }) => storage);
   const needed = await inSlices(withoutDead(build.steps, new Set(storages)));
-  const steps = await inSlices(finish(await fuse(needed, new Set(storages), constants)));
+  const fused = await fuse(needed, new Set(storages), constants);
+  lowered.misfits.forEach((chain) => chains?.drop(chain));
+  chains?.note({ graph, values: lowered.values, lowered: build.steps, fused });
+  const steps = await inSlices(finish(await inSlices(joinInPlace(fused, new Set(storages)))));
   const inputStorages = inputs.map(({ value }) => value.operand.storage);
   return {
     inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
@@ -73,28 +82,66 @@ export async function compile(
   };
 }
 
-/** The graph's inputs and outputs as tensors of known extents; the steps from one to the other are left in `build`. */
+/** A graph whose tensors have known extents. */
+export interface LoweredGraph {
+  readonly inputs: readonly NamedValue[];
+  readonly outputs: readonly Value[];
+  readonly values: NamedValues;
+  /** Chains whose nodes were lowered one by one */
+  readonly misfits: readonly Chain[];
+}
+
+/**
+ * The graph's inputs and outputs; the steps from one to the other are left in `build`.
+ *
+ * @param units - its nodes but those that make the same for all dims, some of them in chains
+ */
 export function* lowerGraph(
   graph: Graph,
   bindings: Bindings,
   build: Builder,
-): Sliced<{ readonly inputs: readonly NamedValue[]; readonly outputs: readonly Value[] }> {
+  units: readonly (GraphNode | Chain)[] = build.constants.unfixed(graph.nodes),
+): Sliced<LoweredGraph> {
   const values = new Values(graph, build);
   const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
   inputs.forEach(({ name, value }) => values.set(name, value));
-  for (const [index, node] of build.constants.unfixed(graph.nodes).entries()) {
+  const misfits: Chain[] = [];
+  for (const [index, unit] of units.entries()) {
     if (isDue(index)) yield;
-    const lowered = lower(graph, build, node, values);
-    const outputs = isSliced(lowered) ? yield* lowered : lowered;
-    node.outputs.forEach((name, i) => {
-      if (name !== '' && outputs[i] !== undefined) values.set(name, outputs[i]);
-    });
+    if (unit instanceof Chain) {
+      if (!(yield* lowerChain(graph, build, unit, values))) misfits.push(unit);
+    } else {
+      const lowered = lower(graph, build, unit, values);
+      values.setAll(unit.outputs, isSliced(lowered) ? yield* lowered : lowered);
+    }
   }
-  return { inputs, outputs: graph.outputs.map(({ name }) => values.get(name)) };
+  return { inputs, outputs: graph.outputs.map(({ name }) => values.get(name)), values, misfits };
 }
 
-/** The values of a graph as far as it has been lowered, by their names. */
-class Values {
+/** False where its nodes were lowered one by one. */
+function* lowerChain(graph: Graph, build: Builder, chain: Chain, values: Values): Sliced<boolean> {
+  const { head, nodes, result } = chain;
+  let made: Value | undefined;
+  if (head !== undefined) {
+    const outputs = yield* resultOf(lower(graph, build, head, values));
+    values.setAll(head.outputs, outputs);
+    made = outputs[0];
+  }
+  const value = chain.emit(build, values, made);
+  if (value !== undefined) {
+    values.set(result, value);
+    return true;
+  }
+  for (const node of nodes) {
+    if (node === head) continue;
+    yield;
+    values.setAll(node.outputs, yield* resultOf(lower(graph, build, node, values)));
+  }
+  return false;
+}
+
+/** Those of a graph as far as it has been lowered. */
+class Values implements NamedValues {
   readonly #values = new Map<string, Value>();
 
   constructor(
@@ -104,6 +151,14 @@ class Values {
 
   set(name: string, value: Value): void {
     this.#values.set(name, value);
+  }
+
+  /** The outputs of a node, an absent one of which has the empty name. */
+  setAll(names: readonly string[], values: readonly (Value | undefined)[]): void {
+    for (let i = 0; i < names.length; i++) {
+      const value = values[i];
+      if (names[i] !== '' && value !== undefined) this.set(names[i]!, value);
+    }
   }
 
   get(name: string): Value {

@@ -1,6 +1,6 @@
 /**
  * Fewer steps that do the same: chains of elementwise functions become one pass over memory, or end in the epilogue of
- * the convolution or product before them, and joined tensors are written where they are joined.
+ * the convolution or product before them.
  *
  * Every storage but those that copies join is written once, so that a step may be moved later: what it reads is there
  * still.
@@ -12,12 +12,10 @@ import type { PlannedStep } from './builder';
 import type { Constants, Filters } from './constants';
 import { filtersOf, isKnown, isScalable, scaled } from './scaling';
 import {
-  mapBuffers,
   buffersRead,
   MOST_INSTRUCTIONS,
   MOST_OPERANDS,
   type ConvolutionStep,
-  type CopyStep,
   type ElementwiseStep,
   type Instruction,
   type MatmulStep,
@@ -40,7 +38,6 @@ export async function fuse(
   await inSlices(fusion.mergeElementwise());
   await constants.findRanges(await inSlices(fusion.scaledFilters()));
   await inSlices(fusion.absorbElementwise());
-  await inSlices(fusion.joinInPlace());
   return fusion.steps();
 }
 
@@ -129,43 +126,6 @@ class Fusion {
     this.#replace(into, done ? both : { step: absorbed.rest, nodes: consumer.nodes });
   }
 
-  /**
-   * A tensor that is copied whole into a larger one is written there in the first place; and so is a joined one, part
-   * by part, as DenseNet's are, each of which begins with the one before.
-   */
-  *joinInPlace(): Sliced<void> {
-    const filled = new Set<Storage>();
-    for (const { step } of this.#steps) if (step.kind === 'fill') filled.add(step.output.storage);
-    const places = new Map<Storage, Operand>();
-    const rejoined = new Map<Storage, Rejoined>();
-    for (let index = 0; index < this.#steps.length; index++) {
-      if (isDue(index)) yield;
-      const { step } = this.#steps[index]!;
-      if (step.kind !== 'copy' || !isWholeRun(step)) continue;
-      const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
-      const isFree = part.storage.space === 'arena' && !this.#outputs.has(part.storage);
-      // What is written all over the whole would come too late for a part that is written early.
-      if (!isFree || part.storage === whole.storage || filled.has(step.output.storage)) continue;
-      if (!places.has(step.input.storage)) {
-        places.set(step.input.storage, step.output);
-        this.#steps[index] = REMOVED;
-        continue;
-      }
-      const copies = addPart(rejoined, part, whole, { index, bytes: step.input.storage.bytes });
-      if (copies.bytes < part.storage.bytes) continue;
-      places.set(part.storage, copies.place);
-      for (const copy of copies.indices) this.#steps[copy] = REMOVED;
-    }
-    if (places.size === 0) return;
-    for (let index = 0; index < this.#steps.length; index++) {
-      if (isDue(index)) yield;
-      const planned = this.#steps[index]!;
-      if (planned === REMOVED) continue;
-      const step = mapBuffers(planned.step, (operand) => placeIn(places, operand));
-      this.#steps[index] = { ...planned, step };
-    }
-  }
-
   /** Once, before anything else. */
   *index(): Sliced<void> {
     for (let index = 0; index < this.#steps.length; index++) {
@@ -210,60 +170,9 @@ function isAmong(operands: readonly Operand[], count: number, storage: Storage):
   return false;
 }
 
-/**
- * Where an operand is, after its storage may have become part of another, and that of a third. Each on the way is then
- * known to be part of the last: the way may be as long as the network, and is gone again and again.
- */
-function placeIn(places: Map<Storage, Operand>, operand: Operand): Operand {
-  const way: Storage[] = [];
-  let { storage } = operand;
-  for (let next = places.get(storage); next !== undefined; next = places.get(storage)) {
-    way.push(storage);
-    ({ storage } = next);
-  }
-  if (way.length === 0) return operand;
-  let offset = 0;
-  for (const passed of way.reverse()) {
-    offset += places.get(passed)!.offset;
-    places.set(passed, { storage, offset });
-  }
-  return { storage, offset: operand.offset + offset };
-}
-
-/** The copies that, so far, bring parts of one storage to the same distance in another. */
-interface Rejoined {
-  /** Where the storage begins in the other */
-  readonly place: Operand;
-  readonly indices: number[];
-  bytes: number;
-}
-
-/** Copies that go elsewhere than those before them begin anew: no two of a storage's parts overlap, or all is lost. */
-function addPart(
-  rejoined: Map<Storage, Rejoined>,
-  part: Operand,
-  whole: Operand,
-  copy: { readonly index: number; readonly bytes: number },
-): Rejoined {
-  const place = { storage: whole.storage, offset: whole.offset - part.offset };
-  const before = rejoined.get(part.storage);
-  const goesOn = before?.place.storage === place.storage && before.place.offset === place.offset;
-  const copies = goesOn ? before : { place, indices: [], bytes: 0 };
-  copies.indices.push(copy.index);
-  copies.bytes += copy.bytes;
-  rejoined.set(part.storage, copies);
-  return copies;
-}
-
 /** In place of a step that is gone, so that indices stay. It does nothing with nothing. */
 const NOWHERE: Operand = { storage: { space: 'arena', bytes: 0 }, offset: 0 };
 const REMOVED: PlannedStep = { step: { kind: 'fill', count: 0, value: 0, output: NOWHERE }, nodes: [] };
-
-/** Whether every element of the copy's source goes, in its order, into one run of the target. */
-function isWholeRun({ extents, inputStrides, outputStrides, bytes, input }: CopyStep<Operand>): boolean {
-  const isRun = extents.length === 1 && inputStrides[0] === 1 && outputStrides[0] === 1;
-  return isRun && input.offset === 0 && extents[0]! * bytes === input.storage.bytes;
-}
 
 function isDense(extents: readonly number[], strides: readonly number[]): boolean {
   const dense = stridesOf(extents);
@@ -615,6 +524,10 @@ function intoMatmul(step: Matmul, rest: Elementwise, one: Instruction, k: number
   const steps = operand && rest.strides[other]!;
   if (steps === undefined || rest.extents.at(-1) !== step.n || !isKnown(operand!)) return undefined;
   const isRow = steps.every((stride, axis) => stride === (axis === steps.length - 1 ? 1 : 0));
-  if (!isRow) return undefined;
-  return { ...step, bias: operand!, beta: 1, biasStrides: [...step.batch.map(() => 0), 0, 1] };
+  return isRow ? withRow(step, operand!) : undefined;
+}
+
+/** A product without a bias, with the same n numbers added to each of its rows. */
+export function withRow(step: Matmul, row: Operand): Matmul {
+  return { ...step, bias: row, beta: 1, biasStrides: [...step.batch.map(() => 0), 0, 1] };
 }

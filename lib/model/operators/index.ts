@@ -32,6 +32,19 @@ export function operatorOf({ domain, operator }: GraphNode): Lower | undefined {
   return Object.hasOwn(operators, operator) ? operators[operator] : undefined;
 }
 
+const POINTWISE: ReadonlySet<Lower | undefined> = new Set([
+  ...Object.values(elementwise),
+  normalization.BatchNormalization,
+]);
+
+/**
+ * Whether each element that the node makes is, for all dims that its inputs may have, the same function of those elements
+ * of the inputs that are broadcast to its place.
+ */
+export function isPointwise(node: GraphNode): boolean {
+  return POINTWISE.has(operatorOf(node));
+}
+
 /** Of ONNX's own operators, those that are computed in a run. */
 export function operatorNames(): string[] {
   return Object.keys(OPERATORS['']!).sort();
