@@ -96,10 +96,10 @@ class Clients {
 
 const CLOSING_MS = 100;
 
-/** Waits behind whatever earlier clients left to do, once the server has seen them go. */
-async function untilIdle(server: LoadedServer, request: Request): Promise<void> {
+/** Waits behind whatever earlier clients left to do, of any server, once they have been seen to go. */
+async function untilIdle(servers: readonly LoadedServer[], requests: Requests): Promise<void> {
   await setTimeout(CLOSING_MS);
-  await answerOf(server, request);
+  for (const server of servers) await answerOf(server, requests[server.who]!);
 }
 
 async function loadFor(
@@ -108,7 +108,6 @@ async function loadFor(
   connections: number,
   seconds: number,
 ): Promise<Load> {
-  await untilIdle(server, request);
   const { rss: rssBefore } = await server.figures();
   const clients = new Clients(server, request, connections);
   try {
@@ -120,8 +119,11 @@ async function loadFor(
   }
 }
 
+/** By the server that takes it */
+type Requests = Readonly<Record<string, Request>>;
+
 /** What the servers take for the same image of random elements. */
-async function requestsFor({ model, device }: Served): Promise<Record<string, Request>> {
+async function requestsFor({ model, device }: Served): Promise<Requests> {
   const session = await InferenceSession.create(model, { device: device as 'cpu' });
   const [input, another] = session.inputMetadata;
   const [output] = session.outputNames;
@@ -175,11 +177,13 @@ function requireEqual(ours: Float32Array, theirs: Float32Array): void {
  */
 async function measureLoads(
   servers: readonly LoadedServer[],
-  requests: Readonly<Record<string, Request>>,
+  requests: Requests,
   seconds: number,
 ): Promise<ServeResult['servers']> {
-  const load = (server: LoadedServer, connections: number, time: number) =>
-    loadFor(server, requests[server.who]!, connections, time);
+  const load = async (server: LoadedServer, connections: number, time: number) => {
+    await untilIdle(servers, requests);
+    return loadFor(server, requests[server.who]!, connections, time);
+  };
   for (const connections of CONNECTIONS) {
     for (const server of servers) await load(server, connections, seconds / 4);
   }
@@ -223,6 +227,7 @@ async function measureOverload(
 ): Promise<ServeResult['overload']> {
   const before = await loadFor(server, request, 1, seconds / 4);
   const full = await loadFor(server, request, OVERLOAD, seconds);
+  await untilIdle([server], { [server.who]: request });
   const after = await loadFor(server, request, 1, seconds / 4);
   return { connections: OVERLOAD, before, full, after };
 }
@@ -319,6 +324,7 @@ async function main(settings: ServeSettings): Promise<void> {
       for (const answer of answers) requireEqual(answer, answers.at(-1)!);
       const measured = await measureLoads(loaded, requests, seconds);
       progress('overload');
+      await untilIdle(loaded, requests);
       return { servers: measured, overload: await measureOverload(loaded[0]!, ours, seconds) };
     },
   );
