@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cpu/depthwise/depthwise.h"
+#include "cpu/direct/direct.h"
 #include "cpu/im2col/im2col.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/sconv/sconv.h"
@@ -24,6 +25,7 @@
 #include "memory/aligned_buffer.h"
 #include "support/prepared.h"
 #include "support/reference.h"
+#include "support/rounds.h"
 
 using namespace warpconv;
 
@@ -53,12 +55,16 @@ std::vector<CpuInfo> cpusToTest() {
   return cpus;
 }
 
-/** Calls `body(algorithm, cpu)` for every algorithm that takes the problem, with every instruction set. */
+/** The oracle and the baseline are plain C++ for all instruction sets. */
+bool isPortable(const CpuAlgorithm& algorithm) { return algorithm.name == kDirect.name || algorithm.name == kIm2col.name; }
+
+/** Calls `body(algorithm, cpu)` for every algorithm that takes the problem, with every instruction set that it knows. */
 template <typename Body>
 void forEachPath(const ConvProblem& problem, Body body) {
-  for (const CpuInfo& cpu : cpusToTest()) {
+  const std::vector<CpuInfo> cpus = cpusToTest();
+  for (const CpuInfo& cpu : cpus) {
     for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-      if (algorithm.refusal(problem, {})) continue;
+      if (algorithm.refusal(problem, {}) || (isPortable(algorithm) && &cpu != &cpus.front())) continue;
       INFO(describe(problem) << ", " << algorithm.name << ", ISA level " << static_cast<int>(cpu.isaLevel));
       body(algorithm, cpu);
     }
@@ -183,7 +189,7 @@ TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within th
   const unsigned seed = fuzzSeed();
   MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < test::played(600); ++round) {
     const ConvRequest request = test::randomRequest(random, 4e4);
     const ConvProblem problem = makeConvProblem(request).value();
     test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
@@ -241,7 +247,7 @@ TEST_CASE("winograd around the tiles of every vector: integers exactly, and noth
   const Activation clip = makeActivation("clip", bounds).value();
   constexpr int64_t kFilters[] = {1, 4, 7, 8, 13, 16, 17, 32, 33};
   for (int64_t width = 1; width <= 40; ++width) {
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < test::played(4); ++round) {
       ConvRequest request;
       const int64_t filters = kFilters[random() % std::size(kFilters)];
       const int64_t groups = 1 + upTo(3) / 3;
@@ -317,7 +323,7 @@ TEST_CASE("every combination of sconv's switches is exact on integers, with larg
   ConvRequest takesAll;
   takesAll.inputDims = {2, 5, 9, 21};
   takesAll.weightDims = {19, 5, 3, 3};
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < test::played(60); ++round) {
     const ConvRequest request = round == 0 ? takesAll : test::randomRequest(random, 4e4);
     const ConvProblem problem = makeConvProblem(request).value();
     test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);

@@ -17,6 +17,7 @@
 #include "support/elementwise_functions.h"
 #include "support/operators_reference.h"
 #include "support/reference.h"
+#include "support/rounds.h"
 
 // Steps are given what a test is about; of their buffers the functions know nothing.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -205,7 +206,7 @@ std::vector<std::vector<float>> runMatmul(const MatmulCase& made) {
 
 TEST_CASE("matmul: integers exactly, reals within the fp32 rule, in any layout") {
   Random random;
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::played(200); ++round) {
     std::vector<int64_t> batch;
     for (int64_t axes = random.pick({0, 0, 1, 2}); axes > 0; --axes) batch.push_back(random.from(1, 3));
     const int64_t m = random.pick({1, 1, 2, 3, 4, 5, 8, 9, 13, 14, 15, 29, 33});
@@ -380,7 +381,7 @@ TEST_CASE("chains of instructions over broadcast operands are exact on integers"
                                   Operation::multiply, Operation::prelu,    Operation::constant, Operation::affine,
                                   Operation::negate,   Operation::absolute, Operation::relu,     Operation::clip,
                                   Operation::floor,    Operation::sign};
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::played(200); ++round) {
     INFO("round " << round);
     ElementwiseStep step;
     const bool deep = round % 10 == 0;
@@ -502,7 +503,7 @@ std::vector<std::vector<float>> runPool(const PoolStep& step, const std::vector<
 
 TEST_CASE("pool: any window, stride, dilation and padding; NaN and infinity reach exactly their windows") {
   Random random;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < test::played(1500); ++round) {
     const PoolStep step = makePool(random);
     INFO("round " << round << ": " << step.h << " x " << step.w << " to " << step.p << " x " << step.q << " by "
                   << step.r << " x " << step.s << ", stride " << step.stride[0] << " x " << step.stride[1]
@@ -552,7 +553,7 @@ void checkReduce(const ReduceStep& step, const std::vector<float>& input, double
 
 TEST_CASE("reduce: every mode over any axis, with equal elements, NaN and infinity") {
   Random random;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::played(300); ++round) {
     for (int mode = 0; mode <= static_cast<int>(ReduceStep::Mode::argMinimum); ++mode) {
       ReduceStep step;
       step.mode = static_cast<ReduceStep::Mode>(mode);
@@ -587,7 +588,7 @@ TEST_CASE("reduce: sums of many positive elements keep their accuracy") {
 
 TEST_CASE("softmax and its logarithm over any axis, of large numbers too") {
   Random random;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::played(300); ++round) {
     SoftmaxStep step;
     step.outer = random.from(1, 6);
     step.reduced = random.pick({1, 2, 3, 10, 16, 17, 100, 1000});
@@ -618,7 +619,7 @@ TEST_CASE("softmax and its logarithm over any axis, of large numbers too") {
 
 TEST_CASE("normalize: instance, group and layer normalisation, far from zero too") {
   Random random;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::played(300); ++round) {
     NormalizeStep step;
     step.groups = random.from(1, 4);
     step.channels = random.pick({1, 2, 3, 8, 100});
@@ -642,7 +643,7 @@ TEST_CASE("normalize: instance, group and layer normalisation, far from zero too
 
 TEST_CASE("local response normalisation over windows that reach beyond the channels") {
   Random random;
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::played(200); ++round) {
     LocalResponseStep step;
     step.n = random.from(1, 2), step.channels = random.from(1, 9), step.inner = random.pick({1, 7, 16, 49, 100});
     step.size = random.from(1, 7);
@@ -664,7 +665,7 @@ TEST_CASE("local response normalisation over windows that reach beyond the chann
 
 TEST_CASE("copy: transposes, slices and joins of any element size") {
   Random random;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < test::played(600); ++round) {
     CopyStep step;
     step.bytes = random.pick({1, 2, 4, 4, 4, 8});
     const bool large = round % 20 == 0, deep = round % 20 == 1;
@@ -721,7 +722,7 @@ TEST_CASE("fill writes so many elements and no more") {
 
 TEST_CASE("gather: indices from the start and from the end, of any element size") {
   Random random;
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::played(200); ++round) {
     GatherStep step;
     step.bytes = random.pick({1, 4, 8});
     step.outer = random.from(1, 4), step.axis = random.from(1, 9), step.count = random.from(1, 30);
@@ -759,7 +760,7 @@ TEST_CASE("gather refuses an index that is out of range, on either side") {
 
 TEST_CASE("interpolate along any axis") {
   Random random;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::played(300); ++round) {
     InterpolateStep step;
     step.outer = random.from(1, 5), step.axis = random.from(1, 20), step.count = random.from(1, 45);
     step.inner = random.pick({1, 1, 2, 15, 16, 33, 100});
