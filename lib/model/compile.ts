@@ -2,7 +2,8 @@
 import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
 import type { DataType } from '../tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
-import { Chain, type Chains, type NamedValues } from './chains';
+import { Chain, type NamedValues } from './chain';
+import type { Chains } from './chains';
 import { checkOperators, invalidModel, quote } from './complaints';
 import { Constants } from './constants';
 import { evaluate, evaluateFromDims, isFolded } from './fold';

@@ -1,5 +1,6 @@
 /** Nodes that are lowered at once come to what they come to one by one. */
-import { Chain, Chains } from '../../../lib/model/chains';
+import { Chain } from '../../../lib/model/chain';
+import { Chains } from '../../../lib/model/chains';
 import { compile, type Compiled } from '../../../lib/model/compile';
 import { Constants } from '../../../lib/model/constants';
 import type { Graph } from '../../../lib/model/graph';
