@@ -94,6 +94,7 @@ async function gpuTests(sanitize) {
   if (!(await buildNative('GPU', build, options))) return [FAILED];
   const program = path.join(build, 'warpconv_gpu_tests');
   const neutral = [
+    'chains',
     'digits',
     'fixtures',
     'fusion',
