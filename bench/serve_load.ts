@@ -2,7 +2,7 @@
  * `warpconv/serve` under load, as it is by default and at `maxBatch: 1`, beside Fastify with onnxruntime-node on the same
  * model. Each is in a process of its own, and they take turns at each number of clients. Then ours alone: more clients than
  * its queue takes, and SIGTERM in the middle of a load. Ends with exit code 1 where an accepted request was lost, an answer
- * was neither 200 nor 503, or the server did not recover. Writes bench/results/<machine>-<date>-serve.json and .md where all
+ * was none of 200, 503 and 504, or the server did not recover. Writes bench/results/<machine>-<date>-serve.json and .md where all
  * went well; the figures of another model, on another device or for another time are printed only.
  *
  *     npm --prefix bench/rivals ci
@@ -267,8 +267,9 @@ function failures({ servers, overload, termination }: ServeResult): string[] {
       'not every request was answered by 200, with room in the queue',
     ],
     [
-      others(overload.full.statuses, ['200', '503']).length > 0,
-      'an overloaded server answered by neither 200 nor 503',
+      // Of a large model, more may wait than are answered in time.
+      others(overload.full.statuses, ['200', '503', '504']).length > 0,
+      'an overloaded server answered by none of 200, 503 and 504',
     ],
     [overload.full.statuses[503] === undefined, 'the queue was never full'],
     [termination.answered !== termination.received, 'accepted requests were lost at SIGTERM'],

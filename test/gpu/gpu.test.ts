@@ -66,7 +66,8 @@ describeGpu('a GPU', () => {
     const output = await expected.to('cuda');
     const before = memory().gpu['cuda:0'];
     for (let call = 0; call < 100; call++) expect(await plan.run(resident, { output })).toBe(output);
-    expect(memory().gpu['cuda:0']).toBe(before);
+    // What earlier tests have left may be collected on the way.
+    expect(memory().gpu['cuda:0']).toBeLessThanOrEqual(before!);
     expect(await output.getData()).toEqual(expected.data);
     for (const tensor of [resident, output]) tensor.dispose();
     plan.dispose();
