@@ -145,6 +145,18 @@ test('what others need keeps its node', async () => {
   expect(await asOutput.lengths()).toEqual([]);
 });
 
+test('a node of many steps goes into no chain', async () => {
+  const terms = Array.from({ length: 400 }, (_, i) => `r${i}`);
+  const nodes = [
+    ...terms.map((term) => node('Relu', ['x'], [term])),
+    node('Sum', terms, ['s']),
+    node('Relu', ['s'], ['y']),
+  ];
+  const session = new Session(modelOf(nodes, ['y']));
+  for (const dims of DIMS) expect(await session.compile(dims)).toEqual(await session.alone(dims));
+  expect(await session.lengths()).toEqual([]);
+});
+
 test('numbers that follow from the dims go into no chain', async () => {
   const nodes = [
     node('Size', ['x'], ['n']),
