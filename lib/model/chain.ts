@@ -17,27 +17,29 @@ export interface NamedValues {
   get(name: string): Value;
 }
 
-/** What an elementwise step reads: one of the chain's leaves, what an earlier step of the chain made, or a constant. */
+/** What an elementwise step reads: a leaf of the chain, the output of an earlier step of it, or a constant. */
 export type Source =
   | { readonly from: 'leaf'; readonly index: number }
   | { readonly from: 'step'; readonly index: number }
   | { readonly from: 'constant'; readonly operand: Operand; readonly dims: readonly number[] };
 
+/** A value that the nodes read, and that is not the same for all dims. */
 export interface Leaf {
   readonly name: string;
   /** Along which of its axes it is repeated */
   readonly repeats: readonly boolean[];
 }
 
-/** What fusion adds to the step of a convolution or product. */
-export interface Head {
+/** What fusion makes of the head's step. */
+export interface FusedHead {
   readonly nodes: readonly string[];
   /** The leaf that is added to the result */
   readonly residual: number | undefined;
-  /** The step with everything but the residual */
-  readonly finish: (step: Step<Operand>) => Convolution | Matmul | undefined;
+  /** Everything but the residual */
+  readonly fuse: (step: Step<Operand>) => Convolution | Matmul | undefined;
 }
 
+/** An elementwise step without its extents. */
 export interface Pointwise {
   readonly nodes: readonly string[];
   readonly sources: readonly Source[];
@@ -52,8 +54,8 @@ export class Chain {
   /**
    * @param head - the convolution or product among the nodes
    * @param rank - of the result
-   * @param leaves - what the others read that is not the same for all dims
-   * @param finish - what becomes of the head's step
+   * @param leaves - what the other nodes read
+   * @param fusedHead - what becomes of the head's step
    * @param steps - those that follow it
    */
   constructor(
@@ -63,7 +65,7 @@ export class Chain {
     readonly result: string,
     private readonly rank: number,
     private readonly leaves: readonly Leaf[],
-    private readonly finish: Head | undefined,
+    private readonly fusedHead: FusedHead | undefined,
     private readonly steps: readonly Pointwise[],
   ) {}
 
@@ -82,10 +84,10 @@ export class Chain {
     const dims = this.#dimsFrom(leaves, head);
     if (dims === undefined) return undefined;
     const made: Operand[] = [];
-    if (this.finish !== undefined) {
-      const step = this.#finished(build, leaves, head!);
+    if (this.fusedHead !== undefined) {
+      const step = this.#fuseHead(this.fusedHead, build, leaves, head!);
       if (step === undefined) return undefined;
-      build.amend(step, this.finish.nodes);
+      build.amend(step, this.fusedHead.nodes);
       made.push(step.output);
     }
     for (const { nodes, sources, code } of this.steps) {
@@ -118,11 +120,15 @@ export class Chain {
     return leaves.every((leaf, i) => isRepeated(leaf.dims, this.leaves[i]!)) ? dims : undefined;
   }
 
-  #finished(build: Builder, leaves: readonly Value[], head: Value): Convolution | Matmul | undefined {
-    const { residual, finish } = this.finish!;
+  #fuseHead(
+    { residual, fuse }: FusedHead,
+    build: Builder,
+    leaves: readonly Value[],
+    head: Value,
+  ): Convolution | Matmul | undefined {
     const lowered = build.steps.at(-1)?.step;
     if (lowered === undefined || !isMadeBy(lowered, head)) return undefined;
-    const step = finish(lowered);
+    const step = fuse(lowered);
     if (residual === undefined || step?.kind !== 'convolution') return step;
     const added = leaves[residual]!;
     return areSameDims(added.dims, head.dims) ? { ...step, residual: added.operand } : undefined;

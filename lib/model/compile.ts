@@ -65,11 +65,13 @@ export async function compile(
   const { inputs, outputs } = lowered;
   const places = await inSlices(placeOutputs(build, outputs));
   const storages = places.map(({ storage }) => storage);
-  const needed = await inSlices(withoutDead(build.steps, new Set(storages)));
-  const fused = await fuse(needed, new Set(storages), constants);
+  const written = new Set(storages);
+  const needed = await inSlices(withoutDead(build.steps, written));
+  const fused = await fuse(needed, written, constants);
   lowered.misfits.forEach((chain) => chains?.drop(chain));
   chains?.note({ graph, values: lowered.values, lowered: build.steps, fused });
-  const steps = await inSlices(finish(await inSlices(joinInPlace(fused, new Set(storages)))));
+  const joined = await inSlices(joinInPlace(fused, written));
+  const steps = await inSlices(finish(joined));
   const inputStorages = inputs.map(({ value }) => value.operand.storage);
   return {
     inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
@@ -154,7 +156,7 @@ class Values implements NamedValues {
     this.#values.set(name, value);
   }
 
-  /** The outputs of a node, an absent one of which has the empty name. */
+  /** Sets the outputs of a node. An absent output has an empty name. */
   setAll(names: readonly string[], values: readonly (Value | undefined)[]): void {
     for (let i = 0; i < names.length; i++) {
       const value = values[i];

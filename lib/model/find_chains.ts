@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { areSameDims } from '../check';
 import { isDue, type Sliced } from '../slices';
 import { Builder, type PlannedStep } from './builder';
-import { Chain, type Head, type Leaf, type NamedValues, type Pointwise, type Source } from './chain';
+import { Chain, type FusedHead, type Leaf, type NamedValues, type Pointwise, type Source } from './chain';
 import type { Constants } from './constants';
 import { withRow } from './fuse';
 import type { Graph, GraphNode } from './graph';
@@ -22,7 +22,7 @@ export interface Compilation {
   readonly fused: readonly PlannedStep[];
 }
 
-/** A node that sums many tensors alone has a step for each. */
+/** Steps of a chain: one node that sums many tensors has a step for each. */
 const MOST_STEPS = 16;
 
 /** Steps that were made of the same nodes, and these. */
@@ -56,7 +56,7 @@ function* groupsOf(fused: readonly PlannedStep[]): Sliced<ReadonlySet<Group>> {
   for (const [index, planned] of fused.entries()) {
     if (isDue(index)) yield;
     const before = new Set(planned.nodes.flatMap((name) => groupOf.get(name) ?? []));
-    // What joins the largest of them is as much as has to be moved.
+    // The others are added to the largest: that moves the least.
     const [group = { nodes: new Set(), steps: [] }, ...others] = [...before].sort(
       (a, b) => b.nodes.size - a.nodes.size,
     );
@@ -103,7 +103,7 @@ class Finder {
 
   chain(): Chain | undefined {
     const { nodes, steps } = this;
-    const others = nodes.filter((node) => !isPointwise(node));
+    const others = nodes.filter((node) => !isPointwise(node, this.#inputsOf(node)));
     const hasHead = steps[0]!.step.kind === 'convolution' || steps[0]!.step.kind === 'matmul';
     if (others.length !== (hasHead ? 1 : 0)) return undefined;
     const [head] = others;
@@ -112,13 +112,17 @@ class Finder {
     if (results.length !== 1 || !nodes.at(-1)!.outputs.includes(result!)) return undefined;
     const { dims } = this.found.values.get(result!);
     if (!this.#findLeaves(head, dims)) return undefined;
-    const finish = head && this.#headOf(head);
-    if (hasHead && finish === undefined) return undefined;
+    const fusedHead = head && this.#fusedHeadOf(head);
+    if (hasHead && fusedHead === undefined) return undefined;
     const pointwise = this.#pointwise(hasHead ? steps.slice(1) : steps, dims);
     if (pointwise === undefined) return undefined;
     const leaves = [...this.#leaves.values()];
     if (leaves.length === 0 && head === undefined) return undefined;
-    return new Chain(nodes, head, result!, dims.length, leaves, finish, pointwise);
+    return new Chain(nodes, head, result!, dims.length, leaves, fusedHead, pointwise);
+  }
+
+  #inputsOf({ inputs }: GraphNode) {
+    return inputs.map((name) => (name === '' ? undefined : this.found.values.get(name)));
   }
 
   /** Steps over the extents of the result alone. */
@@ -159,16 +163,16 @@ class Finder {
     return true;
   }
 
-  #headOf(node: GraphNode): Head | undefined {
+  #fusedHeadOf(node: GraphNode): FusedHead | undefined {
     const [{ step, nodes }] = this.steps as [PlannedStep];
     const value = this.found.values.get(node.outputs[0]!);
     const lowered = this.writers.get(value.operand.storage)?.step;
     if (lowered === undefined) return undefined;
-    const finish = finishOf(lowered, step);
+    const fuse = fusionOf(lowered, step);
     const added = step.kind === 'convolution' ? step.residual : null;
     const residual = added === null ? undefined : this.#leafAt(added);
-    if (finish === undefined || residual === -1) return undefined;
-    return { nodes, residual, finish };
+    if (fuse === undefined || residual === -1) return undefined;
+    return { nodes, residual, fuse };
   }
 
   #leafAt({ storage, offset }: Operand): number {
@@ -189,8 +193,8 @@ class Finder {
   }
 }
 
-/** How fusion came from the step of a convolution or product to another. */
-function finishOf(lowered: Step<Operand>, fused: Step<Operand>): Head['finish'] | undefined {
+/** How the step of a convolution or product became another. */
+function fusionOf(lowered: Step<Operand>, fused: Step<Operand>): FusedHead['fuse'] | undefined {
   const isKept = (operand: Operand | null) => operand === null || operand.storage.isShared === true;
   if (lowered.kind === 'convolution' && fused.kind === 'convolution') {
     const isSame = lowered.scale === fused.scale && lowered.bias === fused.bias;
@@ -199,8 +203,8 @@ function finishOf(lowered: Step<Operand>, fused: Step<Operand>): Head['finish'] 
     if (!isSame && !(isKept(scale) && isKept(bias))) return undefined;
     return (step) => {
       if (step.kind !== 'convolution') return undefined;
-      const finished = { ...step, convolution: { ...step.convolution, activation } };
-      return isSame ? finished : { ...finished, scale, bias };
+      const activated = { ...step, convolution: { ...step.convolution, activation } };
+      return isSame ? activated : { ...activated, scale, bias };
     };
   }
   if (lowered.kind === 'matmul' && fused.kind === 'matmul') {

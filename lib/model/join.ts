@@ -5,8 +5,8 @@ import { mapBuffers, type CopyStep } from './steps';
 import type { Operand, Storage } from './values';
 
 /**
- * The steps without copies of whole tensors into larger ones: what is copied is written there in the first place; and so
- * is a joined one, part by part, as DenseNet's are, each of which begins with the one before.
+ * The steps without copies of whole tensors into larger ones: what would be copied is written there in the first place.
+ * A tensor that is itself joined may be copied part by part. In DenseNet each joined tensor begins with the one before.
  *
  * @param outputs - read by the caller: they stay where they are
  */

@@ -178,17 +178,33 @@ std::string describe(const sconv::Switches& switches) {
          (switches.vectorPacking ? "" : ", no vector packing") + (switches.packAhead ? ", packed ahead" : "");
 }
 
-unsigned fuzzSeed() {
-  const char* given = std::getenv("WARPCONV_FUZZ_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
-}
+/** Random numbers of a seed that is printed, and that WARPCONV_FUZZ_SEED sets. */
+class Fuzz {
+ public:
+  Fuzz() {
+    const char* given = std::getenv("WARPCONV_FUZZ_SEED");
+    const unsigned seed =
+        given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
+    MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
+    random.seed(seed);
+  }
+
+  int64_t upTo(int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); }
+
+  /** None, or one that changes integers to integers. */
+  Activation activation() {
+    constexpr double kBounds[] = {-20.0, 30.0};
+    return random() % 2 == 0 ? Activation{} : makeActivation("clip", kBounds).value();
+  }
+
+  std::mt19937 random;
+};
 
 }  // namespace
 
 TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within the fp32 rule") {
-  const unsigned seed = fuzzSeed();
-  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
-  std::mt19937 random(seed);
+  Fuzz fuzz;
+  std::mt19937& random = fuzz.random;
   for (int round = 0; round < test::played(600); ++round) {
     const ConvRequest request = test::randomRequest(random, 4e4);
     const ConvProblem problem = makeConvProblem(request).value();
@@ -211,74 +227,58 @@ TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within th
 }
 
 TEST_CASE("depthwise around the width of every vector: integers exactly, and nothing beside the tensors is touched") {
-  const unsigned seed = fuzzSeed();
-  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
-  std::mt19937 random(seed);
-  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); };
-  const Activation none{};
-  const std::vector<double> bounds{-20.0, 30.0};
-  const Activation clip = makeActivation("clip", bounds).value();
+  Fuzz fuzz;
   for (const auto& [R, S] : {std::pair{3, 3}, {5, 5}, {3, 5}, {1, 3}, {2, 16}, {2, 17}}) {
     for (const auto& [strideH, strideW] : {std::pair{1, 1}, {2, 2}, {1, 2}, {2, 1}, {3, 3}}) {
       for (int64_t width = 1; width <= 40; ++width) {
         ConvRequest request;
-        const int64_t channels = 1 + upTo(4);
-        const int64_t multiplier = 1 + upTo(3) / 3;
-        const int64_t dilation = 1 + upTo(3) / 3;
-        request.inputDims = {1 + upTo(1), channels, 1 + upTo(8), width};
+        const int64_t channels = 1 + fuzz.upTo(4);
+        const int64_t multiplier = 1 + fuzz.upTo(3) / 3;
+        const int64_t dilation = 1 + fuzz.upTo(3) / 3;
+        request.inputDims = {1 + fuzz.upTo(1), channels, 1 + fuzz.upTo(8), width};
         request.weightDims = {channels * multiplier, 1, R, S};
         request.groups = channels;
         request.stride = {strideH, strideW};
         request.dilation = {dilation, dilation};
-        request.padding = {upTo(2), upTo(2), upTo(2), upTo(2)};
+        request.padding = {fuzz.upTo(2), fuzz.upTo(2), fuzz.upTo(2), fuzz.upTo(2)};
         if (!makeConvProblem(request).isOk()) continue;  // a filter larger than the padded input
-        checkBetweenGuards(kDepthwise, request, random() % 2 == 0 ? none : clip, random);
+        checkBetweenGuards(kDepthwise, request, fuzz.activation(), fuzz.random);
       }
     }
   }
 }
 
 TEST_CASE("winograd around the tiles of every vector: integers exactly, and nothing beside the tensors is touched") {
-  const unsigned seed = fuzzSeed();
-  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
-  std::mt19937 random(seed);
-  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); };
-  const std::vector<double> bounds{-20.0, 30.0};
-  const Activation clip = makeActivation("clip", bounds).value();
+  Fuzz fuzz;
   constexpr int64_t kFilters[] = {1, 4, 7, 8, 13, 16, 17, 32, 33};
   for (int64_t width = 1; width <= 40; ++width) {
     for (int round = 0; round < test::played(4); ++round) {
       ConvRequest request;
-      const int64_t filters = kFilters[random() % std::size(kFilters)];
-      const int64_t groups = 1 + upTo(3) / 3;
-      const int64_t channels = 8 + upTo(2);
-      request.inputDims = {1 + upTo(1), channels * groups, 1 + upTo(8), width};
+      const int64_t filters = kFilters[fuzz.random() % std::size(kFilters)];
+      const int64_t groups = 1 + fuzz.upTo(3) / 3;
+      const int64_t channels = 8 + fuzz.upTo(2);
+      request.inputDims = {1 + fuzz.upTo(1), channels * groups, 1 + fuzz.upTo(8), width};
       request.weightDims = {filters * groups, channels, 3, 3};
       request.groups = groups;
-      request.padding = {upTo(4), upTo(4), upTo(4), upTo(4)};
+      request.padding = {fuzz.upTo(4), fuzz.upTo(4), fuzz.upTo(4), fuzz.upTo(4)};
       if (!makeConvProblem(request).isOk()) continue;  // a filter larger than the padded input
-      checkBetweenGuards(kWinograd, request, random() % 2 == 0 ? Activation{} : clip, random);
+      checkBetweenGuards(kWinograd, request, fuzz.activation(), fuzz.random);
     }
   }
 }
 
 TEST_CASE("strided filters of one tap, enough of them to copy pixels for: integers exactly, and nothing else is touched") {
-  const unsigned seed = fuzzSeed();
-  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
-  std::mt19937 random(seed);
-  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % size(most + 1)); };
-  const std::vector<double> bounds{-20.0, 30.0};
-  const Activation clip = makeActivation("clip", bounds).value();
+  Fuzz fuzz;
   for (const auto& [strideH, strideW] : {std::pair{2, 2}, {1, 2}, {2, 1}, {3, 3}, {1, 5}}) {
     for (int64_t width = 1; width <= 20; ++width) {
       ConvRequest request;
-      const int64_t groups = 1 + upTo(1);
-      const int64_t channels = 1 + upTo(6);
-      request.inputDims = {1 + upTo(1), channels * groups, 1 + upTo(8), width};
-      request.weightDims = {(64 + upTo(2)) * groups, channels, 1, 1};
+      const int64_t groups = 1 + fuzz.upTo(1);
+      const int64_t channels = 1 + fuzz.upTo(6);
+      request.inputDims = {1 + fuzz.upTo(1), channels * groups, 1 + fuzz.upTo(8), width};
+      request.weightDims = {(64 + fuzz.upTo(2)) * groups, channels, 1, 1};
       request.groups = groups;
       request.stride = {strideH, strideW};
-      checkBetweenGuards(kSconv, request, random() % 2 == 0 ? Activation{} : clip, random);
+      checkBetweenGuards(kSconv, request, fuzz.activation(), fuzz.random);
     }
   }
 }
@@ -316,9 +316,8 @@ TEST_CASE("maps and filters that just fit a tile, or by one not, are exact") {
 }
 
 TEST_CASE("every combination of sconv's switches is exact on integers, with large caches and with tiny ones") {
-  const unsigned seed = fuzzSeed();
-  MESSAGE("WARPCONV_FUZZ_SEED=" << seed);
-  std::mt19937 random(seed);
+  Fuzz fuzz;
+  std::mt19937& random = fuzz.random;
   std::map<sconv::Presentation, int> accepted;
   ConvRequest takesAll;
   takesAll.inputDims = {2, 5, 9, 21};

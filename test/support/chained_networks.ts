@@ -50,7 +50,7 @@ export const hardSwish = (x: string, y: string) => [
   node('Div', [`${y}c`, 'six'], [y]),
 ];
 
-/** Each node reads two of the values before it. */
+/** Each node reads one or two of the last four values before it, mostly the last. */
 export function randomNodes(random: Random): { nodes: Nodes; output: string } {
   const names = ['x'];
   const pick = () => names[Math.max(0, names.length - (random.chance(0.8) ? 1 : random.integer(2, 4)))]!;

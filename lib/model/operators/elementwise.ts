@@ -120,14 +120,28 @@ function scaledSilu(defaultAlpha: number): Lower {
   };
 }
 
-export const elementwise: Record<string, Lower> = {
-  Abs: unary('absolute'),
+/** Functions of tensors that are broadcast to each other. */
+export const broadcasting: Record<string, Lower> = {
   Add: binary('add'),
+  Div: binary('divide'),
+  Max: variadic('maximum'),
+  Mean: mean,
+  Min: variadic('minimum'),
+  Mul: binary('multiply'),
+  Pow: power,
+  PRelu: prelu,
+  Sub: binary('subtract'),
+  Sum: sum,
+};
+
+/** All. Of those that do not broadcast, inputs beyond the first are parameters. */
+export const elementwise: Record<string, Lower> = {
+  ...broadcasting,
+  Abs: unary('absolute'),
   Ceil: unary('ceil'),
   Celu: unary('celu', ({ node }) => ({ p: float(node, 'alpha', 1) })),
   Clip: clip,
   Cos: unary('cos'),
-  Div: binary('divide'),
   Elu: unary('elu', ({ node }) => ({ p: float(node, 'alpha', 1) })),
   Erf: unary('erf'),
   Exp: unary('exp'),
@@ -140,14 +154,8 @@ export const elementwise: Record<string, Lower> = {
   HardSwish: unary('hardSwish'),
   LeakyRelu: unary('leakyRelu', ({ node }) => ({ p: float(node, 'alpha', 0.01) })),
   Log: unary('log'),
-  Max: variadic('maximum'),
-  Mean: mean,
-  Min: variadic('minimum'),
   Mish: unary('mish'),
-  Mul: binary('multiply'),
   Neg: unary('negate'),
-  Pow: power,
-  PRelu: prelu,
   QuickGelu: scaledSilu(1.702),
   Reciprocal: unary('reciprocal'),
   Relu: unary('relu'),
@@ -163,8 +171,6 @@ export const elementwise: Record<string, Lower> = {
   Softplus: unary('softplus'),
   Softsign: unary('softsign'),
   Sqrt: unary('sqrt'),
-  Sub: binary('subtract'),
-  Sum: sum,
   Swish: scaledSilu(1),
   Tanh: unary('tanh'),
 };

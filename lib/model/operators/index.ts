@@ -1,8 +1,9 @@
 /** Every operator that a model may have, by domain and name. */
 import type { GraphNode } from '../graph';
 import type { Lower } from '../lowering';
+import { sizeOf, type Value } from '../values';
 import { convolution } from './convolution';
-import { elementwise } from './elementwise';
+import { broadcasting, elementwise } from './elementwise';
 import { layout } from './layout';
 import { matrix } from './matrix';
 import { normalization } from './normalization';
@@ -32,17 +33,21 @@ export function operatorOf({ domain, operator }: GraphNode): Lower | undefined {
   return Object.hasOwn(operators, operator) ? operators[operator] : undefined;
 }
 
-const POINTWISE: ReadonlySet<Lower | undefined> = new Set([
-  ...Object.values(elementwise),
-  normalization.BatchNormalization,
-]);
+const BROADCASTING: ReadonlySet<Lower | undefined> = new Set(Object.values(broadcasting));
+const ELEMENTWISE: ReadonlySet<Lower | undefined> = new Set(Object.values(elementwise));
 
 /**
- * Whether each element that the node makes is, for all dims that its inputs may have, the same function of those elements
- * of the inputs that are broadcast to its place.
+ * Whether the node makes each element, for all dims of its inputs, by the same function of those elements that are
+ * broadcast to its place.
  */
-export function isPointwise(node: GraphNode): boolean {
-  return POINTWISE.has(operatorOf(node));
+export function isPointwise(node: GraphNode, inputs: readonly (Value | undefined)[]): boolean {
+  const operator = operatorOf(node);
+  if (BROADCASTING.has(operator)) return true;
+  const [, ...parameters] = inputs;
+  if (!parameters.every((value) => value === undefined || value.isFixed)) return false;
+  // Parameters of one element would be broadcast to any number of channels, which is not legal.
+  if (operator === normalization.BatchNormalization) return sizeOf(parameters[0]!.dims) > 1;
+  return ELEMENTWISE.has(operator);
 }
 
 /** Of ONNX's own operators, those that are computed in a run. */

@@ -12,7 +12,7 @@ namespace {
 /** One core of Emerald Rapids copies every other pixel of 56 x 56, 28 x 28 and 14 x 14 at 1.0e6 to 1.2e6. */
 constexpr double kCopiedPixelsPerMillisecond = 1.1e6;
 
-/** So many take as long as a copy: 110e6 a millisecond, as the microkernels of AVX-512 predict. */
+/** Multiply-adds that take as long as the copy of one pixel. AVX-512's microkernels make 110e6 a millisecond. */
 constexpr double kMultiplyAddsPerPixel = 110e6 / kCopiedPixelsPerMillisecond;
 
 /** Fewer filters leave too little arithmetic for a pixel that is copied. */

@@ -169,6 +169,28 @@ test('numbers that follow from the dims go into no chain', async () => {
   expect(await session.lengths()).toEqual([]);
 });
 
+test('a normalisation of one channel is refused for more', async () => {
+  const nodes = [
+    node('BatchNormalization', ['x', 'three', 'three', 'three', 'three'], ['a']),
+    node('Relu', ['a'], ['y']),
+  ];
+  const session = new Session(modelOf(nodes, ['y'], ['N', 'C', 'H', 'W']));
+  await session.compile([1, 1, 2, 2]);
+  await expect(session.compile([1, 5, 2, 2])).rejects.toThrow(/one element a channel/);
+  expect(await session.lengths()).toEqual([]);
+});
+
+test('a bound that a run brings is taken by itself', async () => {
+  const nodes = [
+    node('ReduceMax', ['x'], ['bound'], { keepdims: 0 }),
+    node('Clip', ['x', 'zero', 'bound'], ['a']),
+    node('Relu', ['a'], ['y']),
+  ];
+  const session = new Session(modelOf(nodes, ['y']));
+  for (const dims of DIMS) expect(await session.compile(dims)).toEqual(await session.alone(dims));
+  expect(await session.lengths()).toEqual([]);
+});
+
 test('what cannot be broadcast is refused by the name of its node', async () => {
   const nodes = [node('Relu', ['x'], ['a']), node('Add', ['a', 'channels'], ['y'])];
   const session = new Session(modelOf(nodes, ['y'], ['N', 'C', 'H', 'W']));
