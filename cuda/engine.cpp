@@ -37,6 +37,10 @@ class Engine final : public Gpu {
     return Pinned::allocate(queue_->device(), bytes);
   }
 
+  Result<std::shared_ptr<const PinnedMemory>> pin(void* data, int64_t bytes) override {
+    return Pinned::pin(queue_->device(), data, bytes);
+  }
+
   Status upload(const void* from, const GpuMemory& to) override { return queue_->uploadAll(from, memoryOf(to)); }
 
   Status download(const GpuMemory& from, void* to) override { return queue_->download(memoryOf(from), to); }

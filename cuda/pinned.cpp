@@ -14,7 +14,7 @@ namespace warpconv {
 namespace cuda {
 namespace {
 
-/** What is allocated, by where it begins. Never destroyed: memory may be let go of after all else. */
+/** What there is, by where it begins. Never destroyed: memory may be let go of after all else. */
 struct Registry {
   std::mutex mutex;
   std::map<uintptr_t, std::weak_ptr<const PinnedMemory>> memory;
@@ -42,10 +42,24 @@ Result<std::shared_ptr<const PinnedMemory>> Pinned::allocate(Device& device, int
   }
   if (!status.isOk()) return status;
   std::memset(data, 0, static_cast<size_t>(bytes));
-  const std::shared_ptr<const PinnedMemory> memory(new Pinned(data, bytes));
+  return registered(data, bytes, true);
+}
+
+Result<std::shared_ptr<const PinnedMemory>> Pinned::pin(Device& device, void* data, int64_t bytes) {
+  if (Status status = device.makeCurrent(); !status.isOk()) return status;
+  const std::string what = "pinning " + std::to_string(bytes) + " bytes of memory";
+  const cudaError_t error = cudaHostRegister(data, static_cast<size_t>(bytes), cudaHostRegisterPortable);
+  const Status status = toStatus(error, what.c_str());
+  if (!status.isOk()) return status;
+  return registered(data, bytes, false);
+}
+
+std::shared_ptr<const PinnedMemory> Pinned::registered(void* data, int64_t bytes, bool isOwn) {
+  std::shared_ptr<const PinnedMemory> memory(new Pinned(data, bytes, isOwn));
   const std::lock_guard lock(registry().mutex);
-  registry().memory[addressOf(data)] = memory;
+  // Its end takes them away, also where there is no memory to note it.
   registry().bytes += bytes;
+  registry().memory[addressOf(data)] = memory;
   return memory;
 }
 
@@ -56,7 +70,7 @@ Pinned::~Pinned() {
     registry().bytes -= bytes_;
   }
   // It goes with a lost context.
-  if (contextStatus().isOk()) (void)cudaFreeHost(data_);
+  if (contextStatus().isOk()) (void)(isOwn_ ? cudaFreeHost(data_) : cudaHostUnregister(data_));
 }
 
 bool isPinned(const void* data, int64_t bytes) {

@@ -165,6 +165,31 @@ Status Queue::upload(const void* from, void* to, int64_t bytes) {
   return beginUpload(from, to, bytes);
 }
 
+Status Queue::upload(std::span<const HostBytes> parts, void* to) {
+  const std::lock_guard lock(uploading_);
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  char* end = static_cast<char*>(to);
+  bool isRead = false;
+  Status copied;
+  for (const HostBytes& part : parts) {
+    const bool isDirect = isPinned(part.data, part.bytes);
+    copied = isDirect ? toStatus(cudaMemcpyAsync(end, part.data, static_cast<size_t>(part.bytes),
+                                                 cudaMemcpyHostToDevice, upload_),
+                                 "copying from pinned memory to the GPU")
+                      : up_.upload(part.data, end, part.bytes, upload_);
+    isRead = isRead || isDirect;
+    if (!copied.isOk()) break;
+    end += part.bytes;
+  }
+  const Status ordered = orderAfterUploads();
+  // What is pinned is read in place: also where another piece failed, its memory is free only after that.
+  const Status ended = isRead ? toStatus(waitFor(uploaded_), "copying from pinned memory to the GPU") : Status{};
+  for (const Status& status : {copied, ordered, ended}) {
+    if (!status.isOk()) return status;
+  }
+  return {};
+}
+
 Status Queue::uploadAll(const void* from, void* to, int64_t bytes) {
   const std::lock_guard lock(uploading_);
   const Status begun = beginUpload(from, to, bytes);
@@ -177,7 +202,10 @@ Status Queue::beginUpload(const void* from, void* to, int64_t bytes) {
   if (Status status = device_.makeCurrent(); !status.isOk()) return status;
   const Status copied = isPinned(from, bytes) ? copyPinned(from, to, bytes, upload_, uploaded_)
                                               : up_.upload(from, to, bytes, upload_);
-  if (!copied.isOk()) return copied;
+  return copied.isOk() ? orderAfterUploads() : copied;
+}
+
+Status Queue::orderAfterUploads() {
   Sequence ordering("ordering kernels after a copy");
   ordering << cudaEventRecord(uploaded_, upload_) << cudaStreamWaitEvent(compute_, uploaded_, 0);
   return ordering.status();

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "cuda/device.h"
+#include "memory/host_bytes.h"
 #include "status.h"
 
 typedef struct CUevent_st* cudaEvent_t;
@@ -62,6 +64,8 @@ class Queue {
   /** Kernels enqueued from now on see the data. Returns when `from` is free again. */
   Status upload(const void* from, void* to, int64_t bytes);
   Status upload(const void* from, const DeviceMemory& to) { return upload(from, to.data(), to.bytes()); }
+  /** The same for pieces, one after the other. */
+  Status upload(std::span<const HostBytes> parts, void* to);
   /** The same, and returns when all of it is there, so that the memory may go. */
   Status uploadAll(const void* from, void* to, int64_t bytes);
   Status uploadAll(const void* from, const DeviceMemory& to) { return uploadAll(from, to.data(), to.bytes()); }
@@ -80,6 +84,7 @@ class Queue {
   Status open();
   /** While uploading_ is held. */
   Status beginUpload(const void* from, void* to, int64_t bytes);
+  Status orderAfterUploads();
   /** To or from pinned memory, without staging. Returns when it is done. */
   static Status copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done);
 

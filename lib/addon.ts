@@ -230,6 +230,12 @@ export type ConvolveOperands = [
   output: NativeElements,
 ];
 
+/** Memory that GPUs read in place once it is open, and until it is released or collected. */
+export interface NativePin {
+  open(done: Done): CallId;
+  release(): void;
+}
+
 export interface NativeCpu {
   readonly name: string;
   /** The widest instruction set the machine has, for example `avx512`, `avx2`, `sse2`, `neon` */
@@ -300,6 +306,10 @@ export interface Addon {
   gpuCeilings(index: number, report: Partial<NativeCeilings>, done: Done): CallId;
   /** Uninitialised memory of an opened GPU */
   readonly GpuBuffer: new (index: number, bytes: number) => NativeGpuBuffer;
+  /** To pin the memory under an array that stays where it is, for an opened GPU */
+  readonly Pin: new (index: number, array: Uint8Array) => NativePin;
+  /** Another descriptor for the same file; null where the system has none. */
+  duplicateDescriptor(descriptor: number): number | null;
   /** Page-locked memory of an opened GPU's driver, all zeros; `null` where the runtime takes no foreign memory. */
   allocatePinned(index: number, bytes: number): ArrayBuffer | null;
   /** Detaches such a buffer, whose memory goes when the last call that uses it has ended. */

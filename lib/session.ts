@@ -5,7 +5,6 @@ import type { NativeGpuBuffer } from './addon';
 import { callNativeAsync, runOnLoop, unlessAborted } from './calls';
 import {
   areSameDims,
-  checkElements,
   checkInteger,
   checkIntegers,
   describe,
@@ -14,11 +13,24 @@ import {
   isObject,
   MAX_INT32,
   mismatch,
-  propertyOf,
   readProperties,
   unreadable,
 } from './check';
 import { abortedBy, callNative, WarpconvError } from './errors';
+import {
+  arrayOf,
+  checkData,
+  elementsOf,
+  findConflict,
+  fitsShape,
+  hasSharedDimensions,
+  haveDims,
+  readDims,
+  readFeed,
+  readJoinedFeed,
+  requireConsistent,
+  type Feed,
+} from './feeds';
 import { Chains } from './model/chains';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import { Constants } from './model/constants';
@@ -40,10 +52,10 @@ import { newOutputArray } from './outputs';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { Programs } from './programs';
 import type { Prepared, SharedProgram } from './shared_program';
-import { arraysOf, copyOf, stable, tensorOver, type DataType, type Tensor } from './tensor';
-import { readLocation, readOnGpu, requireApart, requireStable, type TensorLike } from './tensor_like';
+import { copyOf, tensorOver, type DataType, type Tensor } from './tensor';
+import { readLocation, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
-import { kindOf, type TypedArray } from './typed_array';
+import type { TypedArray } from './typed_array';
 
 /** What a model says of an input or output: onnxruntime-common's `ValueMetadata` of a tensor. */
 export interface ValueMetadata {
@@ -177,6 +189,24 @@ export class InferenceSession {
   async run(...args: [feeds: unknown, ...rest: unknown[]]): Promise<Record<string, Tensor>> {
     const request = readRunArguments(args, this.outputNames);
     const inputs = this.#readFeeds(request);
+    this.#requireLive();
+    return this.#track(this.#runWith(inputs, request));
+  }
+
+  /**
+   * As {@link InferenceSession.run}, for inputs that come in parts: each feed is a list of tensors in CPU memory, which are
+   * taken as one under the other along dimension 0. They are put together off the event loop; on a GPU, by the copies that
+   * bring them there.
+   *
+   * @param feeds - for each input, by name, tensors whose dims differ in dimension 0 alone
+   * @throws {@link WarpconvError}, as a rejection, with the codes of {@link InferenceSession.run}
+   */
+  async runJoined(
+    feeds: Readonly<Record<string, readonly TensorLike[]>>,
+    ...rest: [options?: RunOptions] | [fetches: readonly string[], options?: RunOptions]
+  ): Promise<Record<string, Tensor>> {
+    const request = readRunArguments([feeds, ...rest], this.outputNames);
+    const inputs = this.#graph.inputs.map((info) => readJoinedFeed(info, request.feeds));
     this.#requireLive();
     return this.#track(this.#runWith(inputs, request));
   }
@@ -541,119 +571,6 @@ function metadataOf({ name, type, shape = [] }: ValueInfo): ValueMetadata {
   });
 }
 
-/** A feed, each of its properties read once. */
-interface Feed {
-  readonly name: string;
-  readonly type: DataType;
-  readonly dims: readonly number[];
-  /** In CPU memory, or in that of the session's GPU */
-  readonly elements: TypedArray | NativeGpuBuffer;
-}
-
-function haveDims(feeds: readonly Feed[], dims: readonly (readonly number[])[]): boolean {
-  for (let i = 0; i < feeds.length; i++) {
-    if (!areSameDims(feeds[i]!.dims, dims[i]!)) return false;
-  }
-  return true;
-}
-
-function elementsOf(feeds: readonly Feed[]): Feed['elements'][] {
-  return feeds.map(({ elements }) => elements);
-}
-
-/** The elements of a feed that decides shapes. */
-function arrayOf({ name, elements }: Feed): TypedArray {
-  if (kindOf(elements) !== undefined) return elements as TypedArray;
-  throw invalid(
-    `feeds.${name} decides shapes, so that its elements are needed before the network runs; await its to('cpu') first`,
-  );
-}
-
-function readFeed({ name, type, shape }: ValueInfo, feeds: object, place: Place): Feed {
-  const called = `feeds.${name}`;
-  try {
-    const value = propertyOf(feeds, name);
-    if (value === undefined) throw invalid(`${called} is missing: the model has an input of that name`);
-    if (!isObject(value)) throw mismatch(called, 'a tensor ({ type, dims, data })', value);
-    const given = value as Partial<Record<keyof TensorLike, unknown>>;
-    const location = readLocation(called, value);
-    if (given.type !== type) throw mismatch(`${called}.type`, `'${type}'`, given.type);
-    const dims = readDims(`${called}.dims`, given.dims, shape);
-    if (location === 'gpu-buffer')
-      return { name, type, dims, elements: residentElements(called, value, place) };
-    const data = checkData(called, given.data, type, dims);
-    return { name, type, dims, elements: stable(type, data, dims) };
-  } catch (error) {
-    throw unreadable(called, error);
-  }
-}
-
-function checkData(called: string, data: unknown, type: DataType, dims: readonly number[]): TypedArray {
-  const kinds = arraysOf(type);
-  if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
-  checkElements(`${called}.`, data as TypedArray, dims);
-  return data as TypedArray;
-}
-
-function residentElements(called: string, tensor: object, place: Place): NativeGpuBuffer {
-  const given = readOnGpu(called, tensor);
-  if (given.place === place) return given.elements;
-  throw invalid(
-    `${called} is on '${given.place}' and the session on '${place}'; await its to('${place}') first`,
-  );
-}
-
-function readDims(name: string, value: unknown, shape: ValueInfo['shape']): number[] {
-  const range = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
-  const dims = checkIntegers(name, value, 'any', range, 'a list of non-negative integers');
-  if (shape !== undefined && !fitsShape(dims, shape)) {
-    const expected = shape.map((extent) => extent ?? '?').join(', ');
-    throw mismatch(name, `[${expected}] as the model says`, dims);
-  }
-  return dims;
-}
-
-function fitsShape(dims: readonly number[], shape: readonly Extent[]): boolean {
-  if (shape.length !== dims.length) return false;
-  for (let axis = 0; axis < shape.length; axis++) {
-    const extent = shape[axis];
-    if (typeof extent === 'number' && extent !== dims[axis]) return false;
-  }
-  return true;
-}
-
-function hasSharedDimensions(infos: readonly ValueInfo[]): boolean {
-  const symbols = infos.flatMap(({ shape = [] }) => shape.filter((extent) => typeof extent === 'string'));
-  return new Set(symbols).size < symbols.length;
-}
-
-/** Dimensions of one name have one extent. */
-function requireConsistent(infos: readonly ValueInfo[], feeds: readonly Feed[]): void {
-  const conflict = findConflict(
-    infos,
-    feeds.map(({ dims }) => dims),
-  );
-  if (conflict === undefined) return;
-  const { name, symbol, extent, known } = conflict;
-  throw invalid(
-    `feeds.${name}.dims has ${extent} for the dimension '${symbol}', which another feed has as ${known}`,
-  );
-}
-
-function findConflict(infos: readonly ValueInfo[], dims: readonly (readonly number[])[]) {
-  const extents = new Map<string, number>();
-  for (const [i, { name, shape = [] }] of infos.entries()) {
-    for (const [axis, symbol] of shape.entries()) {
-      if (typeof symbol !== 'string') continue;
-      const extent = dims[i]![axis]!;
-      const known = extents.get(symbol) ?? extent;
-      if (known !== extent) return { name, symbol, extent, known };
-      extents.set(symbol, extent);
-    }
-  }
-  return undefined;
-}
-
 /** The graph's inputs that a value is made from. */
 function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
   const writers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
@@ -706,7 +623,11 @@ function requireOutputsApart(
   outputs: readonly TypedArray[],
   inputs: readonly Feed[],
 ): void {
-  const others = inputs.map(({ name, elements }) => ({ name: `feeds.${name}`, elements }));
+  const others = inputs.flatMap(({ name, elements }) =>
+    [elements]
+      .flat()
+      .map((one) => ({ name: `feeds.${name}`, elements: one as TypedArray | NativeGpuBuffer })),
+  );
   outputs.forEach((elements, i) => {
     const output = { name: `fetches.${ports[i]!.name}`, elements };
     requireApart(output, others);

@@ -14,6 +14,7 @@ import {
   unreadable,
 } from './check';
 import { callNative, WarpconvError } from './errors';
+import { isLent } from './lent_memory';
 import { addon } from './load';
 import {
   checkDevice,
@@ -380,7 +381,7 @@ function inCpuMemory<T extends DataType>(elements: DataTypeMap[T] | PinnedElemen
 
 /** The elements, or a copy of elements whose memory may change hands or shrink during a call. */
 export function stable(type: DataType, array: TypedArray, dims: readonly number[]): TypedArray {
-  return instability(array) === undefined ? array : copyOf(type, array, dims);
+  return instability(array) === undefined || isLent(array) ? array : copyOf(type, array, dims);
 }
 
 /** The elements in memory of their own. Bytes are copied, not numbers: 16-bit floats may come as such or as their bits. */

@@ -9,14 +9,9 @@
 #include <vector>
 
 #include "cuda/queue.h"
+#include "memory/host_bytes.h"
 
 namespace warpconv::cuda {
-
-/** Some of the CPU's memory. */
-struct HostBytes {
-  const void* data = nullptr;
-  int64_t bytes = 0;
-};
 
 /**
  * Copies of several pieces in one block of the device, each on a boundary of 256 bytes. Blocks until all are there, and

@@ -365,11 +365,7 @@ class GpuProgram final : public PreparedProgram {
                std::vector<double>* milliseconds) const {
     for (size_t i = 0; i < place.inputs.size(); ++i) {
       if (spec_.inputBytes[i] == 0) continue;
-      const GpuMemory* const resident = tensors.residentInputs.empty() ? nullptr : tensors.residentInputs[i].get();
-      void* const to = const_cast<void*>(place.inputs[i]);
-      const Status status = resident == nullptr ? queue_.upload(tensors.inputs[i], to, spec_.inputBytes[i])
-                                                : copyWithin(*resident, to);
-      if (!status.isOk()) return status;
+      if (Status status = bring(i, tensors, const_cast<void*>(place.inputs[i])); !status.isOk()) return status;
     }
     if (cancellation != nullptr && cancellation->isRequested()) return stoppedWhileRunning();
     const Status launched = milliseconds == nullptr ? launch(place) : profile(place, *milliseconds);
@@ -383,6 +379,13 @@ class GpuProgram final : public PreparedProgram {
       isAwaited = true;
     }
     return isAwaited ? Status{} : queue_.wait();
+  }
+
+  Status bring(size_t input, const Tensors& tensors, void* to) const {
+    const GpuMemory* const resident = tensors.residentInputs.empty() ? nullptr : tensors.residentInputs[input].get();
+    if (resident != nullptr) return copyWithin(*resident, to);
+    if (const void* const whole = tensors.inputs[input]) return queue_.upload(whole, to, spec_.inputBytes[input]);
+    return queue_.upload(tensors.inputParts[input], to);
   }
 
   /** All memory of a GPU is made by its engine. */

@@ -301,20 +301,23 @@ export interface NativeProgramSpec extends NativeProgramPart {
   readonly outputBytes: readonly number[];
 }
 
+/** What a run brings for an input: an array of all of it, or a list of its pieces, or memory of the program's GPU. */
+export type NativeInput = ArrayBufferView | readonly ArrayBufferView[] | NativeGpuBuffer;
+
 /** A compiled network for inputs of fixed extents. */
 export interface NativeProgram {
   /** Brings what follows the steps and constants that it has; before it is prepared. */
   add(part: NativeProgramPart): void;
   /** Checks the steps, chooses algorithms and packs weights; once, before anything else. */
   prepare(done: Done): CallId;
-  /** Inputs may be in the memory of the program's GPU. `milliseconds`, unless null, gets one number a step. */
+  /** `milliseconds`, unless null, gets one number a step. */
   run(
-    inputs: readonly (ArrayBufferView | NativeGpuBuffer)[],
+    inputs: readonly NativeInput[],
     outputs: readonly ArrayBufferView[],
     milliseconds: number[] | null,
     done: Done,
   ): CallId;
-  runSync(inputs: readonly (ArrayBufferView | NativeGpuBuffer)[], outputs: readonly ArrayBufferView[]): void;
+  runSync(inputs: readonly NativeInput[], outputs: readonly ArrayBufferView[]): void;
   /** Memory that it holds besides its store, once it is prepared */
   readonly bytes: number;
   /** For each step what was chosen for it; null where there is no choice. */

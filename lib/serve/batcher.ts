@@ -1,9 +1,13 @@
 /** Runs a model on what requests bring: one run at a time, joining what waits while the device is busy, where that pays. */
+import { types } from 'node:util';
+
 import { describe, elementCount, isObject } from '../check';
 import { kindOf, type TypedArray } from '../typed_array';
 import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
-import type { Model, ServedTensor, ValueSpec } from './model';
+import { HEAP, type Held } from './memory';
+import type { Model, ServedSession, ServedTensor, ValueSpec } from './model';
+import type { Queue, RunResult } from './queue';
 import { brokenSession, unavailable } from './refusal';
 import type { InputTensor } from './request';
 import type { OutputTensor } from './response';
@@ -29,18 +33,10 @@ interface Job {
   readonly kind: string;
   /** When it was queued, by `performance.now()`. */
   readonly queued: number;
+  /** Of the inputs; held until no run reads them. */
+  readonly memory: Held;
   readonly resolve: (result: RunResult) => void;
   readonly reject: (error: Error) => void;
-}
-
-/** What a run gave to one of its jobs. */
-export interface RunResult {
-  /** For each output that the job asked for. */
-  readonly tensors: readonly OutputTensor[];
-  /** Milliseconds in the queue. */
-  readonly waited: number;
-  /** Milliseconds of the run, of joining its inputs and of splitting its outputs. */
-  readonly computed: number;
 }
 
 /** What the next run serves. */
@@ -50,7 +46,7 @@ interface Batch {
   readonly sizes: KindSizes | undefined;
 }
 
-export class Batcher {
+export class Batcher implements Queue {
   #waiting: Job[] = [];
   #busy = false;
   readonly #sizes = new BatchSizes();
@@ -62,12 +58,10 @@ export class Batcher {
     readonly onRun: (requests: number, milliseconds: number) => void,
   ) {}
 
-  /** Requests that wait, those in the current run not counted. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /** @throws Refusal 503 */
   refuseIfFull(): void {
     if (this.#waiting.length < this.maxQueue) return;
     throw unavailable(
@@ -75,17 +69,11 @@ export class Batcher {
     );
   }
 
-  /**
-   * Queues a request.
-   *
-   * @param cancellation - takes the request out of the queue or, where it is running, leaves its result unused; either
-   *   way the promise rejects at once with its reason
-   * @returns with a tensor for each of `outputs`
-   */
   run(
     inputs: ReadonlyMap<string, InputTensor>,
     outputs: readonly ValueSpec[],
     cancellation: Cancellation,
+    memory: Held = HEAP,
   ): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       cancellation.throwIfRequested();
@@ -93,12 +81,15 @@ export class Batcher {
       const queued = performance.now();
       // The spread comes last: V8 adds what follows one by one, which takes a microsecond each (Node.js 20).
       const extents = extentsOf(this.model, inputs);
-      const job = { inputs, outputs, cancellation, queued, resolve, reject, ...extents };
+      const job = { inputs, outputs, cancellation, queued, memory, resolve, reject, ...extents };
       const leave = () => {
-        this.#waiting = this.#waiting.filter((other) => other !== job);
+        const left = this.#waiting.filter((other) => other !== job);
+        if (left.length < this.#waiting.length) memory.letGo();
+        this.#waiting = left;
         reject(cancellation.reason);
       };
       cancellation.follow(leave);
+      memory.hold();
       this.#waiting.push(job);
       if (!this.#busy) void this.#work();
     });
@@ -115,6 +106,7 @@ export class Batcher {
       await turn;
       if (isServed) sizes?.ran(jobs.length, performance.now() - started);
       else if (jobs.length > 1 && (await this.#serveEach(jobs))) sizes?.refused(jobs.length);
+      jobs.forEach(({ memory }) => memory.letGo());
     }
     this.#busy = false;
   }
@@ -177,16 +169,14 @@ export class Batcher {
   }
 
   async #runTogether(jobs: readonly Job[]): Promise<OutputTensor[][]> {
-    const { session, inputs, outputs } = this.model;
-    // A null prototype, because an input may have any name.
-    const feeds = Object.create(null) as Record<string, ServedTensor>;
-    for (const { name } of inputs) feeds[name] = await join(jobs.map((job) => job.inputs.get(name)!));
+    const { outputs } = this.model;
     const wanted = outputs.filter((spec) => jobs.some((job) => job.outputs.includes(spec)));
     const names = wanted.map(({ name }) => name);
+    const start = await this.#readyToRun(jobs, names);
     const results = await untilNobodyWaits(jobs, async (signal) => {
       const started = performance.now();
       try {
-        return await session.run(feeds, names, { signal });
+        return await start(signal);
       } finally {
         this.onRun(jobs.length, performance.now() - started);
       }
@@ -195,6 +185,32 @@ export class Batcher {
     for (const spec of wanted) tensors.set(spec, await readOutput(spec, results));
     return split(jobs, tensors);
   }
+
+  /** What starts a run of some jobs, their inputs gathered. */
+  async #readyToRun(
+    jobs: readonly Job[],
+    names: readonly string[],
+  ): Promise<(signal: AbortSignal) => ReturnType<ServedSession['run']>> {
+    const { session } = this.model;
+    if (session.runJoined !== undefined) {
+      const feeds = await gather(this.model, jobs, (parts) => parts);
+      return (signal) => session.runJoined!(feeds, names, { signal });
+    }
+    const feeds = await gather(this.model, jobs, join);
+    return (signal) => session.run(feeds, names, { signal });
+  }
+}
+
+/** The inputs of several jobs by their names. An input may have any name, so there is no prototype. */
+async function gather<T>(
+  { inputs }: Model,
+  jobs: readonly Job[],
+  take: (parts: readonly ServedTensor[]) => T | Promise<T>,
+): Promise<Record<string, T>> {
+  const feeds = Object.create(null) as Record<string, T>;
+  for (const { name } of inputs)
+    feeds[name] = await take(jobs.map((job) => ({ ...job.inputs.get(name)!, location: 'cpu' })));
+  return feeds;
 }
 
 function canJoin({ session, inputs, needsProof }: Model, jobs: readonly Job[]): boolean {
@@ -220,10 +236,12 @@ function extentsOf(model: Model, inputs: ReadonlyMap<string, InputTensor>): Pick
 }
 
 /** Puts tensors one under the other, along dimension 0. */
-async function join(tensors: readonly InputTensor[]): Promise<ServedTensor> {
+async function join(parts: readonly ServedTensor[]): Promise<ServedTensor> {
+  const tensors = parts as readonly (ServedTensor & InputTensor)[];
   const [first] = tensors;
   const { type, dims, data } = first!;
-  if (tensors.length === 1) return { type, dims, data, location: 'cpu' };
+  // Sessions of other packages need not take shared memory.
+  if (tensors.length === 1 && !types.isSharedArrayBuffer(data.buffer)) return first!;
   const length = tensors.reduce((sum, tensor) => sum + tensor.data.length, 0);
   const joined = new (data.constructor as new (length: number) => Uint8Array)(length);
   let [offset, copied] = [0, 0];

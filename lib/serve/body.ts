@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 
 import { invalid } from '../check';
 import type { Cancellation } from './cancellation';
-import type { Holding } from './memory';
+import type { Holding, RequestMemory } from './memory';
 import { clientGone, Refusal } from './refusal';
 import type { Framing } from './request';
 import { clearTimeout, setTimeout } from './timers';
@@ -21,18 +21,14 @@ class FixedSink implements Sink {
   readonly #body: Buffer;
   #length = 0;
 
-  /** @param alignedAt - the offset that has to lie at a multiple of 8 bytes, for typed arrays over what follows */
-  constructor(length: number, alignedAt: number) {
-    // Short ones come from Node.js's pool: memory of its own for each would cost as much as reading it.
-    const memory = Buffer.allocUnsafe(length + 7);
-    const padding = (8 - ((memory.byteOffset + alignedAt) % 8)) % 8;
-    this.#body = memory.subarray(padding, padding + length);
+  constructor(body: Buffer) {
+    this.#body = body;
   }
 
   add(chunk: Buffer): void {
     if (this.#length + chunk.length > this.#body.length)
       throw invalid('the body is longer than Content-Length');
-    this.#body.set(chunk, this.#length);
+    chunk.copy(this.#body, this.#length);
     this.#length += chunk.length;
   }
 
@@ -75,29 +71,31 @@ function checkLength(length: number, { maxBytes, headerLength }: Framing): void 
  * Reads the body of a request. What it takes up is added to `holding`, all of it before the first byte is read where
  * the request says its length.
  *
+ * @param memory - where the body is to lie, if its length is known
  * @param cancellation - a request of it rejects with its reason
  */
 export async function readBody(
   request: IncomingMessage,
   framing: Framing,
   holding: Holding,
+  memory: RequestMemory,
   cancellation: Cancellation,
 ): Promise<Buffer> {
   if (request.readableEnded) {
     throw new Error('the body of the request was read before: mount the handler in front of body parsers');
   }
-  const sink = openSink(request, framing, holding);
+  const sink = openSink(request, framing, holding, memory);
   await pour(request, sink, cancellation);
   return sink.end();
 }
 
-function openSink(request: IncomingMessage, framing: Framing, holding: Holding): Sink {
+function openSink(request: IncomingMessage, framing: Framing, holding: Holding, memory: RequestMemory): Sink {
   const announced = request.headers['content-length'];
   if (announced === undefined) return new GrowingSink(framing, holding);
   const length = Number(announced);
   checkLength(length, framing);
   holding.take(length);
-  return new FixedSink(length, framing.headerLength ?? 0);
+  return new FixedSink(memory.allocate(length, framing.headerLength ?? 0));
 }
 
 function pour(request: IncomingMessage, sink: Sink, cancellation: Cancellation): Promise<void> {

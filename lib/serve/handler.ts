@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { Answer } from './answer';
 import { discardRest } from './body';
+import { Engine, LocalService } from './engine';
 import { readHandlerOptions, type HandlerOptions, type HandlerSettings } from './options';
-import { Service } from './service';
 
 /** A request listener for `node:http`, and for what takes such listeners: Express, Connect. */
 export interface Handler {
@@ -32,7 +32,7 @@ export function createHandler(options: HandlerOptions): Handler {
 }
 
 export function handlerOf(settings: HandlerSettings): Handler {
-  const service = new Service(settings);
+  const service = new LocalService(new Engine(settings));
   const handler = (request: IncomingMessage, response: ServerResponse) => {
     const send = (answer: Answer) => write(request, response, answer, service.isDraining);
     void service.handle(request, request.url ?? '', response, send);

@@ -11,9 +11,14 @@ interface Metric {
   samples(): Iterable<string>;
 }
 
+interface Entry<T> {
+  readonly labels: Labels;
+  readonly value: T;
+}
+
 /** What has been counted for each set of labels. They are put into words when somebody asks, which is seldom. */
 class Labelled<T> {
-  readonly #entries = new Map<string, { readonly labels: Labels; readonly value: T }>();
+  readonly #entries = new Map<string, Entry<T>>();
 
   /** @param initial - makes what is there before anything has been counted */
   constructor(readonly initial: () => T) {}
@@ -25,16 +30,28 @@ class Labelled<T> {
     return entry.value;
   }
 
-  entries(): Iterable<{ readonly labels: Labels; readonly value: T }> {
-    return this.#entries.values();
+  entries(): readonly Entry<T>[] {
+    return [...this.#entries.values()];
   }
 }
 
+interface Count {
+  count: number;
+}
+
 class Counter implements Metric {
-  readonly #counts = new Labelled(() => ({ count: 0 }));
+  readonly #counts = new Labelled<Count>(() => ({ count: 0 }));
 
   add(labels: Labels): void {
     this.#counts.get(labels).count++;
+  }
+
+  snapshot(): readonly Entry<Count>[] {
+    return this.#counts.entries();
+  }
+
+  absorb(entries: readonly Entry<Count>[]): void {
+    for (const { labels, value } of entries) this.#counts.get(labels).count += value.count;
   }
 
   *samples(): Iterable<string> {
@@ -63,6 +80,20 @@ class Histogram implements Metric {
     if (bucket >= 0) distribution.counts[bucket]!++;
     distribution.count++;
     distribution.sum += value;
+  }
+
+  snapshot(): readonly Entry<Distribution>[] {
+    return this.#distributions.entries();
+  }
+
+  /** @param entries - of a histogram with the same bounds */
+  absorb(entries: readonly Entry<Distribution>[]): void {
+    for (const { labels, value } of entries) {
+      const distribution = this.#distributions.get(labels);
+      value.counts.forEach((count, bucket) => (distribution.counts[bucket]! += count));
+      distribution.count += value.count;
+      distribution.sum += value.sum;
+    }
   }
 
   *samples(): Iterable<string> {
@@ -120,8 +151,22 @@ function escapeLabel(value: string): string {
 export interface Gauges {
   /** Waiting requests by model. */
   readonly queueLengths: () => Iterable<readonly [model: string, length: number]>;
-  readonly inFlight: () => number;
   readonly heldBytes: () => number;
+}
+
+/** What one thread has counted of the requests that it answered: plain data. */
+export interface RequestCounts {
+  readonly requests: readonly Entry<Count>[];
+  readonly durations: readonly Entry<Distribution>[];
+  readonly inFlight: number;
+  /** Nanoseconds by which the event loop was late since the last time, in at most half of the cases and so on */
+  readonly delays: Delays;
+}
+
+interface Delays {
+  readonly p50: number;
+  readonly p99: number;
+  readonly max: number;
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -129,44 +174,15 @@ const REQUESTS = [1, 2, 4, 8, 16, 32, 64, 128];
 /** Of the timer whose lateness is the delay of the event loop. Node.js's figures have this in them. */
 const RESOLUTION_MS = 10;
 
-export class Metrics {
+/** Counts the requests that a thread answers. */
+export class RequestMetrics {
+  inFlight = 0;
   readonly #requests = new Counter();
   readonly #durations = new Histogram(SECONDS);
-  readonly #batches = new Histogram(REQUESTS);
-  readonly #runs = new Summary();
   readonly #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-  readonly #families: readonly [name: string, type: string, help: string, metric: Metric][];
 
-  constructor({ queueLengths, inFlight, heldBytes }: Gauges) {
+  constructor() {
     this.#delay.enable();
-    const single = (read: () => number) => new Gauge(() => [[{}, read()]]);
-    const delay = (nanoseconds: () => number) =>
-      single(() => Math.max(0, nanoseconds() / 1e9 - RESOLUTION_MS / 1e3));
-    const queue = new Gauge(() => Array.from(queueLengths(), ([model, length]) => [{ model }, length]));
-    this.#families = [
-      ['requests_total', 'counter', 'Inference requests that were answered.', this.#requests],
-      ['request_duration_seconds', 'histogram', 'From the headers to the answer.', this.#durations],
-      ['batch_size', 'histogram', 'Requests that one run of the model served.', this.#batches],
-      ['run_duration_seconds', 'summary', 'Runs of the model, by the requests that they served.', this.#runs],
-      ['queue_length', 'gauge', 'Requests that wait for the model.', queue],
-      ['requests_in_flight', 'gauge', 'Inference requests that are not answered yet.', single(inFlight)],
-      ['held_bytes', 'gauge', 'Bytes that requests and answers take up.', single(heldBytes)],
-      ...this.#delayFamilies(delay),
-    ];
-  }
-
-  #delayFamilies(delay: (nanoseconds: () => number) => Gauge): [string, string, string, Metric][] {
-    const since = 'delay of the event loop since this was last asked for.';
-    return [
-      ['event_loop_delay_p50_seconds', 'gauge', `Median ${since}`, delay(() => this.#delay.percentile(50))],
-      [
-        'event_loop_delay_p99_seconds',
-        'gauge',
-        `99th percentile of the ${since}`,
-        delay(() => this.#delay.percentile(99)),
-      ],
-      ['event_loop_delay_max_seconds', 'gauge', `Longest ${since}`, delay(() => this.#delay.max)],
-    ];
   }
 
   /** @param model - the empty string where the request named none that is served */
@@ -175,23 +191,84 @@ export class Metrics {
     this.#durations.observe({ model }, milliseconds / 1e3);
   }
 
-  ran(model: string, requests: number, milliseconds: number): void {
-    this.#batches.observe({ model }, requests);
-    this.#runs.observe({ model, requests: String(requests) }, milliseconds / 1e3);
-  }
-
-  text(): string {
-    const lines: string[] = [];
-    for (const [suffix, type, help, metric] of this.#families) {
-      const name = `warpconv_${suffix}`;
-      lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
-      for (const sample of metric.samples()) lines.push(name + sample);
-    }
+  /** Delays of the event loop are those since the last time. */
+  counts(): RequestCounts {
+    const delays = {
+      p50: this.#delay.percentile(50),
+      p99: this.#delay.percentile(99),
+      max: this.#delay.max,
+    };
     this.#delay.reset();
-    return `${lines.join('\n')}\n`;
+    const [requests, durations] = [this.#requests.snapshot(), this.#durations.snapshot()];
+    return { requests, durations, inFlight: this.inFlight, delays };
   }
 
   close(): void {
     this.#delay.disable();
   }
+}
+
+/** Counts the runs of models. */
+export class RunMetrics {
+  readonly batches = new Histogram(REQUESTS);
+  readonly runs = new Summary();
+
+  ran(model: string, requests: number, milliseconds: number): void {
+    this.batches.observe({ model }, requests);
+    this.runs.observe({ model, requests: String(requests) }, milliseconds / 1e3);
+  }
+}
+
+type Family = readonly [name: string, type: string, help: string, metric: Metric];
+
+/** A page of all that was counted, by one thread or several. */
+export function metricsPage(
+  threads: readonly RequestCounts[],
+  { batches, runs }: RunMetrics,
+  gauges: Gauges,
+): string {
+  const requests = new Counter();
+  const durations = new Histogram(SECONDS);
+  for (const thread of threads) {
+    requests.absorb(thread.requests);
+    durations.absorb(thread.durations);
+  }
+  const inFlight = threads.reduce((sum, thread) => sum + thread.inFlight, 0);
+  const queue = new Gauge(() => Array.from(gauges.queueLengths(), ([model, length]) => [{ model }, length]));
+  return textOf([
+    ['requests_total', 'counter', 'Inference requests that were answered.', requests],
+    ['request_duration_seconds', 'histogram', 'From the headers to the answer.', durations],
+    ['batch_size', 'histogram', 'Requests that one run of the model served.', batches],
+    ['run_duration_seconds', 'summary', 'Runs of the model, by the requests that they served.', runs],
+    ['queue_length', 'gauge', 'Requests that wait for the model.', queue],
+    ['requests_in_flight', 'gauge', 'Inference requests that are not answered yet.', single(inFlight)],
+    ['held_bytes', 'gauge', 'Bytes that requests and answers take up.', single(gauges.heldBytes())],
+    ...delayFamilies(threads.map(({ delays }) => delays)),
+  ]);
+}
+
+function single(value: number): Metric {
+  return new Gauge(() => [[{}, value]]);
+}
+
+/** Of several threads, that of the one that was late most. */
+function delayFamilies(threads: readonly Delays[]): Family[] {
+  const since = 'delay of the event loop since this was last asked for.';
+  const latest = (read: (delays: Delays) => number) =>
+    single(Math.max(0, ...threads.map((delays) => read(delays) / 1e9 - RESOLUTION_MS / 1e3)));
+  return [
+    ['event_loop_delay_p50_seconds', 'gauge', `Median ${since}`, latest(({ p50 }) => p50)],
+    ['event_loop_delay_p99_seconds', 'gauge', `99th percentile of the ${since}`, latest(({ p99 }) => p99)],
+    ['event_loop_delay_max_seconds', 'gauge', `Longest ${since}`, latest(({ max }) => max)],
+  ];
+}
+
+function textOf(families: readonly Family[]): string {
+  const lines: string[] = [];
+  for (const [suffix, type, help, metric] of families) {
+    const name = `warpconv_${suffix}`;
+    lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
+    for (const sample of metric.samples()) lines.push(name + sample);
+  }
+  return `${lines.join('\n')}\n`;
 }

@@ -43,6 +43,12 @@ export interface ServedSession {
     fetches: readonly string[],
     options: object,
   ): Promise<Readonly<Record<string, unknown>>>;
+  /** As `run`, for inputs that come in parts along dimension 0. Without this method they are put together before. */
+  runJoined?(
+    feeds: Readonly<Record<string, readonly ServedTensor[]>>,
+    fetches: readonly string[],
+    options: object,
+  ): Promise<Readonly<Record<string, unknown>>>;
   /**
    * Whether one run may serve several: whether it gives each the rows of the outputs that it would get by itself. Without
    * this method nothing is joined, unless {@link ModelOptions.maxBatch} says that it may be.
@@ -76,12 +82,16 @@ export interface ValueSpec {
   readonly dims: readonly (number | string)[];
 }
 
-export interface Model {
+/** What clients see of a model. */
+export interface ModelDescription {
   readonly name: string;
   readonly version: string;
-  readonly session: ServedSession;
   readonly inputs: readonly ValueSpec[];
   readonly outputs: readonly ValueSpec[];
+}
+
+export interface Model extends ModelDescription {
+  readonly session: ServedSession;
   readonly maxBatch: number;
   /** Whether the session's `canJoin` has to be asked */
   readonly needsProof: boolean;

@@ -1,3 +1,5 @@
+import makeDebug from 'debug';
+
 import { checkInteger, invalid, isObject, mismatch, readProperties } from '../check';
 import { checkName, readModel, type Model, type ModelOptions, type ServedSession } from './model';
 
@@ -36,9 +38,8 @@ export interface HandlerOptions {
 }
 
 /** Options, read once and checked. */
-export interface HandlerSettings extends Required<Omit<HandlerOptions, 'models' | 'logger'>> {
+export interface HandlerSettings extends Required<Omit<HandlerOptions, 'models'>> {
   readonly models: ReadonlyMap<string, Model>;
-  readonly logger: ServeLogger | undefined;
 }
 
 export const HANDLER_DEFAULTS = {
@@ -88,8 +89,11 @@ function readModels(value: unknown): Map<string, Model> {
   return new Map(entries);
 }
 
-function readLogger(value: unknown): ServeLogger | undefined {
-  if (value === undefined) return undefined;
+const debug = makeDebug('warpconv:serve');
+const DEBUG_LOGGER: ServeLogger = { error: (details, message) => debug('%s %o', message, details) };
+
+function readLogger(value: unknown): ServeLogger {
+  if (value === undefined) return DEBUG_LOGGER;
   if (isObject(value) && typeof (value as Partial<ServeLogger>).error === 'function')
     return value as ServeLogger;
   throw mismatch('options.logger', 'an object with a method error', value);

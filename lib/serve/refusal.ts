@@ -1,8 +1,12 @@
 import { WarpconvError } from '../errors';
-import type { Model } from './model';
+import type { ModelDescription } from './model';
+import type { ServeLogger } from './options';
 
 /** A request that is answered by an error: its HTTP status, and a sentence that tells the client what to do. */
 export class Refusal extends Error {
+  /** Whether the logger knows of it. */
+  isReported = false;
+
   constructor(
     readonly status: number,
     message: string,
@@ -27,7 +31,7 @@ export function clientGone(): Refusal {
  * the session, is `ERR_WARPCONV_INVALID_ARGUMENT`. A session that compiles its network for the extents it is given says
  * by other codes that there is none for them. Only the package's own messages are worded for strangers.
  */
-export function refusalFor(thrown: unknown, model?: Model): Refusal {
+export function refusalFor(thrown: unknown, model?: ModelDescription): Refusal {
   if (thrown instanceof Refusal) return thrown;
   const { code, message } = (thrown ?? {}) as Partial<Record<'code' | 'message', unknown>>;
   if (typeof code !== 'string' || !code.startsWith('ERR_WARPCONV_')) {
@@ -40,9 +44,21 @@ export function refusalFor(thrown: unknown, model?: Model): Refusal {
   return new Refusal(500, String(message));
 }
 
+/** Tells the logger of a failure that is not the client's, once. */
+export function reportIfOurs(
+  logger: ServeLogger,
+  refusal: Refusal,
+  error: unknown,
+  model?: ModelDescription,
+): void {
+  if (refusal.status !== 500 || refusal.isReported) return;
+  refusal.isReported = true;
+  logger.error({ err: error, model: model?.name }, 'a request failed');
+}
+
 const SHAPE_CODES: ReadonlySet<string> = new Set(['ERR_WARPCONV_INVALID_MODEL', 'ERR_WARPCONV_UNSUPPORTED']);
 
-function variesInShape({ inputs }: Model): boolean {
+function variesInShape({ inputs }: ModelDescription): boolean {
   return inputs.some(({ dims }) => dims.some((extent) => typeof extent === 'string'));
 }
 

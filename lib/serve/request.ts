@@ -17,7 +17,7 @@ import {
 import type { TypedArray } from '../typed_array';
 import type { Datatype } from './datatypes';
 import { checkLength, ElementSink, notNested, parseJson, parseLongList, type LongLists } from './json';
-import type { Model, ValueSpec } from './model';
+import type { ModelDescription, ValueSpec } from './model';
 import { Refusal } from './refusal';
 
 export interface InputTensor {
@@ -90,7 +90,7 @@ function readHeaderLength(length: string | string[] | undefined): number | undef
  * @param turn - lets the event loop turn; may reject to end it
  */
 export async function decodeRequest(
-  model: Model,
+  model: ModelDescription,
   body: Buffer,
   headerLength: number | undefined,
   turn: () => Promise<void>,
@@ -115,7 +115,7 @@ interface Source {
 }
 
 function readJson(
-  { inputs, outputs }: Model,
+  { inputs, outputs }: ModelDescription,
   text: Buffer,
 ): { readonly request: JsonObject; readonly lists: LongLists } {
   if (text.length === 0) throw invalid('the body is empty; it must be the JSON of an inference request');
@@ -179,7 +179,11 @@ class BinaryTensors {
   }
 }
 
-async function readInputs(model: Model, value: unknown, source: Source): Promise<Map<string, InputTensor>> {
+async function readInputs(
+  model: ModelDescription,
+  value: unknown,
+  source: Source,
+): Promise<Map<string, InputTensor>> {
   const inputs = new Map<string, InputTensor>();
   // Extents by their symbolic names, which mean the same in all inputs.
   const extents = new Map<string, number>();
@@ -316,7 +320,7 @@ function flatten(at: string, list: readonly unknown[], dims: readonly number[]):
   return level as unknown[];
 }
 
-function readOutputs(model: Model, request: JsonObject): RequestedOutput[] {
+function readOutputs(model: ModelDescription, request: JsonObject): RequestedOutput[] {
   const { binary_data_output: all = false } = readParameters('parameters', request.parameters);
   const binaryByDefault = checkBoolean('parameters.binary_data_output', all);
   const asked = present(request.outputs);
@@ -333,7 +337,12 @@ function readOutputs(model: Model, request: JsonObject): RequestedOutput[] {
   return outputs;
 }
 
-function readOutput(at: string, entry: unknown, model: Model, binaryByDefault: boolean): RequestedOutput {
+function readOutput(
+  at: string,
+  entry: unknown,
+  model: ModelDescription,
+  binaryByDefault: boolean,
+): RequestedOutput {
   const output = checkObject(at, entry);
   const spec = findSpec(`${at}.name`, 'output', model.outputs, output.name);
   const unsupported = ['shared_memory_region', 'classification'];

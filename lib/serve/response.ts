@@ -1,8 +1,9 @@
 /** From the tensors of a session to the bytes of an inference response. */
 import type { TypedArray } from '../typed_array';
 import { answer, type Answer } from './answer';
-import type { RunResult } from './batcher';
-import type { Model, ValueSpec } from './model';
+
+import type { ModelDescription, ValueSpec } from './model';
+import type { RunResult } from './queue';
 import { Refusal } from './refusal';
 import type { InferRequest } from './request';
 import { nextTurn } from './timers';
@@ -22,7 +23,7 @@ const PIECE = 2 ** 12;
  * @throws Refusal 406 for what JSON lacks, and for more of it than `maxJsonBytes`
  */
 export async function encodeResponse(
-  model: Model,
+  model: ModelDescription,
   request: InferRequest,
   run: RunResult,
   maxJsonBytes: number,

@@ -1,12 +1,12 @@
 /** Which path means what. */
 import { alternatives, describe, invalid } from '../check';
-import type { Model } from './model';
+import type { ModelDescription } from './model';
 import { Refusal } from './refusal';
 
 export type Route =
   | { readonly action: 'server' | 'live' | 'ready' | 'metrics' }
-  | { readonly action: 'model' | 'modelReady'; readonly model: Model }
-  | { readonly action: 'infer'; readonly model: Model };
+  | { readonly action: 'model' | 'modelReady'; readonly model: ModelDescription }
+  | { readonly action: 'infer'; readonly model: ModelDescription };
 
 const SERVER_ACTIONS: ReadonlyMap<string, 'server' | 'live' | 'ready' | 'metrics'> = new Map([
   ['/v2', 'server'],
@@ -25,7 +25,7 @@ const MODEL_ACTIONS: ReadonlyMap<string | undefined, 'model' | 'modelReady' | 'i
 const MODEL_PATH = /^\/v2\/models\/([^/]+)(?:\/versions\/([^/]+))?(?:\/([^/]+))?$/;
 
 /** @param target - of the request, as it stands in its first line: a path with or without a query */
-export function findRoute(target: string, models: ReadonlyMap<string, Model>): Route {
+export function findRoute(target: string, models: ReadonlyMap<string, ModelDescription>): Route {
   const path = target.replace(/[?#].*$/s, '');
   const action = SERVER_ACTIONS.get(path);
   if (action !== undefined) return { action };
@@ -44,7 +44,11 @@ function decode(segment: string): string {
   }
 }
 
-function findModel(models: ReadonlyMap<string, Model>, name: string, version: string | undefined): Model {
+function findModel(
+  models: ReadonlyMap<string, ModelDescription>,
+  name: string,
+  version: string | undefined,
+): ModelDescription {
   const model = models.get(name);
   if (model === undefined) {
     throw new Refusal(

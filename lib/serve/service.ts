@@ -1,26 +1,21 @@
 /** The server itself, apart from who calls it: node:http or Fastify. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-import makeDebug from 'debug';
-
 import { packageVersion } from '../load';
 import { answer, jsonAnswer, refuse, type Answer } from './answer';
-import { Batcher } from './batcher';
 import { discardRest, readBody } from './body';
 import { Cancellation } from './cancellation';
 import { Connections } from './connections';
-import { Holding, MemoryBudget } from './memory';
-import { Metrics } from './metrics';
-import type { Model, ValueSpec } from './model';
-import type { HandlerSettings, ServeLogger } from './options';
-import { clientGone, Refusal, refusalFor, unavailable } from './refusal';
-import { decodeRequest, readHeaders } from './request';
+import { Holding, type MemoryBudget, type RequestMemory } from './memory';
+import type { RequestMetrics } from './metrics';
+import type { ModelDescription, ValueSpec } from './model';
+import type { ServeLogger } from './options';
+import type { Queue } from './queue';
+import { clientGone, Refusal, refusalFor, reportIfOurs, unavailable } from './refusal';
+import { decodeRequest, readHeaders, type BodyLimits } from './request';
 import { encodeResponse } from './response';
 import { allowedMethods, findRoute, type Route } from './routes';
 import { clearTimeout, nextTurn, setTimeout } from './timers';
-
-const debug = makeDebug('warpconv:serve');
-const DEBUG_LOGGER: ServeLogger = { error: (details, message) => debug('%s %o', message, details) };
 
 /**
  * How long clients may leave a connection idle while the server drains. One that is closed just as its client uses it
@@ -36,38 +31,42 @@ export type Send = (answer: Answer) => void;
 
 /** An inference request on its way. */
 interface Inference {
-  readonly model: Model;
+  readonly model: ModelDescription;
   readonly request: IncomingMessage;
   readonly cancellation: Cancellation;
   readonly holding: Holding;
+  readonly memory: RequestMemory;
   isReading: boolean;
 }
 
+/** A model, and where requests for it wait. */
+export interface QueuedModel extends ModelDescription {
+  readonly queue: Queue;
+}
+
+/** What a service works with. */
+export interface ServiceParts extends BodyLimits {
+  readonly models: ReadonlyMap<string, QueuedModel>;
+  /** Milliseconds, as in the options of a handler */
+  readonly timeout: number;
+  readonly budget: MemoryBudget;
+  /** For the body and the inputs of one request */
+  readonly newMemory: () => RequestMemory;
+  readonly metrics: RequestMetrics;
+  /** Of all threads that serve */
+  readonly metricsPage: () => string | Promise<string>;
+  readonly logger: ServeLogger;
+}
+
 export class Service {
-  readonly #settings: HandlerSettings;
-  readonly #batchers: ReadonlyMap<string, Batcher>;
-  readonly #memory: MemoryBudget;
-  readonly #metrics: Metrics;
-  readonly #logger: ServeLogger;
+  readonly #parts: ServiceParts;
   readonly #inferences = new Set<Inference>();
   readonly #connections = new Connections();
   #isDraining = false;
   #onIdle: (() => void)[] = [];
 
-  constructor(settings: HandlerSettings) {
-    this.#settings = settings;
-    this.#memory = new MemoryBudget(settings.maxHeldBytes);
-    this.#logger = settings.logger ?? DEBUG_LOGGER;
-    const batchers = Array.from(settings.models, ([name, model]) => {
-      const onRun = (...run: [requests: number, milliseconds: number]) => this.#metrics.ran(name, ...run);
-      return [name, new Batcher(model, settings.maxQueue, onRun)] as const;
-    });
-    this.#batchers = new Map(batchers);
-    this.#metrics = new Metrics({
-      queueLengths: () => batchers.map(([name, batcher]) => [name, batcher.waiting] as const),
-      inFlight: () => this.#inferences.size,
-      heldBytes: () => this.#memory.held,
-    });
+  constructor(parts: ServiceParts) {
+    this.#parts = parts;
   }
 
   get isDraining(): boolean {
@@ -89,11 +88,6 @@ export class Service {
   close(): void {
     this.#isDraining = true;
     for (const { cancellation } of this.#inferences) cancellation.request(unavailable(SHUTTING_DOWN));
-    this.#metrics.close();
-  }
-
-  metrics(): string {
-    return this.#metrics.text();
   }
 
   /**
@@ -109,14 +103,15 @@ export class Service {
   ): Promise<void> {
     this.#connections.add(request.socket);
     try {
-      const route = findRoute(target, this.#settings.models);
+      const route = findRoute(target, this.#parts.models);
       const methods = allowedMethods(route);
       const Allow = methods.join(', ');
       if (request.method === 'OPTIONS') return send(answer(200, [], { Allow }));
       if (!methods.includes(request.method!))
         throw new Refusal(405, `the methods here are ${Allow}`, { Allow });
-      if (route.action === 'infer') return await this.#serveInference(route.model, request, response, send);
-      send(this.#lookUp(route));
+      if (route.action === 'infer')
+        return await this.#serveInference(this.#parts.models.get(route.model.name)!, request, response, send);
+      send(await this.#lookUp(route));
     } catch (error) {
       if (response.headersSent) response.destroy();
       else send(this.#refuse(error));
@@ -125,7 +120,7 @@ export class Service {
     }
   }
 
-  #lookUp(route: Exclude<Route, { action: 'infer' }>): Answer {
+  async #lookUp(route: Exclude<Route, { action: 'infer' }>): Promise<Answer> {
     const ready = !this.#isDraining;
     switch (route.action) {
       case 'server':
@@ -139,7 +134,7 @@ export class Service {
       case 'ready':
         return jsonAnswer(ready ? 200 : 503, { ready });
       case 'metrics':
-        return answer(200, [Buffer.from(this.metrics())], { 'Content-Type': METRICS_TYPE });
+        return answer(200, [Buffer.from(await this.#parts.metricsPage())], { 'Content-Type': METRICS_TYPE });
       case 'modelReady':
         return jsonAnswer(ready ? 200 : 503, { name: route.model.name, ready });
       case 'model':
@@ -148,28 +143,34 @@ export class Service {
   }
 
   async #serveInference(
-    model: Model,
+    model: QueuedModel,
     request: IncomingMessage,
     response: ServerResponse,
     send: Send,
   ): Promise<void> {
     if (this.#isDraining) return this.#refuseInference(model, send);
     const started = performance.now();
-    const { timeout } = this.#settings;
+    const { timeout, budget, metrics } = this.#parts;
     const cancellation = new Cancellation();
-    const inference = { model, request, cancellation, holding: new Holding(this.#memory), isReading: true };
+    const inference = {
+      ...{ model, request, cancellation, isReading: true },
+      ...{ holding: new Holding(budget), memory: this.#parts.newMemory() },
+    };
     const timer = setTimeout(() => cancellation.request(tooSlow(inference, timeout)), timeout);
     const onClose = () => cancellation.request(clientGone());
     response.once('close', onClose);
     // What came before the handler was called is not told again.
     if (response.destroyed) onClose();
     this.#inferences.add(inference);
+    metrics.inFlight = this.#inferences.size;
     try {
-      const result = await this.#infer(inference).catch((error: unknown) => this.#refuse(error, model));
+      const result = await this.#infer(inference, model.queue).catch((error: unknown) =>
+        this.#refuse(error, model),
+      );
       clearTimeout(timer);
       response.off('close', onClose);
       if (!response.destroyed) send(result);
-      this.#metrics.answered(model.name, result.status, performance.now() - started);
+      metrics.answered(model.name, result.status, performance.now() - started);
       await sent(response, timeout);
     } finally {
       this.#end(inference);
@@ -177,18 +178,17 @@ export class Service {
   }
 
   /** Draining waits for no request that came too late: a client may send them without end. */
-  #refuseInference(model: Model, send: Send): void {
+  #refuseInference(model: ModelDescription, send: Send): void {
     const refusal = this.#refuse(unavailable(SHUTTING_DOWN), model);
     send(refusal);
-    this.#metrics.answered(model.name, refusal.status, 0);
+    this.#parts.metrics.answered(model.name, refusal.status, 0);
   }
 
-  async #infer(inference: Inference): Promise<Answer> {
-    const { model, request, cancellation, holding } = inference;
-    const batcher = this.#batchers.get(model.name)!;
-    batcher.refuseIfFull();
-    const framing = readHeaders(request.headers, this.#settings);
-    const body = await readBody(request, framing, holding, cancellation);
+  async #infer(inference: Inference, queue: Queue): Promise<Answer> {
+    const { model, request, cancellation, holding, memory } = inference;
+    queue.refuseIfFull();
+    const framing = readHeaders(request.headers, this.#parts);
+    const body = await readBody(request, framing, holding, memory, cancellation);
     inference.isReading = false;
     const turn = async () => {
       await nextTurn();
@@ -196,8 +196,8 @@ export class Service {
     };
     const decoded = await decodeRequest(model, body, framing.headerLength, turn);
     const outputs = decoded.outputs.map(({ spec }) => spec);
-    const run = await batcher.run(decoded.inputs, outputs, cancellation);
-    const result = await encodeResponse(model, decoded, run, this.#settings.maxJsonBytes);
+    const run = await queue.run(decoded.inputs, outputs, cancellation, memory);
+    const result = await encodeResponse(model, decoded, run, this.#parts.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
     return result;
   }
@@ -205,21 +205,23 @@ export class Service {
   /** A run that nobody waits for any longer may keep its inputs until it stops: one batch for each model. */
   #end(inference: Inference): void {
     inference.holding.release();
+    inference.memory.letGo();
     this.#inferences.delete(inference);
+    this.#parts.metrics.inFlight = this.#inferences.size;
     if (this.#inferences.size > 0) return;
     const waiting = this.#onIdle;
     this.#onIdle = [];
     for (const resolve of waiting) resolve();
   }
 
-  #refuse(error: unknown, model?: Model): Answer {
+  #refuse(error: unknown, model?: ModelDescription): Answer {
     const refusal = refusalFor(error, model);
-    if (refusal.status === 500) this.#logger.error({ err: error, model: model?.name }, 'a request failed');
+    reportIfOurs(this.#parts.logger, refusal, error, model);
     return refuse(refusal);
   }
 }
 
-function describeModel({ name, version, inputs, outputs }: Model): object {
+function describeModel({ name, version, inputs, outputs }: ModelDescription): object {
   const describeValue = ({ name, datatype, dims }: ValueSpec) => ({
     name,
     datatype: datatype.name,

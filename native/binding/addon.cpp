@@ -5,11 +5,13 @@
 
 #include "binding/arguments.h"
 #include "binding/boundary.h"
+#include "binding/descriptor.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 #include "binding/filter_ranges.h"
 #include "binding/gpu_buffer.h"
 #include "binding/output_memory.h"
+#include "binding/pin.h"
 #include "binding/pinned_buffer.h"
 #include "binding/plan_object.h"
 #include "binding/program_object.h"
@@ -191,6 +193,7 @@ void initialise(Napi::Env env, Napi::Object exports) {
   exportFunction<gpuProbe>(exports, "gpuProbe");
   exports.Set("Store", StoreObject::define(env));
   exports.Set("GpuBuffer", GpuBuffer::define(env));
+  exports.Set("Pin", Pin::define(env));
   exportFunction<probe>(exports, "probeGpus");
   exportFunction<gpusProbed>(exports, "gpusProbed");
   exportFunction<openGpu>(exports, "openGpu");
@@ -199,6 +202,7 @@ void initialise(Napi::Env env, Napi::Object exports) {
   exportFunction<gpuMemory>(exports, "gpuMemory");
   exportFunction<allocatePinned>(exports, "allocatePinned");
   exportFunction<releasePinned>(exports, "releasePinned");
+  exportFunction<duplicateDescriptor>(exports, "duplicateDescriptor");
   exportFunction<allocateOutput>(exports, "allocateOutput");
   exportFunction<releaseIdleOutputs>(exports, "releaseIdleOutputs");
   exportFunction<gpuCeilings>(exports, "gpuCeilings");

@@ -1,6 +1,7 @@
 #include "binding/program_object.h"
 
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -31,13 +32,11 @@ std::vector<int64_t> toSizes(const Napi::Value& value, const char* name) {
   return sizes;
 }
 
-/** Adds as many values as there are sizes. Reading them may run JavaScript. */
-void addValues(std::vector<Napi::Value>& values, const Napi::Value& given, size_t count, const char* name) {
+/** As many values as there are sizes. Reading them may run JavaScript. */
+Napi::Array toValues(const Napi::Value& given, size_t count, const char* name) {
   const Napi::Array list = toList(given, name);
-  if (list.Length() != count) {
-    throwFailure({StatusCode::internal, std::string(name) + " are not as many as the program's"});
-  }
-  for (uint32_t i = 0; i < count; ++i) values.push_back(list.Get(i));
+  if (list.Length() == count) return list;
+  throwFailure({StatusCode::internal, std::string(name) + " are not as many as the program's"});
 }
 
 void requireBytes(int64_t bytes, int64_t needed, const char* name) {
@@ -52,9 +51,31 @@ void requireBytes(int64_t bytes, int64_t needed, const char* name) {
 
 }  // namespace
 
+struct ProgramObject::Values {
+  /** Those of the inputs, each with its pieces one after the other, then those of the outputs */
+  std::vector<Napi::Value> all;
+  /** How many of them each input has */
+  std::vector<size_t> pieces;
+
+  /** Reading it may run JavaScript. */
+  void addInput(const Napi::Value& value) {
+    if (!value.IsArray()) {
+      all.push_back(value);
+      pieces.push_back(1);
+      return;
+    }
+    const auto list = value.As<Napi::Array>();
+    const uint32_t count = list.Length();
+    for (uint32_t i = 0; i < count; ++i) all.push_back(list.Get(i));
+    pieces.push_back(count);
+  }
+};
+
 struct ProgramObject::Run {
   std::shared_ptr<const program::PreparedProgram> prepared;
   std::vector<const void*> inputs;
+  /** For each input none, or the pieces that it comes in */
+  std::vector<std::vector<HostBytes>> parts;
   std::vector<void*> outputs;
   /** For each input its memory on the GPU, or null */
   std::vector<std::shared_ptr<const GpuMemory>> residentInputs;
@@ -64,8 +85,26 @@ struct ProgramObject::Run {
   void* arrayOf(const Napi::Value& value, int64_t needed, const char* name) {
     const auto [address, bytes] = toBytes(value, name);
     requireBytes(bytes, needed, name);
-    if (auto under = pinnedMemoryAt(address)) pinned.push_back(std::move(under));
+    keepPinned(address);
     return address;
+  }
+
+  void keepPinned(const void* address) {
+    if (auto under = pinnedMemoryAt(address)) pinned.push_back(std::move(under));
+  }
+
+  void addParts(std::span<const Napi::Value> values, int64_t needed) {
+    int64_t total = 0;
+    std::vector<HostBytes>& added = parts.emplace_back();
+    for (const Napi::Value& value : values) {
+      const auto [address, bytes] = toBytes(value, "a part of an input");
+      keepPinned(address);
+      added.push_back({address, bytes});
+      total += bytes;
+    }
+    requireBytes(total, needed, "an input");
+    inputs.push_back(nullptr);
+    residentInputs.emplace_back();
   }
 
   /** `device` is the program's, by its number. */
@@ -81,10 +120,11 @@ struct ProgramObject::Run {
     }
     inputs.push_back(memory == nullptr ? arrayOf(value, needed, "an input") : nullptr);
     residentInputs.push_back(std::move(memory));
+    parts.emplace_back();
   }
 
   Status operator()(const Cancellation* cancellation, std::vector<double>* milliseconds) const {
-    return prepared->run({inputs, outputs, residentInputs}, cancellation, milliseconds);
+    return prepared->run({inputs, outputs, residentInputs, parts}, cancellation, milliseconds);
   }
 };
 
@@ -175,22 +215,32 @@ Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
   return Napi::Number::New(env_, id);
 }
 
-/** Two arguments: inputs, outputs. Reading them may run JavaScript. */
-std::vector<Napi::Value> ProgramObject::valuesFrom(const Napi::CallbackInfo& info) const {
-  std::vector<Napi::Value> values;
-  addValues(values, info[0], inputBytes_.size(), "inputs");
-  addValues(values, info[1], outputBytes_.size(), "outputs");
+/** Two arguments: inputs, each of them one or a list of pieces; outputs. Reading them may run JavaScript. */
+ProgramObject::Values ProgramObject::valuesFrom(const Napi::CallbackInfo& info) const {
+  Values values;
+  const Napi::Array inputs = toValues(info[0], inputBytes_.size(), "inputs");
+  for (uint32_t i = 0; i < inputBytes_.size(); ++i) values.addInput(inputs.Get(i));
+  const Napi::Array outputs = toValues(info[1], outputBytes_.size(), "outputs");
+  for (uint32_t i = 0; i < outputBytes_.size(); ++i) values.all.push_back(outputs.Get(i));
   return values;
 }
 
 /** Runs no JavaScript, so that nothing moves away from the address that is taken here. */
-ProgramObject::Run ProgramObject::runOf(std::span<const Napi::Value> values) const {
+ProgramObject::Run ProgramObject::runOf(const Values& values) const {
   if (!prepared_) throwFailure({StatusCode::disposed, "the session has been released"});
-  Run run{prepared_, {}, {}, {}, {}};
-  const size_t inputs = inputBytes_.size();
-  for (size_t i = 0; i < inputs; ++i) run.addInput(values[i], inputBytes_[i], device_);
+  Run run{prepared_, {}, {}, {}, {}, {}};
+  std::span<const Napi::Value> left(values.all);
+  for (size_t i = 0; i < inputBytes_.size(); ++i) {
+    const size_t pieces = values.pieces[i];
+    if (pieces == 1) {
+      run.addInput(left[0], inputBytes_[i], device_);
+    } else {
+      run.addParts(left.first(pieces), inputBytes_[i]);
+    }
+    left = left.subspan(pieces);
+  }
   for (size_t i = 0; i < outputBytes_.size(); ++i) {
-    run.outputs.push_back(run.arrayOf(values[inputs + i], outputBytes_[i], "an output"));
+    run.outputs.push_back(run.arrayOf(left[i], outputBytes_[i], "an output"));
   }
   return run;
 }
@@ -198,9 +248,10 @@ ProgramObject::Run ProgramObject::runOf(std::span<const Napi::Value> values) con
 /** Arguments: inputs, outputs, an array that gets the milliseconds of each step or null, done. */
 Napi::Value ProgramObject::run(const Napi::CallbackInfo& info) {
   Environment& environment = Environment::of(env_);
-  std::vector<Napi::Value> values = valuesFrom(info);
+  const Values given = valuesFrom(info);
   const Napi::Function done = toFunction(info[3], "done");
-  Run run = runOf(values);
+  Run run = runOf(given);
+  std::vector<Napi::Value> values = given.all;
   // The constants, to which the program has addresses
   values.push_back(info.This());
   if (info[2].IsNull()) {

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "planner/backend.h"
@@ -28,6 +27,8 @@ class ProgramObject {
  private:
   /** What one run uses; kept by the call, so that it outlives a disposed or collected program. */
   struct Run;
+  /** What JavaScript gives a run. */
+  struct Values;
 
   void add(const Napi::CallbackInfo& info);
   Napi::Value prepare(const Napi::CallbackInfo& info);
@@ -40,8 +41,8 @@ class ProgramObject {
   void addPart(const Napi::Object& part);
   void addConstants(const Napi::Array& given, const std::vector<bool>& shared);
   void requireUnprepared() const;
-  std::vector<Napi::Value> valuesFrom(const Napi::CallbackInfo& info) const;
-  Run runOf(std::span<const Napi::Value> values) const;
+  Values valuesFrom(const Napi::CallbackInfo& info) const;
+  Run runOf(const Values& values) const;
   void keep(std::shared_ptr<const program::PreparedProgram> prepared) noexcept;
   void release() noexcept;
 

@@ -1,6 +1,7 @@
 #include "cpu/cpu_program.h"
 
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "cpu/prefetch.h"
 #include "cpu/range.h"
 #include "devices/cpu_info.h"
+#include "divide.h"
 
 namespace warpconv {
 namespace {
@@ -124,6 +126,9 @@ class ArenaLease {
   AlignedBuffer arena_;
 };
 
+/** A line of the caches, where all pieces of the arena begin */
+constexpr int64_t kAlignedElements = 16;
+
 class CpuProgram final : public PreparedProgram {
  public:
   CpuProgram(ProgramSpec spec, const CpuBackend& backend, std::shared_ptr<CpuStore> store, Executor& executor)
@@ -141,8 +146,12 @@ class CpuProgram final : public PreparedProgram {
 
   Status run(const Tensors& tensors, const Cancellation* cancellation,
              std::vector<double>* milliseconds) const override {
-    ArenaLease arena(store_->arenas(), arenaElements_);
-    return runIn(arena.data(), tensors, cancellation, milliseconds);
+    const int64_t arenaElements = roundUp(arenaElements_, kAlignedElements);
+    ArenaLease arena(store_->arenas(), arenaElements + joinedElements(tensors));
+    std::vector<const void*> inputs(tensors.inputs.begin(), tensors.inputs.end());
+    const RunContext context{&executor_, cancellation, backend_.isa()};
+    joinParts(tensors, inputs, arena.data() + arenaElements, context);
+    return runIn(arena.data(), {inputs, tensors.outputs}, context, milliseconds);
   }
 
   const std::vector<Candidate>& choices() const override { return choices_; }
@@ -211,10 +220,40 @@ class CpuProgram final : public PreparedProgram {
     };
   }
 
-  Status runIn(void* arena, const Tensors& tensors, const Cancellation* cancellation,
+  /** Of inputs that come in pieces, which are put together behind the arena */
+  int64_t joinedElements(const Tensors& tensors) const {
+    int64_t elements = 0;
+    for (size_t i = 0; i < tensors.inputParts.size(); ++i) {
+      if (!tensors.inputParts[i].empty()) elements += alignedElements(inputBytes_[i]);
+    }
+    return elements;
+  }
+
+  static int64_t alignedElements(int64_t bytes) {
+    return roundUp(bytes, kAlignedElements * static_cast<int64_t>(sizeof(float))) / static_cast<int64_t>(sizeof(float));
+  }
+
+  /** Puts the pieces of inputs together in `joined`, and fills in where. */
+  void joinParts(const Tensors& tensors, std::vector<const void*>& inputs, float* joined,
+                 const RunContext& context) const {
+    for (size_t i = 0; i < tensors.inputParts.size(); ++i) {
+      const std::vector<HostBytes>& parts = tensors.inputParts[i];
+      if (parts.empty()) continue;
+      inputs[i] = joined;
+      std::vector<int64_t> offsets{0};
+      for (const HostBytes& part : parts) offsets.push_back(offsets.back() + part.bytes);
+      context.parallelFor(static_cast<int64_t>(parts.size()), [&](int64_t index) {
+        const auto part = static_cast<size_t>(index);
+        std::memcpy(reinterpret_cast<char*>(joined) + offsets[part], parts[part].data,
+                    static_cast<size_t>(parts[part].bytes));
+      });
+      joined += alignedElements(inputBytes_[i]);
+    }
+  }
+
+  Status runIn(void* arena, const Tensors& tensors, const RunContext& context,
                std::vector<double>* milliseconds) const {
     const Memory memory(tensors, constants_, arena);
-    const RunContext context{&executor_, cancellation, backend_.isa()};
     auto start = std::chrono::steady_clock::now();
     readInputs(tensors, context);
     for (const Action& action : actions_) {

@@ -32,6 +32,11 @@ class Gpu : public Backend {
   virtual Result<std::shared_ptr<const GpuMemory>> allocate(int64_t bytes) = 0;
   /** All zeros. Fails with `outOfMemory`, after which everything is as usable as before. */
   virtual Result<std::shared_ptr<const PinnedMemory>> allocatePinned(int64_t bytes) = 0;
+  /**
+   * Pins memory that somebody else has, and keeps until nobody has this any more. Fails with `outOfMemory`, or with
+   * `cuda` where it cannot be pinned, after which everything is as usable as before.
+   */
+  virtual Result<std::shared_ptr<const PinnedMemory>> pin(void* data, int64_t bytes) = 0;
   /** Blocks until all elements are there: then `from` is free again, and `to` may go. */
   virtual Status upload(const void* from, const GpuMemory& to) = 0;
   /** Blocks until to.bytes() bytes have arrived. */

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "executor/cancellation.h"
+#include "memory/host_bytes.h"
 #include "planner/planner.h"
 #include "program/steps.h"
 #include "status.h"
@@ -38,6 +39,8 @@ struct Tensors {
   std::span<void* const> outputs;
   /** On a GPU: empty, or one for each input, which lies there unless it is null */
   std::span<const std::shared_ptr<const GpuMemory>> residentInputs = {};
+  /** Empty, or for each input the pieces that follow each other in it, where it is null and does not lie on a GPU */
+  std::span<const std::vector<HostBytes>> inputParts = {};
 };
 
 /** A program with its weights where its device wants them. Immutable but for spare scratch memory: runs may overlap. */

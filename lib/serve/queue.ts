@@ -1,0 +1,37 @@
+import type { Cancellation } from './cancellation';
+import type { Held } from './memory';
+import type { ValueSpec } from './model';
+import type { InputTensor } from './request';
+import type { OutputTensor } from './response';
+
+/** What a run gave to one of its requests. */
+export interface RunResult {
+  /** For each output that the request asked for. */
+  readonly tensors: readonly OutputTensor[];
+  /** Milliseconds in the queue. */
+  readonly waited: number;
+  /** Milliseconds of the run, of joining its inputs and of splitting its outputs. */
+  readonly computed: number;
+}
+
+/** Where requests wait for a model. */
+export interface Queue {
+  /** Requests that wait, those in runs not counted. */
+  readonly waiting: number;
+  /** @throws Refusal 503 */
+  refuseIfFull(): void;
+  /**
+   * Queues a request.
+   *
+   * @param cancellation - takes the request out of the queue or, where it is running, leaves its result unused; either
+   *   way the promise rejects at once with its reason
+   * @param memory - of the inputs; held for as long as they are needed, which is longer where a running request is cancelled
+   * @returns with a tensor for each of `outputs`
+   */
+  run(
+    inputs: ReadonlyMap<string, InputTensor>,
+    outputs: readonly ValueSpec[],
+    cancellation: Cancellation,
+    memory: Held,
+  ): Promise<RunResult>;
+}
