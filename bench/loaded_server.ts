@@ -10,7 +10,7 @@ export const ONE_BY_ONE = 'warpconv/serve, maxBatch: 1';
 export const RIVAL = 'Fastify + onnxruntime-node';
 
 /** What serve_load_server.mjs is told to be. */
-const ROLES: Readonly<Record<string, string>> = {
+export const ROLES: Readonly<Record<string, string>> = {
   [OURS]: 'ours',
   [ONE_BY_ONE]: 'one-by-one',
   [RIVAL]: 'rival',
@@ -19,11 +19,15 @@ const ROLES: Readonly<Record<string, string>> = {
 export interface Served {
   readonly model: string;
   readonly device: string;
+  /** Of ours; by default as many as it takes by itself */
+  readonly threads?: number | undefined;
 }
 
 export interface Figures {
   /** Milliseconds, since these were last asked for */
   readonly delayP99: number;
+  /** Processor time in milliseconds, since these were last asked for */
+  readonly cpu: number;
   readonly rss: number;
 }
 
@@ -45,10 +49,10 @@ export class LoadedServer {
   /** Starts a server for a task, at whose end, a good one or not, it is killed where it still runs. */
   static async use<T>(
     who: string,
-    { model, device }: Served,
+    { model, device, threads }: Served,
     task: (server: LoadedServer) => Promise<T>,
   ): Promise<T> {
-    const args = [ROLES[who]!, model, device];
+    const args = [ROLES[who]!, model, device, ...(threads === undefined ? [] : [String(threads)])];
     const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
     const server = new LoadedServer(who, child);
     try {

@@ -29,3 +29,12 @@ export function requireKnown(
     throw new Error(`--${option} ${one} is none of those that there are: ${known.join(', ')}; ${hint}`);
   }
 }
+
+/** Integers above 0 between commas. */
+export function readIntegers(option: string, text: string, most = Infinity): number[] {
+  const values = text.split(',').map(Number);
+  const isRight = values.length <= most && values.every((value) => Number.isInteger(value) && value > 0);
+  if (isRight) return values;
+  const what = most === 1 ? 'an integer above 0' : 'integers above 0 with commas between them';
+  throw new Error(`--${option} takes ${what}, not '${text}'`);
+}

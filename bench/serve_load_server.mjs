@@ -1,8 +1,9 @@
 /**
  * A server that serve_load.ts loads: ours, as it is by default or joining nothing, or the least that Fastify and
- * onnxruntime-node need for the same. Its arguments are which of them, the model and the device. It tells its parent the address, and figures of itself when asked; ours ends at
- * SIGTERM, and says how many requests it answered by then. Plain JavaScript, because the TypeScript compiler's heap would
- * count as the server's, and hold up its event loop.
+ * onnxruntime-node need for the same. Its arguments are which of them, the model, the device and, of ours, the threads. It
+ * tells its parent the address, and figures of itself when asked; ours ends at SIGTERM, and says how many requests it
+ * answered by then. Plain JavaScript, because the TypeScript compiler's heap would count as the server's, and hold up its
+ * event loop.
  */
 import { createRequire } from 'node:module';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -11,12 +12,13 @@ import Fastify from 'fastify';
 import { InferenceSession } from 'warpconv';
 import { serve } from 'warpconv/serve';
 
-const [who, file, device] = process.argv.slice(2);
+const [who, file, device, threads] = process.argv.slice(2);
 
 async function serveOurs(options) {
   const session = await InferenceSession.create(file, { device });
   const models = { model: { session, ...options } };
-  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'] });
+  const given = threads === undefined ? {} : { threads: Number(threads) };
+  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'], ...given });
   server.once('close', () => {
     const answered = Number(
       /requests_total\{model="model",status="200"\} (\d+)/.exec(handler.metrics())?.[1],
@@ -47,9 +49,13 @@ async function serveRival() {
 
 const delay = monitorEventLoopDelay({ resolution: 1 });
 delay.enable();
+let cpuBefore = process.cpuUsage();
 process.on('message', () => {
-  process.send({ delayP99: delay.percentile(99) / 1e6, rss: process.memoryUsage.rss() });
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const rss = process.memoryUsage.rss();
+  process.send({ delayP99: delay.percentile(99) / 1e6, cpu: (user + system) / 1000, rss });
   delay.reset();
+  cpuBefore = process.cpuUsage();
 });
 const roles = {
   ours: () => serveOurs({}),
