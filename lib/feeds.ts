@@ -92,6 +92,8 @@ export function readJoinedFeed(info: ValueInfo, feeds: object): Feed {
 function joinedDims(called: string, parts: readonly Feed[]): number[] {
   const [first] = parts;
   if (first === undefined) throw invalid(`${called} is an empty list; it needs a tensor at least`);
+  // One may have no dimensions.
+  if (parts.length === 1) return [...first.dims];
   const rest = first.dims.slice(1);
   parts.forEach(({ dims }, index) => {
     if (dims.length > 0 && areSameDims(dims.slice(1), rest)) return;

@@ -51,11 +51,15 @@ export class Batcher implements Queue {
   #busy = false;
   readonly #sizes = new BatchSizes();
 
-  /** @param onRun - told after each run how many requests it served, and in how many milliseconds */
+  /**
+   * @param onRun - told after each run how many requests it served, and in how many milliseconds
+   * @param onWaiting - told how many requests wait, whenever that changes
+   */
   constructor(
     readonly model: Model,
     readonly maxQueue: number,
     readonly onRun: (requests: number, milliseconds: number) => void,
+    readonly onWaiting: (requests: number) => void = () => {},
   ) {}
 
   get waiting(): number {
@@ -63,10 +67,7 @@ export class Batcher implements Queue {
   }
 
   refuseIfFull(): void {
-    if (this.#waiting.length < this.maxQueue) return;
-    throw unavailable(
-      `${this.maxQueue} requests are waiting for model '${this.model.name}'; try again later`,
-    );
+    refuseIfFull(this.model.name, this.waiting, this.maxQueue);
   }
 
   run(
@@ -85,12 +86,13 @@ export class Batcher implements Queue {
       const leave = () => {
         const left = this.#waiting.filter((other) => other !== job);
         if (left.length < this.#waiting.length) memory.letGo();
-        this.#waiting = left;
+        this.#setWaiting(left);
         reject(cancellation.reason);
       };
       cancellation.follow(leave);
       memory.hold();
       this.#waiting.push(job);
+      this.onWaiting(this.waiting);
       if (!this.#busy) void this.#work();
     });
   }
@@ -132,8 +134,13 @@ export class Batcher implements Queue {
 
   #take(jobs: readonly Job[]): readonly Job[] {
     const taken = new Set(jobs);
-    this.#waiting = this.#waiting.filter((job) => !taken.has(job));
+    this.#setWaiting(this.#waiting.filter((job) => !taken.has(job)));
     return jobs;
+  }
+
+  #setWaiting(jobs: Job[]): void {
+    this.#waiting = jobs;
+    this.onWaiting(jobs.length);
   }
 
   /** @returns whether the run went well; where one of several jobs does not, they are still to be answered */
@@ -201,6 +208,12 @@ export class Batcher implements Queue {
   }
 }
 
+/** @throws Refusal 503 where so many requests wait as may */
+export function refuseIfFull(model: string, waiting: number, maxQueue: number): void {
+  if (waiting < maxQueue) return;
+  throw unavailable(`${maxQueue} requests are waiting for model '${model}'; try again later`);
+}
+
 /** The inputs of several jobs by their names. An input may have any name, so there is no prototype. */
 async function gather<T>(
   { inputs }: Model,
@@ -241,7 +254,8 @@ async function join(parts: readonly ServedTensor[]): Promise<ServedTensor> {
   const [first] = tensors;
   const { type, dims, data } = first!;
   // Sessions of other packages need not take shared memory.
-  if (tensors.length === 1 && !types.isSharedArrayBuffer(data.buffer)) return first!;
+  if (tensors.length === 1)
+    return types.isSharedArrayBuffer(data.buffer) ? { ...first!, data: data.slice() } : first!;
   const length = tensors.reduce((sum, tensor) => sum + tensor.data.length, 0);
   const joined = new (data.constructor as new (length: number) => Uint8Array)(length);
   let [offset, copied] = [0, 0];

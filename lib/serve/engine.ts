@@ -8,19 +8,19 @@ import { Service, type QueuedModel } from './service';
 /** The queues of all models, and what they count. */
 export class Engine {
   readonly models: ReadonlyMap<string, QueuedModel>;
-  readonly budget: MemoryBudget;
   readonly #runs = new RunMetrics();
   readonly #gauges: Gauges;
 
-  /** @param budget - by default one of this thread alone */
+  /** @param onWaiting - told how many requests wait for the model of that place, whenever that changes */
   constructor(
     readonly settings: HandlerSettings,
-    budget?: MemoryBudget,
+    readonly budget: MemoryBudget = new MemoryBudget(settings.maxHeldBytes),
+    onWaiting: (model: number, requests: number) => void = () => {},
   ) {
-    this.budget = budget ?? new MemoryBudget(settings.maxHeldBytes);
-    const models = Array.from(settings.models, ([name, model]) => {
+    const models = [...settings.models].map(([name, model], index) => {
       const onRun = (...run: [requests: number, milliseconds: number]) => this.#runs.ran(name, ...run);
-      return [name, { ...model, queue: new Batcher(model, settings.maxQueue, onRun) }] as const;
+      const queue = new Batcher(model, settings.maxQueue, onRun, (count) => onWaiting(index, count));
+      return [name, { ...model, queue }] as const;
     });
     this.models = new Map(models);
     this.#gauges = {
@@ -39,13 +39,21 @@ export class LocalService extends Service {
   readonly #metrics: RequestMetrics;
   readonly #page: () => string;
 
-  constructor(engine: Engine) {
+  /** @param others - what other threads have counted that serve the same models */
+  constructor(engine: Engine, others: () => readonly RequestCounts[] = () => []) {
     const metrics = new RequestMetrics();
-    const page = () => engine.metricsPage([metrics.counts()]);
+    const page = () => engine.metricsPage([this.counts(), ...others()]);
     const { models, budget, settings } = engine;
     super({ ...settings, models, budget, metrics, metricsPage: page, newMemory: () => HEAP });
     this.#metrics = metrics;
     this.#page = page;
+  }
+
+  /** So far. Delays of the event loop are those since the last time. */
+  counts(): RequestCounts {
+    const counts = this.#metrics.counts();
+    this.#metrics.resetDelays();
+    return counts;
   }
 
   metrics(): string {

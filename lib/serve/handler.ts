@@ -4,6 +4,7 @@ import type { Answer } from './answer';
 import { discardRest } from './body';
 import { Engine, LocalService } from './engine';
 import { readHandlerOptions, type HandlerOptions, type HandlerSettings } from './options';
+import type { Service } from './service';
 
 /** A request listener for `node:http`, and for what takes such listeners: Express, Connect. */
 export interface Handler {
@@ -33,15 +34,19 @@ export function createHandler(options: HandlerOptions): Handler {
 
 export function handlerOf(settings: HandlerSettings): Handler {
   const service = new LocalService(new Engine(settings));
-  const handler = (request: IncomingMessage, response: ServerResponse) => {
-    const send = (answer: Answer) => write(request, response, answer, service.isDraining);
-    void service.handle(request, request.url ?? '', response, send);
-  };
-  return Object.assign(handler, {
+  return Object.assign(listenerOf(service), {
     drain: () => service.drain(),
     close: () => service.close(),
     metrics: () => service.metrics(),
   });
+}
+
+/** What answers the requests of a server of node:http. */
+export function listenerOf(service: Service): (request: IncomingMessage, response: ServerResponse) => void {
+  return (request, response) => {
+    const send = (answer: Answer) => write(request, response, answer, service.isDraining);
+    void service.handle(request, request.url ?? '', response, send);
+  };
 }
 
 function write(

@@ -159,7 +159,7 @@ export interface RequestCounts {
   readonly requests: readonly Entry<Count>[];
   readonly durations: readonly Entry<Distribution>[];
   readonly inFlight: number;
-  /** Nanoseconds by which the event loop was late since the last time, in at most half of the cases and so on */
+  /** Nanoseconds by which the event loop was late, in at most half of the cases and so on */
   readonly delays: Delays;
 }
 
@@ -191,16 +191,19 @@ export class RequestMetrics {
     this.#durations.observe({ model }, milliseconds / 1e3);
   }
 
-  /** Delays of the event loop are those since the last time. */
+  /** So far. Delays of the event loop are those since they were last reset. */
   counts(): RequestCounts {
     const delays = {
       p50: this.#delay.percentile(50),
       p99: this.#delay.percentile(99),
       max: this.#delay.max,
     };
-    this.#delay.reset();
     const [requests, durations] = [this.#requests.snapshot(), this.#durations.snapshot()];
     return { requests, durations, inFlight: this.inFlight, delays };
+  }
+
+  resetDelays(): void {
+    this.#delay.reset();
   }
 
   close(): void {

@@ -30,6 +30,8 @@ export interface ServedSession {
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ServedValueMetadata[];
   readonly outputMetadata: readonly ServedValueMetadata[];
+  /** Where it runs, such as `'cuda:0'`. */
+  readonly device?: string;
   /**
    * Runs the model.
    *

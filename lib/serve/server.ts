@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 import { checkInteger, checkOneOf, mismatch, readProperties } from '../check';
 import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
-import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions } from './options';
+import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions, type HandlerSettings } from './options';
 import { checkName } from './model';
-import { stopListening } from './stop_listening';
+import { stopListening, type Connected } from './stop_listening';
+import { startReaders } from './threads/start';
 import { clearTimeout, setTimeout } from './timers';
 
 /** The options of {@link serve}. */
@@ -16,6 +17,11 @@ export interface ServeOptions extends HandlerOptions {
   readonly port?: number;
   /** Address to listen at. Default `'127.0.0.1'`, which other machines do not reach; `'0.0.0.0'` or `'::'` for all. */
   readonly host?: string;
+  /**
+   * Threads that read requests and write their answers, beside the one that calls this and runs the models, which stay
+   * its own. 1, the default, is that thread alone; more pay where models run on GPUs, or bodies are large.
+   */
+  readonly threads?: number;
   /** Signals on which the server closes, such as `['SIGTERM', 'SIGINT']`. Default none. */
   readonly closeOn?: readonly ('SIGTERM' | 'SIGINT' | 'SIGHUP')[];
 }
@@ -37,10 +43,12 @@ const SERVE_DEFAULTS = {
   ...HANDLER_DEFAULTS,
   port: 8080,
   host: '127.0.0.1',
+  threads: 1,
   closeOn: [],
 } as const satisfies Record<keyof ServeOptions, unknown>;
 
 const PORT = { min: 0, max: 65_535 } as const;
+const THREADS = { min: 1, max: 256 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
@@ -53,17 +61,21 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const port = checkInteger('options.port', given.port, PORT);
   const host = checkName('options.host', given.host);
   const closeOn = readSignals(given.closeOn);
-  const handler = handlerOf(handlerSettings(given));
-  const server = createServer(handler);
+  const threads = checkInteger('options.threads', given.threads, THREADS);
+  const settings = handlerSettings(given);
+  const { handler, server, connected, end } = await (threads === 1
+    ? onThisThread(settings)
+    : onThreads(settings, threads));
   try {
     server.listen(port, host);
     await once(server, 'listening');
   } catch (error) {
     handler.close();
+    await end();
     throw error;
   }
   let closing: Promise<void> | undefined;
-  const close = () => (closing ??= shutDown(server, handler).finally(unsubscribe));
+  const close = () => (closing ??= shutDown(server, handler, connected).then(end).finally(unsubscribe));
   const onSignal = () => {
     // A second signal ends the process, as it would without this.
     unsubscribe();
@@ -74,12 +86,38 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   return { server, handler, url: urlOf(server), close };
 }
 
+/** A server that does not listen yet. */
+interface Made {
+  readonly handler: Handler;
+  readonly server: Server;
+  /** Where connections are, if not with the server */
+  readonly connected?: Connected;
+  /** Lets go of what answered, once the server has closed. */
+  readonly end: () => Promise<void>;
+}
+
+async function onThisThread(settings: HandlerSettings): Promise<Made> {
+  const handler = handlerOf(settings);
+  return { handler, server: createServer(handler), end: async () => {} };
+}
+
+async function onThreads(settings: HandlerSettings, threads: number): Promise<Made> {
+  const { handler, readers } = await startReaders(settings, threads);
+  const server = createServer(handler);
+  const [serveHere] = server.listeners('connection');
+  server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+    if (!readers.take(socket)) serveHere!.call(server, socket);
+  });
+  const connected = { count: () => readers.connections, hold: () => readers.hold() };
+  return { handler, server, connected, end: () => readers.close() };
+}
+
 /** Until all are answered the server goes on listening, so that late requests get a 503 that says so, and no reset. */
-async function shutDown(server: Server, handler: Handler): Promise<void> {
+async function shutDown(server: Server, handler: Handler, connected: Connected | undefined): Promise<void> {
   await handler.drain();
   if (server.listening) {
     const closed = once(server, 'close');
-    await stopListening(server);
+    await stopListening(server, connected);
     server.close();
     // What is not idle by now sends requests that are refused, or none that is complete.
     const timer = setTimeout(() => server.closeAllConnections(), LINGER_MS);

@@ -8,21 +8,38 @@ const QUIET_MS = 100;
 /** After which nobody waits for that any longer. */
 const MOST_ROUNDS = 10;
 
+/** A server's connections, wherever they are served. */
+export interface Connected {
+  count(): number | Promise<number>;
+  /** Keeps requests from those who answer them, until the function that it returns is called. */
+  hold(): Promise<() => void>;
+}
+
 /**
  * Stops a server of node:http from listening, such that clients see no reset: the system resets connections that it has
  * made but not handed over yet. Clients that connect again as soon as they are answered are kept waiting for their answers
  * until all of them do, and none connects. Connections stay open, unlike by the server's own `close`, which is to follow.
  */
-export async function stopListening(server: Server): Promise<void> {
-  if ((await promisify(server.getConnections.bind(server))()) === 0) return;
-  const release = holdRequests(server);
+export async function stopListening(
+  server: Server,
+  connected: Connected = connectedTo(server),
+): Promise<void> {
+  if ((await connected.count()) === 0) return;
+  const release = await connected.hold();
   await quiet(server);
   Server.prototype.close.call(server);
   release();
 }
 
+function connectedTo(server: Server): Connected {
+  return {
+    count: promisify(server.getConnections.bind(server)),
+    hold: async () => holdRequests(server),
+  };
+}
+
 /** Keeps requests from those who listen for them, until the function that it returns is called. */
-function holdRequests(server: Server): () => void {
+export function holdRequests(server: Server): () => void {
   const listeners = server.rawListeners('request') as (() => void)[];
   const held: unknown[][] = [];
   const hold = (...request: unknown[]) => void held.push(request);

@@ -5,7 +5,7 @@
 import timers from 'node:timers';
 import promises from 'node:timers/promises';
 
-export const { setTimeout, clearTimeout } = timers;
+export const { setTimeout, setInterval, clearTimeout } = timers;
 
 /** Resolves when the event loop has turned. */
 export const nextTurn: () => Promise<void> = promises.setImmediate;

@@ -1,0 +1,110 @@
+/** Takes to the queues of the models what one reader sends, and back what they give. */
+import { noteLent } from '../../lent_memory';
+import { Cancellation } from '../cancellation';
+import type { Engine } from '../engine';
+import type { ModelDescription } from '../model';
+import type { RunResult } from '../queue';
+import { clientGone, refusalFor, reportIfOurs } from '../refusal';
+import type { InputTensor } from '../request';
+import type { QueuedModel } from '../service';
+import type { FromReader, Outbox, SharedInput, ToReader } from './messages';
+
+/** Makes memory readable for GPUs in place, until the function that it returns is called. */
+export type PinMemory = (memory: SharedArrayBuffer) => () => void;
+
+interface Slab {
+  readonly memory: SharedArrayBuffer;
+  readonly unpin: () => void;
+}
+
+type Run = Extract<FromReader, { readonly kind: 'run' }>;
+
+export class Desk {
+  readonly #models: readonly QueuedModel[];
+  readonly #slabs = new Map<number, Slab>();
+  readonly #running = new Map<number, Cancellation>();
+
+  constructor(
+    readonly engine: Engine,
+    readonly outbox: Outbox<ToReader>,
+    readonly pin: PinMemory,
+  ) {
+    this.#models = [...engine.models.values()];
+  }
+
+  addSlab(slab: number, memory: SharedArrayBuffer): void {
+    noteLent(memory);
+    this.#slabs.set(slab, { memory, unpin: this.pin(memory) });
+  }
+
+  retireSlab(slab: number): void {
+    this.#slabs.get(slab)!.unpin();
+    this.#slabs.delete(slab);
+  }
+
+  /** Queues a request, whose answer it sends. */
+  async run({ id, model: index, inputs, outputs }: Run): Promise<void> {
+    const model = this.#models[index]!;
+    const cancellation = new Cancellation();
+    this.#running.set(id, cancellation);
+    const memory = new Lent(() => this.outbox.tell({ kind: 'freed', id }));
+    try {
+      const wanted = outputs.map((place) => model.outputs[place]!);
+      const run = await model.queue.run(this.#read(model, inputs), wanted, cancellation, memory);
+      this.#answer(id, run);
+    } catch (error) {
+      this.#refuse(id, error, model);
+    } finally {
+      this.#running.delete(id);
+      memory.letGo();
+    }
+  }
+
+  cancel(id: number): void {
+    this.#running.get(id)?.request(clientGone());
+  }
+
+  /** The reader is gone, and whoever waited for it. */
+  close(): void {
+    for (const id of this.#running.keys()) this.cancel(id);
+    for (const slab of [...this.#slabs.keys()]) this.retireSlab(slab);
+  }
+
+  #read(model: ModelDescription, inputs: readonly SharedInput[]): Map<string, InputTensor> {
+    const tensors = model.inputs.map(({ name, datatype }, index) => {
+      const { dims, slab, offset, length } = inputs[index]!;
+      const data = new datatype.Elements(this.#slabs.get(slab)!.memory, offset, length);
+      return [name, { type: datatype.type, dims, data }] as const;
+    });
+    return new Map(tensors);
+  }
+
+  #answer(id: number, { tensors, waited, computed }: RunResult): void {
+    // Rows of a batch are views of all of it, which would go over whole.
+    const own = tensors.map(({ dims, elements }) => ({ dims, elements: elements.slice() }));
+    const transfer = own.map(({ elements }) => elements.buffer as ArrayBuffer);
+    this.outbox.tell({ kind: 'ran', id, tensors: own, waited, computed }, transfer);
+  }
+
+  #refuse(id: number, error: unknown, model: ModelDescription): void {
+    const refusal = refusalFor(error, model);
+    reportIfOurs(this.engine.settings.logger, refusal, error, model);
+    const { status, message, headers } = refusal;
+    this.outbox.tell({ kind: 'refused', id, status, message, headers });
+  }
+}
+
+/** Memory of a reader's, which hears when nobody holds it any more. */
+class Lent {
+  #holders = 1;
+
+  constructor(readonly onFree: () => void) {}
+
+  hold(): void {
+    this.#holders++;
+  }
+
+  letGo(): void {
+    if (--this.#holders === 0) this.onFree();
+  }
+}

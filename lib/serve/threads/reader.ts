@@ -1,0 +1,177 @@
+/** Reads requests from connections that it is handed, and writes their answers. Models are on another thread. */
+import { createServer } from 'node:http';
+import { Socket } from 'node:net';
+import type { MessagePort } from 'node:worker_threads';
+
+import { LINGER_MS } from '../body';
+import { datatypeOf } from '../datatypes';
+import { listenerOf } from '../handler';
+import { MemoryBudget } from '../memory';
+import { RequestMetrics } from '../metrics';
+import type { ModelDescription, ValueSpec } from '../model';
+import type { ServeLogger } from '../options';
+import type { BodyLimits } from '../request';
+import { Service } from '../service';
+import { holdRequests } from '../stop_listening';
+import { setInterval, setTimeout } from '../timers';
+import { Outbox, type FromReader, type Task, type ToReader } from './messages';
+import { RemoteCalls, RemoteQueue } from './remote_queue';
+import { SharedByteCounter, SharedNumber, TakenDescriptors, type CounterMemory } from './shared_counters';
+import { Slabs } from './slabs';
+
+/** A {@link ValueSpec} without functions. */
+export interface PlainSpec {
+  readonly name: string;
+  readonly type: string;
+  readonly dims: readonly (number | string)[];
+}
+
+export interface PlainModel {
+  readonly name: string;
+  readonly version: string;
+  readonly inputs: readonly PlainSpec[];
+  readonly outputs: readonly PlainSpec[];
+}
+
+/** What a reader is started with. */
+export interface ReaderData extends BodyLimits {
+  readonly index: number;
+  readonly models: readonly PlainModel[];
+  readonly counters: CounterMemory;
+  /** Of {@link TakenDescriptors} */
+  readonly descriptors: SharedArrayBuffer;
+  readonly maxQueue: number;
+  readonly maxHeldBytes: number;
+  readonly timeout: number;
+}
+
+/** How often it says what it has counted, for those who cannot wait for an answer. */
+const COUNTS_MS = 1000;
+
+export class Reader {
+  readonly #port: MessagePort;
+  readonly #outbox: Outbox<FromReader>;
+  readonly #calls = new RemoteCalls();
+  readonly #metrics = new RequestMetrics();
+  readonly #connections: SharedNumber;
+  readonly #descriptors: TakenDescriptors;
+  readonly #service: Service;
+  readonly #server;
+  /** Those who wait for a page of metrics */
+  readonly #pages: ((text: string) => void)[] = [];
+  #release = () => {};
+
+  /** @param port - to the thread of the models */
+  constructor(port: MessagePort, data: ReaderData) {
+    this.#port = port;
+    this.#outbox = new Outbox(port);
+    const { counters, index, maxHeldBytes } = data;
+    this.#connections = new SharedNumber(counters.connections, index);
+    this.#descriptors = new TakenDescriptors(data.descriptors);
+    const slabs = new Slabs({
+      added: (slab, memory) => this.#outbox.tell({ kind: 'slab', slab, memory }),
+      retired: (slab) => this.#outbox.tell({ kind: 'retired', slab }),
+    });
+    this.#service = new Service({
+      ...data,
+      models: new Map(data.models.map((model, place) => [model.name, this.#queued(place, model, data)])),
+      budget: new MemoryBudget(maxHeldBytes, new SharedByteCounter(counters)),
+      newMemory: () => slabs.forRequest(),
+      metrics: this.#metrics,
+      metricsPage: () => this.#askForPage(),
+      logger: this.#logger(),
+    });
+    this.#server = createServer(listenerOf(this.#service));
+    // From then on node:http looks for clients that are too slow.
+    this.#server.emit('listening');
+    const tellCounts = () => this.#outbox.tell({ kind: 'counts', counts: this.#metrics.counts() });
+    setInterval(tellCounts, COUNTS_MS).unref();
+  }
+
+  hear(message: ToReader): void {
+    switch (message.kind) {
+      case 'connection':
+        return this.#connect(message.descriptor);
+      case 'page':
+        return this.#pages.shift()!(message.text);
+      case 'do':
+        return void this.#do(message);
+      default:
+        return this.#calls.settle(message);
+    }
+  }
+
+  #queued(place: number, plain: PlainModel, { counters, maxQueue }: ReaderData) {
+    const { name, version } = plain;
+    const model = { name, version, inputs: plain.inputs.map(specOf), outputs: plain.outputs.map(specOf) };
+    const length = new SharedNumber(counters.waiting, place);
+    return { ...model, queue: new RemoteQueue(place, model, maxQueue, length, this.#calls, this.#outbox) };
+  }
+
+  #logger(): ServeLogger {
+    return {
+      error: (details) => {
+        const { err, model } = details as { err: unknown; model: string | undefined };
+        const { name, message, stack } = err instanceof Error ? err : new Error(String(err));
+        this.#outbox.tell({ kind: 'failed', failure: { name, message, stack }, model });
+      },
+    };
+  }
+
+  #connect(descriptor: number): void {
+    this.#descriptors.note(descriptor, true);
+    const socket = new Socket({ fd: descriptor, readable: true, writable: true, allowHalfOpen: true });
+    socket.once('close', () => this.#connections.add(-1));
+    // As servers of node:http have it.
+    socket.setNoDelay(true);
+    this.#server.emit('connection', socket);
+  }
+
+  #askForPage(): Promise<string> {
+    return new Promise((resolve) => {
+      this.#pages.push(resolve);
+      this.#outbox.tell({ kind: 'page' });
+    });
+  }
+
+  async #do({ id, task }: Extract<ToReader, { readonly kind: 'do' }>): Promise<void> {
+    await this.#perform(task);
+    this.#outbox.tell({ kind: 'done', id, counts: this.#metrics.counts() });
+    if (task === 'count') this.#metrics.resetDelays();
+  }
+
+  async #perform(task: Task): Promise<void> {
+    switch (task) {
+      case 'count':
+        return;
+      case 'drain':
+        return this.#service.drain();
+      case 'hold':
+        this.#release = holdRequests(this.#server);
+        return;
+      case 'release':
+        return this.#release();
+      case 'close':
+        return this.#close();
+    }
+  }
+
+  /** Ends the thread, once there are no connections: what is not idle by now sends requests that are refused. */
+  async #close(): Promise<void> {
+    this.#server.closeIdleConnections();
+    const timer = setTimeout(() => this.#server.closeAllConnections(), LINGER_MS);
+    timer.unref();
+    this.#service.close();
+    this.#metrics.close();
+    this.#port.unref();
+  }
+}
+
+function specOf({ name, type, dims }: PlainSpec): ValueSpec {
+  return { name, datatype: datatypeOf(type)!, dims };
+}
+
+export function plainModel({ name, version, inputs, outputs }: ModelDescription): PlainModel {
+  const plain = ({ name, datatype, dims }: ValueSpec) => ({ name, type: datatype.type, dims });
+  return { name, version, inputs: inputs.map(plain), outputs: outputs.map(plain) };
+}

@@ -1,0 +1,260 @@
+/** The threads that read requests for one server, as the thread of the models sees them. */
+import { closeSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import path from 'node:path';
+import { Worker } from 'node:worker_threads';
+
+import { duplicateDescriptor, pinMemory } from '../../shared_memory';
+import { LINGER_MS } from '../body';
+import type { Engine } from '../engine';
+import type { RequestCounts } from '../metrics';
+import { clearTimeout, setTimeout, wait } from '../timers';
+import { Desk } from './desk';
+import { Outbox, type FromReader, type Task, type ToReader } from './messages';
+import { plainModel, type ReaderData } from './reader';
+import { SharedNumber, TakenDescriptors, type CounterMemory } from './shared_counters';
+
+/** A reader that ended by itself is replaced after this long: whatever ended it may go on. */
+const RESTART_MS = 100;
+
+/** What all readers of a server have in common. */
+interface Shared {
+  readonly engine: Engine;
+  readonly counters: CounterMemory;
+  /** The GPU whose driver pins memory; `undefined` where no model runs on one */
+  readonly gpu: `cuda:${number}` | undefined;
+}
+
+interface Question {
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** One thread. */
+class ReaderThread {
+  /** What it has counted, as far as it was asked */
+  counts: RequestCounts | undefined;
+  readonly connections: SharedNumber;
+  /** Resolves when the thread has ended. */
+  readonly ended: Promise<void>;
+  readonly #shared: Shared;
+  readonly #worker: Worker;
+  readonly #outbox: Outbox<ToReader>;
+  readonly #desk: Desk;
+  readonly #onPage: () => Promise<string>;
+  readonly #questions = new Map<number, Question>();
+  /** What it was handed, and whether it has taken it */
+  readonly #handed = new Set<number>();
+  readonly #descriptors = new TakenDescriptors();
+  #hasEnded = false;
+  #asked = 0;
+
+  constructor(shared: Shared, index: number, onPage: () => Promise<string>) {
+    this.#shared = shared;
+    this.#onPage = onPage;
+    const { engine, counters, gpu } = shared;
+    const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = engine.settings;
+    const workerData: ReaderData = {
+      ...{ index, counters, descriptors: this.#descriptors.memory },
+      ...{ maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout },
+      models: [...engine.models.values()].map(plainModel),
+    };
+    this.connections = new SharedNumber(counters.connections, index);
+    this.connections.value = 0;
+    this.#worker = new Worker(path.join(__dirname, 'reader_thread.js'), {
+      workerData,
+      name: `warpconv reader ${index}`,
+    });
+    this.#outbox = new Outbox(this.#worker);
+    this.#desk = new Desk(engine, this.#outbox, (memory) => pinMemory(gpu, memory));
+    this.#worker.on('message', (messages: readonly FromReader[]) =>
+      messages.forEach((one) => this.#hear(one)),
+    );
+    this.#worker.on('error', (error) =>
+      engine.settings.logger.error({ err: error }, 'a reader thread failed'),
+    );
+    this.ended = new Promise((resolve) => this.#worker.once('exit', resolve)).then(() => this.#clear());
+  }
+
+  /** Hands it a connection. False where it has ended. */
+  connect(descriptor: number): boolean {
+    if (this.#hasEnded || !this.#descriptors.canHold(descriptor)) return false;
+    this.connections.add(1);
+    this.#handed.add(descriptor);
+    this.#descriptors.note(descriptor, false);
+    this.#outbox.tell({ kind: 'connection', descriptor });
+    return true;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** @returns once it is done; rejects where the thread ends before */
+  ask(task: Task): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#hasEnded) return reject(gone());
+      const id = this.#asked++;
+      this.#questions.set(id, { resolve, reject });
+      this.#outbox.tell({ kind: 'do', id, task });
+    });
+  }
+
+  async terminate(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #hear(message: FromReader): void {
+    const desk = this.#desk;
+    switch (message.kind) {
+      case 'slab':
+        return desk.addSlab(message.slab, message.memory);
+      case 'retired':
+        return desk.retireSlab(message.slab);
+      case 'run':
+        return void desk.run(message);
+      case 'cancel':
+        return desk.cancel(message.id);
+      case 'page':
+        return void this.#onPage().then((text) => this.#outbox.tell({ kind: 'page', text }));
+      case 'failed': {
+        const { failure, model } = message;
+        const err = Object.assign(new Error(failure.message), failure);
+        return this.#shared.engine.settings.logger.error({ err, model }, 'a request failed');
+      }
+      case 'counts':
+        this.counts = message.counts;
+        return;
+      case 'done':
+        this.counts = message.counts;
+        this.#questions.get(message.id)!.resolve();
+        return void this.#questions.delete(message.id);
+    }
+  }
+
+  #clear(): void {
+    this.#hasEnded = true;
+    this.#desk.close();
+    for (const descriptor of this.#handed) {
+      if (!this.#descriptors.isTaken(descriptor)) closeSync(descriptor);
+    }
+    for (const { reject } of this.#questions.values()) reject(gone());
+    this.#questions.clear();
+  }
+}
+
+function gone(): Error {
+  return new Error('a thread that reads requests has ended; the log of the server says why');
+}
+
+export class Readers {
+  readonly #shared: Shared;
+  readonly #threads: ReaderThread[] = [];
+  /** What threads that ended by themselves had counted */
+  readonly #past: RequestCounts[] = [];
+  #isClosing = false;
+  #closed: Promise<void> | undefined;
+
+  private constructor(shared: Shared) {
+    this.#shared = shared;
+  }
+
+  /**
+   * Starts the threads.
+   *
+   * @param own - what the thread of the models counts itself
+   * @throws what keeps one from starting
+   */
+  static async start(shared: Shared, count: number, own: () => RequestCounts): Promise<Readers> {
+    const readers = new Readers(shared);
+    const page = async () => {
+      await readers.#askAll('count');
+      return shared.engine.metricsPage([own(), ...readers.counts()]);
+    };
+    try {
+      for (let index = 0; index < count; index++) readers.#add(index, page);
+      await Promise.all(readers.#threads.map((thread) => thread.ask('count')));
+      return readers;
+    } catch (error) {
+      readers.#isClosing = true;
+      await Promise.all(readers.#threads.map((thread) => thread.terminate()));
+      throw error;
+    }
+  }
+
+  /** So many connections are open. */
+  get connections(): number {
+    return this.#threads.reduce((sum, { connections }) => sum + connections.value, 0);
+  }
+
+  /** What all have counted, when they were last asked. */
+  counts(): RequestCounts[] {
+    return [...this.#past, ...this.#threads.flatMap(({ counts }) => counts ?? [])];
+  }
+
+  /** Hands a connection, of which nothing has been read, to the thread that has the fewest. False where that cannot be. */
+  take(socket: Socket): boolean {
+    const thread = this.#leastLoaded();
+    const descriptor = descriptorOf(socket);
+    if (thread === undefined || descriptor === undefined) return false;
+    const copy = duplicateDescriptor(descriptor);
+    if (copy === null) return false;
+    const isTaken = thread.connect(copy);
+    if (isTaken) socket.destroy();
+    else closeSync(copy);
+    return isTaken;
+  }
+
+  async drain(): Promise<void> {
+    this.#isClosing = true;
+    await this.#askAll('drain');
+  }
+
+  /** Keeps requests from being answered, until the function that it returns is called. */
+  async hold(): Promise<() => void> {
+    await this.#askAll('hold');
+    return () => void this.#askAll('release');
+  }
+
+  /** Ends the threads. Again is harmless. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close());
+  }
+
+  #leastLoaded(): ReaderThread | undefined {
+    const alive = this.#threads.filter(({ hasEnded }) => !hasEnded);
+    const least = Math.min(...alive.map(({ connections }) => connections.value));
+    return alive.find(({ connections }) => connections.value === least);
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#askAll('close');
+    const timer = setTimeout(() => this.#threads.forEach((thread) => void thread.terminate()), 2 * LINGER_MS);
+    await Promise.all(this.#threads.map(({ ended }) => ended));
+    clearTimeout(timer);
+  }
+
+  #add(index: number, page: () => Promise<string>): void {
+    const thread = new ReaderThread(this.#shared, index, page);
+    this.#threads[index] = thread;
+    void thread.ended.then(async () => {
+      if (this.#isClosing) return;
+      if (thread.counts !== undefined) this.#past.push(thread.counts);
+      thread.counts = undefined;
+      await wait(RESTART_MS);
+      if (!this.#isClosing) this.#add(index, page);
+    });
+  }
+
+  /** Those that end meanwhile have nothing to do any more. */
+  async #askAll(task: Task): Promise<void> {
+    await Promise.allSettled(this.#threads.map((thread) => thread.ask(task)));
+  }
+}
+
+/** Of a connection's socket. Node.js tells it to those who listen, and hands it to `new Socket({ fd })`. */
+function descriptorOf(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as unknown as { readonly _handle?: { readonly fd?: number } };
+  return handle?.fd !== undefined && handle.fd >= 0 ? handle.fd : undefined;
+}

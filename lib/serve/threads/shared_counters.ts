@@ -1,0 +1,84 @@
+/** Numbers that all threads of a server see as they are now. */
+import type { ByteCounter } from '../memory';
+
+/** The memory under a server's counters; plain data, for a worker. */
+export interface CounterMemory {
+  readonly held: SharedArrayBuffer;
+  readonly waiting: SharedArrayBuffer;
+  readonly connections: SharedArrayBuffer;
+}
+
+export function allocateCounters(models: number, readers: number): CounterMemory {
+  const { BYTES_PER_ELEMENT } = Int32Array;
+  return {
+    held: new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT),
+    waiting: new SharedArrayBuffer(models * BYTES_PER_ELEMENT),
+    connections: new SharedArrayBuffer(readers * BYTES_PER_ELEMENT),
+  };
+}
+
+/** Which of the file descriptors that a thread was handed it has taken: it closes these, and nobody else. */
+export class TakenDescriptors {
+  readonly #taken: Uint8Array;
+
+  constructor(readonly memory = new SharedArrayBuffer(MOST_DESCRIPTORS)) {
+    this.#taken = new Uint8Array(memory);
+  }
+
+  /** Whether it is one that can be noted. */
+  canHold(descriptor: number): boolean {
+    return descriptor < this.#taken.length;
+  }
+
+  note(descriptor: number, isTaken: boolean): void {
+    Atomics.store(this.#taken, descriptor, Number(isTaken));
+  }
+
+  isTaken(descriptor: number): boolean {
+    return Atomics.load(this.#taken, descriptor) === 1;
+  }
+}
+
+/** Linux gives the lowest that is free, so that there are no larger ones with fewer connections. */
+const MOST_DESCRIPTORS = 65_536;
+
+/** Bytes of requests and answers, of all threads together. */
+export class SharedByteCounter implements ByteCounter {
+  readonly #bytes: BigInt64Array;
+
+  constructor({ held }: CounterMemory) {
+    this.#bytes = new BigInt64Array(held);
+  }
+
+  get bytes(): number {
+    return Number(Atomics.load(this.#bytes, 0));
+  }
+
+  add(bytes: number): number {
+    return Number(Atomics.add(this.#bytes, 0, BigInt(bytes)));
+  }
+}
+
+/** One of several numbers. */
+export class SharedNumber {
+  readonly #numbers: Int32Array;
+
+  constructor(
+    memory: SharedArrayBuffer,
+    readonly index: number,
+  ) {
+    this.#numbers = new Int32Array(memory);
+  }
+
+  get value(): number {
+    return Atomics.load(this.#numbers, this.index);
+  }
+
+  set value(value: number) {
+    Atomics.store(this.#numbers, this.index, value);
+  }
+
+  add(change: number): void {
+    Atomics.add(this.#numbers, this.index, change);
+  }
+}

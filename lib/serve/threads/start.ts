@@ -1,0 +1,37 @@
+import { Engine, LocalService } from '../engine';
+import { listenerOf, type Handler } from '../handler';
+import { MemoryBudget } from '../memory';
+import type { HandlerSettings } from '../options';
+import { isGpu } from '../../placement';
+import { Readers } from './readers';
+import { allocateCounters, SharedByteCounter, SharedNumber } from './shared_counters';
+
+/**
+ * Starts threads that read requests for the models of this one.
+ *
+ * @returns with a handler that speaks for all threads, and answers requests on this one
+ */
+export async function startReaders(
+  settings: HandlerSettings,
+  threads: number,
+): Promise<{ handler: Handler; readers: Readers }> {
+  const counters = allocateCounters(settings.models.size, threads);
+  const budget = new MemoryBudget(settings.maxHeldBytes, new SharedByteCounter(counters));
+  const engine = new Engine(settings, budget, (model, requests) => {
+    new SharedNumber(counters.waiting, model).value = requests;
+  });
+  let counts: Readers['counts'] = () => [];
+  const service = new LocalService(engine, () => counts());
+  const gpu = [...settings.models.values()].map(({ session }) => session.device).find(isGpu);
+  const readers = await Readers.start({ engine, counters, gpu }, threads, () => service.counts());
+  counts = () => readers.counts();
+  const handler = Object.assign(listenerOf(service), {
+    drain: async () => void (await Promise.all([service.drain(), readers.drain()])),
+    close: () => {
+      service.close();
+      void readers.close();
+    },
+    metrics: () => service.metrics(),
+  });
+  return { handler, readers };
+}
