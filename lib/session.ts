@@ -31,10 +31,12 @@ import {
   requireConsistent,
   type Feed,
 } from './feeds';
+import { readImageOptions, type ImageOptions } from './images';
 import { Chains } from './model/chains';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import { Constants } from './model/constants';
 import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
+import { withImages } from './model/images';
 import { ValueNeeded } from './model/lowering';
 import { rowFunction } from './model/rows';
 import { loadOnnx } from './model/onnx/load';
@@ -81,11 +83,22 @@ class Loaded {
     return isObject(value) && #made in value;
   }
 
+  /** @param form - the name of the graph among those that share programs */
   constructor(
     readonly graph: Graph,
     readonly place: Place,
     readonly options: SessionRequest,
+    readonly shared: Shared,
+    readonly form = '',
   ) {}
+}
+
+/** What sessions share that run one network, and take its inputs in different forms. */
+interface Shared {
+  readonly constants: Constants;
+  readonly programs: Programs;
+  readonly running: Set<Promise<unknown>>;
+  isReleased: boolean;
 }
 
 /**
@@ -113,22 +126,27 @@ export class InferenceSession {
   readonly #sharesDimensions: boolean;
   /** The dims of the last run and their key: it takes longer to make than to compare them. */
   #latest: { readonly dims: readonly (readonly number[])[]; readonly key: string } | undefined;
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #shared: Shared;
+  readonly #form: string;
   readonly #rowFunctions = new LRUCache<string, { readonly name: string | undefined }>({
     max: MOST_ROW_FUNCTIONS,
   });
   /** The inputs whose elements were found to decide shapes */
   readonly #deciding = new Set<string>();
-  #released = false;
+  /** Whether this one was, whose network others may still use */
+  #isReleased = false;
 
   /** Use {@link InferenceSession.create}. */
   private constructor(loaded: Loaded) {
     if (!Loaded.isOne(loaded)) {
       throw invalid('a session is made by await InferenceSession.create(model)');
     }
-    const { graph, place, options } = loaded;
+    const { graph, place, options, shared, form } = loaded;
     this.#graph = graph;
-    this.#constants = new Constants(graph.constants.values());
+    this.#shared = shared;
+    this.#form = form;
+    this.#constants = shared.constants;
+    this.#programs = shared.programs;
     this.#place = place;
     this.#options = options;
     this.#chains = this.#fixedDims() === undefined ? new Chains(this.#constants) : undefined;
@@ -138,7 +156,6 @@ export class InferenceSession {
     this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
     this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
     this.#sharesDimensions = hasSharedDimensions(graph.inputs);
-    this.#programs = new Programs(place, options);
   }
 
   /**
@@ -157,7 +174,13 @@ export class InferenceSession {
     await openPlace(place);
     const graph = await loadOnnx(model);
     await requireOperators(graph);
-    const session = new InferenceSession(new Loaded(graph, place, request));
+    const shared = {
+      constants: new Constants(graph.constants.values()),
+      programs: new Programs(place, request),
+      running: new Set<Promise<unknown>>(),
+      isReleased: false,
+    };
+    const session = new InferenceSession(new Loaded(graph, place, request, shared));
     const dims = session.#fixedDims();
     if (dims !== undefined) await session.#prepareAhead(dims);
     return session;
@@ -232,7 +255,7 @@ export class InferenceSession {
     this.#requireLive();
     if (request.signal?.aborted) throw abortedBy(request.signal);
     this.#requireConsistent(inputs);
-    const prepared = this.#programs.get(this.#keyOf(inputs));
+    const prepared = this.#programs.get(this.#form + this.#keyOf(inputs));
     if (prepared === undefined) throw notCompiled(inputs);
     this.#programs.begin(prepared);
     try {
@@ -308,10 +331,28 @@ export class InferenceSession {
     return joined !== undefined && counts.every((count) => this.#rowFunction(dims, count) === joined);
   }
 
+  /**
+   * The same network, which takes one of its inputs as images of 8 bits: feeds of that name are then `uint8` tensors in the
+   * layout of the options, and their elements become numbers where the network runs. The session that is returned shares
+   * weights, memory and the cache of shapes with this one, and ends with it.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
+   */
+  forImages(options: ImageOptions = {}): InferenceSession {
+    this.#requireLive();
+    if (this.#form !== '') throw invalid('this session takes images already; call the one it was made from');
+    const form = readImageOptions('options', options, this.#graph);
+    const graph = withImages(this.#graph, form);
+    const name = `image ${JSON.stringify([form.input, form.layout, [...form.factors], [...form.summands]])};`;
+    return new InferenceSession(new Loaded(graph, this.#place, this.#options, this.#shared, name));
+  }
+
   /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
   async release(): Promise<void> {
-    this.#released = true;
-    await Promise.allSettled(this.#running);
+    this.#isReleased = true;
+    if (this.#form !== '') return;
+    this.#shared.isReleased = true;
+    await Promise.allSettled(this.#shared.running);
     this.#programs.clear();
   }
 
@@ -344,11 +385,11 @@ export class InferenceSession {
   }
 
   async #track<T>(call: Promise<T>): Promise<T> {
-    this.#running.add(call);
+    this.#shared.running.add(call);
     try {
       return await call;
     } finally {
-      this.#running.delete(call);
+      this.#shared.running.delete(call);
     }
   }
 
@@ -497,7 +538,7 @@ export class InferenceSession {
   }
 
   #hold(key: string, bind: () => Bindings): SharedProgram {
-    return this.#programs.hold(key, () => this.#compile(bind()));
+    return this.#programs.hold(this.#form + key, () => this.#compile(bind()));
   }
 
   async #compile(bindings: Bindings): Promise<Compiled> {
@@ -553,7 +594,8 @@ export class InferenceSession {
   }
 
   #requireLive(): void {
-    if (this.#released) throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the session has been released');
+    if (this.#isReleased || this.#shared.isReleased)
+      throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the session has been released');
   }
 }
 

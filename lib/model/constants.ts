@@ -27,8 +27,8 @@ export class Constants {
   /** Nodes that make the same for all dims, and what that is by its name */
   readonly #fixedNodes = new Set<GraphNode>();
   readonly #fixed = new Map<string, ConstantTensor>();
-  #unfixed: readonly GraphNode[] = [];
-  #fixedThen = -1;
+  /** Of each list of nodes those that are not fixed, and how many nodes were by then */
+  readonly #unfixed = new WeakMap<readonly GraphNode[], { nodes: readonly GraphNode[]; fixed: number }>();
 
   /** @param constants - the model's own */
   constructor(constants: Iterable<ConstantTensor>) {
@@ -74,11 +74,13 @@ export class Constants {
 
   /** The nodes that have to be lowered for each set of dims. */
   unfixed(nodes: readonly GraphNode[]): readonly GraphNode[] {
-    if (this.#fixedThen !== this.#fixedNodes.size) {
-      this.#unfixed = nodes.filter((node) => !this.#fixedNodes.has(node));
-      this.#fixedThen = this.#fixedNodes.size;
+    const fixed = this.#fixedNodes.size;
+    let known = this.#unfixed.get(nodes);
+    if (known?.fixed !== fixed) {
+      known = { nodes: nodes.filter((node) => !this.#fixedNodes.has(node)), fixed };
+      this.#unfixed.set(nodes, known);
     }
-    return this.#unfixed;
+    return known.nodes;
   }
 
   #nameOfAll(key: readonly (object | string | number)[]): string {
