@@ -27,6 +27,7 @@ interface Job {
   readonly inputs: ReadonlyMap<string, InputTensor>;
   readonly outputs: readonly ValueSpec[];
   readonly cancellation: Cancellation;
+  readonly session: ServedSession;
   /** Extent of dimension 0; `Infinity` where the inputs have none in common. */
   readonly rows: number;
   /** All extents. Jobs of one kind can be joined: they take the same time, and their batches have few shapes. */
@@ -81,8 +82,8 @@ export class Batcher implements Queue {
       this.refuseIfFull();
       const queued = performance.now();
       // The spread comes last: V8 adds what follows one by one, which takes a microsecond each (Node.js 20).
-      const extents = extentsOf(this.model, inputs);
-      const job = { inputs, outputs, cancellation, queued, memory, resolve, reject, ...extents };
+      const kind = kindOfJob(this.model, inputs);
+      const job = { inputs, outputs, cancellation, queued, memory, resolve, reject, ...kind };
       const leave = () => {
         const left = this.#waiting.filter((other) => other !== job);
         if (left.length < this.#waiting.length) memory.letGo();
@@ -198,7 +199,7 @@ export class Batcher implements Queue {
     jobs: readonly Job[],
     names: readonly string[],
   ): Promise<(signal: AbortSignal) => ReturnType<ServedSession['run']>> {
-    const { session } = this.model;
+    const { session } = jobs[0]!;
     if (session.runJoined !== undefined) {
       const feeds = await gather(this.model, jobs, (parts) => parts);
       return (signal) => session.runJoined!(feeds, names, { signal });
@@ -226,12 +227,13 @@ async function gather<T>(
   return feeds;
 }
 
-function canJoin({ session, inputs, needsProof }: Model, jobs: readonly Job[]): boolean {
+function canJoin({ inputs, needsProof }: Model, jobs: readonly Job[]): boolean {
   if (jobs.length === 1 || !needsProof) return true;
   // An input may have any name, `__proto__` too.
   const dims = Object.fromEntries(inputs.map(({ name }) => [name, jobs[0]!.inputs.get(name)!.dims]));
   try {
     const rows = jobs.map((job) => job.rows);
+    const { session } = jobs[0]!;
     return session.canJoin!(dims, rows) === true;
   } catch {
     // What is wrong with the session its run will say.
@@ -239,12 +241,18 @@ function canJoin({ session, inputs, needsProof }: Model, jobs: readonly Job[]): 
   }
 }
 
-function extentsOf(model: Model, inputs: ReadonlyMap<string, InputTensor>): Pick<Job, 'rows' | 'kind'> {
+function kindOfJob(
+  model: Model,
+  inputs: ReadonlyMap<string, InputTensor>,
+): Pick<Job, 'session' | 'rows' | 'kind'> {
   const shapes = model.inputs.map(({ name }) => inputs.get(name)!.dims);
   const [rows = Infinity] = shapes[0] ?? [];
+  const { image, imageSession, session } = model;
+  const isImage = image !== undefined && inputs.get(image.spec.name)!.type === image.spec.datatype.type;
   return {
+    session: isImage ? imageSession! : session,
     rows: shapes.every(([extent]) => extent === rows) ? rows : Infinity,
-    kind: shapes.map((dims) => dims.join()).join(';'),
+    kind: `${isImage ? 'image;' : ''}${shapes.map((dims) => dims.join()).join(';')}`,
   };
 }
 

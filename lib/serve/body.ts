@@ -60,10 +60,10 @@ class GrowingSink implements Sink {
   }
 }
 
-function checkLength(length: number, { maxBytes, headerLength }: Framing): void {
+function checkLength(length: number, { maxBytes, headerLength, isImage }: Framing): void {
   if (length <= maxBytes) return;
-  const what =
-    headerLength === undefined ? 'JSON may have; send tensors as binary data' : 'a request may have';
+  const isJson = headerLength === undefined && !isImage;
+  const what = isJson ? 'JSON may have; send tensors as binary data' : 'a request may have';
   throw new Refusal(413, `the body is longer than ${maxBytes} bytes, the most that ${what}`);
 }
 

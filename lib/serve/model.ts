@@ -1,6 +1,16 @@
 /** What is served: sessions, and what their metadata says of them. */
-import { checkInteger, describe, invalid, isObject, mismatch, plural, readProperties } from '../check';
+import {
+  checkInteger,
+  checkOneOf,
+  describe,
+  invalid,
+  isObject,
+  mismatch,
+  plural,
+  readProperties,
+} from '../check';
 import { WarpconvError } from '../errors';
+import { IMAGE_DEFAULTS, type ImageOptions } from '../images';
 import { datatypeOf, type Datatype } from './datatypes';
 
 /** Metadata of an input or an output, as in onnxruntime-common. */
@@ -51,6 +61,8 @@ export interface ServedSession {
     fetches: readonly string[],
     options: object,
   ): Promise<Readonly<Record<string, unknown>>>;
+  /** The same for images of 8 bits in place of an input. Without this method the model takes none. */
+  forImages?(options: ImageOptions): ServedSession;
   /**
    * Whether one run may serve several: whether it gives each the rows of the outputs that it would get by itself. Without
    * this method nothing is joined, unless {@link ModelOptions.maxBatch} says that it may be.
@@ -59,6 +71,17 @@ export interface ServedSession {
    * @param rows - dimension 0 of all inputs in each of the runs
    */
   canJoin?(inputDims: Readonly<Record<string, readonly number[]>>, rows: readonly number[]): boolean;
+}
+
+/** How requests may bring an input as images of 8 bits; see {@link ImageOptions}. */
+export interface ServedImageOptions extends ImageOptions {
+  /**
+   * How encoded images (JPEG, PNG, WebP) come to the model's height and width. `'cover'`, the default: scaled so that they
+   * cover both, the centre cut out. `'fill'`: scaled to both, whatever their proportions. A number: the shorter side scaled
+   * to that, the centre cut out. Where the model leaves height and width free, images keep theirs, or are squares of that
+   * number.
+   */
+  readonly resize?: 'cover' | 'fill' | number;
 }
 
 /** A session with what there is to say about serving it. */
@@ -74,6 +97,11 @@ export interface ModelOptions {
    * has, and the session's `canJoin` then proves of the very requests that nobody can tell. Otherwise it is 1.
    */
   readonly maxBatch?: number;
+  /**
+   * Takes images for a float32 input, besides its own elements: tensors of `UINT8`, and bodies that are a JPEG, PNG or WebP
+   * file. Needs a session of this package. Default: none are taken.
+   */
+  readonly image?: ServedImageOptions;
 }
 
 /** An input or an output. */
@@ -90,10 +118,21 @@ export interface ModelDescription {
   readonly version: string;
   readonly inputs: readonly ValueSpec[];
   readonly outputs: readonly ValueSpec[];
+  readonly image: ImageSpec | undefined;
+}
+
+/** An input that may also come as images. */
+export interface ImageSpec {
+  /** Of the images: the input's name, `UINT8`, and their dims */
+  readonly spec: ValueSpec;
+  readonly layout: NonNullable<ImageOptions['layout']>;
+  readonly resize: NonNullable<ServedImageOptions['resize']>;
 }
 
 export interface Model extends ModelDescription {
   readonly session: ServedSession;
+  /** For requests that bring images */
+  readonly imageSession: ServedSession | undefined;
   readonly maxBatch: number;
   /** Whether the session's `canJoin` has to be asked */
   readonly needsProof: boolean;
@@ -105,6 +144,7 @@ const MODEL_DEFAULTS = {
   session: undefined,
   version: '1',
   maxBatch: undefined,
+  image: undefined,
 } as const satisfies Record<keyof ModelOptions, unknown>;
 
 /** Reads a session's metadata once: what a session says later goes unheard. */
@@ -121,7 +161,36 @@ export function readModel(option: string, name: string, value: unknown): Model {
   const needsProof = given.maxBatch === undefined;
   // Nobody else's session can prove anything.
   const canJoin = !needsProof || typeof session.canJoin === 'function';
-  return { name, version, session, inputs, outputs, maxBatch: canJoin ? maxBatch : 1, needsProof };
+  const served = { name, version, session, inputs, outputs, maxBatch: canJoin ? maxBatch : 1, needsProof };
+  return { ...served, ...readImages(`${option}.image`, given.image, session) };
+}
+
+const RESIZES = ['cover', 'fill'] as const;
+/** Of the shorter side: what libvips holds of an image stays within a hundred megabytes. */
+const SIDE = { min: 1, max: 4096 } as const;
+
+function readImages(
+  name: string,
+  value: unknown,
+  session: ServedSession,
+): Pick<Model, 'image' | 'imageSession'> {
+  if (value === undefined) return { image: undefined, imageSession: undefined };
+  if (typeof session.forImages !== 'function') throw invalid(`${name} needs an InferenceSession of warpconv`);
+  const { resize: given, ...options } = readProperties(name, value, { ...IMAGE_DEFAULTS, resize: 'cover' });
+  const resize =
+    typeof given === 'number'
+      ? checkInteger(`${name}.resize`, given, SIDE)
+      : checkOneOf(`${name}.resize`, given, RESIZES);
+  const imageSession = session.forImages(options as ImageOptions);
+  const index = imageSession.inputMetadata.findIndex(
+    ({ type }, place) => type !== session.inputMetadata[place]!.type,
+  );
+  const spec = readSpecs(name, imageSession.inputMetadata)[index]!;
+  const layout = options.layout as ImageSpec['layout'];
+  const extents = layout === 'NHWC' ? spec.dims.slice(1, 3) : spec.dims.slice(2);
+  const longer = extents.find((extent) => typeof extent === 'number' && extent > Number(resize));
+  if (longer === undefined) return { image: { spec, resize, layout }, imageSession };
+  throw invalid(`${name}.resize is ${resize}, and '${spec.name}' needs ${longer} pixels on a side`);
 }
 
 function checkSession(name: string, value: unknown): ServedSession {

@@ -17,7 +17,7 @@ import {
 import type { TypedArray } from '../typed_array';
 import type { Datatype } from './datatypes';
 import { checkLength, ElementSink, notNested, parseJson, parseLongList, type LongLists } from './json';
-import type { ModelDescription, ValueSpec } from './model';
+import type { ImageSpec, ModelDescription, ValueSpec } from './model';
 import { Refusal } from './refusal';
 
 export interface InputTensor {
@@ -44,10 +44,14 @@ type JsonObject = Readonly<Record<string, unknown>>;
 const POSITIVE = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
 const NON_NEGATIVE = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
 const CONTENT_TYPES = ['application/json', 'application/octet-stream'];
+/** Of bodies that are an image */
+const IMAGE_TYPES = ['image/jpeg', 'image/png', 'image/webp'];
 const HEADER_LENGTH = 'Inference-Header-Content-Length';
 
 /** What the headers of a request say of its body. */
 export interface Framing {
+  /** Whether the whole body is an encoded image. */
+  readonly isImage: boolean;
   /** Length of the JSON in front of binary tensors; `undefined` where the whole body is JSON. */
   readonly headerLength: number | undefined;
   readonly maxBytes: number;
@@ -59,11 +63,17 @@ export interface BodyLimits {
 }
 
 /** Checks what can be checked before the body is read. */
-export function readHeaders(headers: IncomingHttpHeaders, limits: BodyLimits): Framing {
+export function readHeaders(
+  headers: IncomingHttpHeaders,
+  limits: BodyLimits,
+  { image }: Pick<ModelDescription, 'image'>,
+): Framing {
   const type = headers['content-type']?.split(';')[0]!.trim().toLowerCase();
-  if (type !== undefined && !CONTENT_TYPES.includes(type)) {
-    throw new Refusal(415, `Content-Type must be ${alternatives(CONTENT_TYPES)}, got ${describe(type)}`);
+  const types = image === undefined ? CONTENT_TYPES : [...CONTENT_TYPES, ...IMAGE_TYPES];
+  if (type !== undefined && !types.includes(type)) {
+    throw new Refusal(415, `Content-Type must be ${alternatives(types)}, got ${describe(type)}`);
   }
+  const isImage = type !== undefined && IMAGE_TYPES.includes(type);
   // Tensors of activations hardly shrink, and inflating them would take time and memory that no limit here counts.
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (encoding !== 'identity') {
@@ -71,10 +81,11 @@ export function readHeaders(headers: IncomingHttpHeaders, limits: BodyLimits): F
     throw new Refusal(415, message, { 'Accept-Encoding': 'identity' });
   }
   const headerLength = readHeaderLength(headers[HEADER_LENGTH.toLowerCase()]);
+  if (isImage) return { isImage, headerLength: undefined, maxBytes: limits.maxBodyBytes };
   if (headerLength === undefined) {
-    return { headerLength, maxBytes: Math.min(limits.maxBodyBytes, limits.maxJsonBytes) };
+    return { isImage, headerLength, maxBytes: Math.min(limits.maxBodyBytes, limits.maxJsonBytes) };
   }
-  if (headerLength <= limits.maxJsonBytes) return { headerLength, maxBytes: limits.maxBodyBytes };
+  if (headerLength <= limits.maxJsonBytes) return { isImage, headerLength, maxBytes: limits.maxBodyBytes };
   throw new Refusal(413, `${HEADER_LENGTH} is ${headerLength}; JSON may have ${limits.maxJsonBytes} bytes`);
 }
 
@@ -190,7 +201,8 @@ async function readInputs(
   for (const [index, entry] of checkList('inputs', value).entries()) {
     const at = `inputs[${index}]`;
     const input = checkObject(at, entry);
-    const spec = findSpec(`${at}.name`, 'input', model.inputs, input.name);
+    const named = findSpec(`${at}.name`, 'input', model.inputs, input.name);
+    const spec = model.image !== undefined && isAsImage(model.image, named, input) ? model.image.spec : named;
     if (inputs.has(spec.name))
       throw invalid(`${at}.name is '${spec.name}', which an input before it has too`);
     inputs.set(spec.name, await readInput(at, input, spec, extents, source));
@@ -198,6 +210,10 @@ async function readInputs(
   const missing = model.inputs.find(({ name }) => !inputs.has(name));
   if (missing !== undefined) throw invalid(`inputs lacks '${missing.name}', which the model needs`);
   return inputs;
+}
+
+function isAsImage({ spec }: ImageSpec, { name }: ValueSpec, { datatype }: JsonObject): boolean {
+  return spec.name === name && spec.datatype.name === datatype;
 }
 
 function findSpec(at: string, kind: string, specs: readonly ValueSpec[], name: unknown): ValueSpec {

@@ -6,6 +6,7 @@ import { answer, jsonAnswer, refuse, type Answer } from './answer';
 import { discardRest, readBody } from './body';
 import { Cancellation } from './cancellation';
 import { Connections } from './connections';
+import { decodeImage } from './encoded_images';
 import { Holding, type MemoryBudget, type RequestMemory } from './memory';
 import type { RequestMetrics } from './metrics';
 import type { ModelDescription, ValueSpec } from './model';
@@ -187,14 +188,17 @@ export class Service {
   async #infer(inference: Inference, queue: Queue): Promise<Answer> {
     const { model, request, cancellation, holding, memory } = inference;
     queue.refuseIfFull();
-    const framing = readHeaders(request.headers, this.#parts);
+    const framing = readHeaders(request.headers, this.#parts, model);
     const body = await readBody(request, framing, holding, memory, cancellation);
     inference.isReading = false;
     const turn = async () => {
       await nextTurn();
       cancellation.throwIfRequested();
     };
-    const decoded = await decodeRequest(model, body, framing.headerLength, turn);
+    const decoded = framing.isImage
+      ? await decodeImage(model, body, request.headers, holding, memory)
+      : await decodeRequest(model, body, framing.headerLength, turn);
+    cancellation.throwIfRequested();
     const outputs = decoded.outputs.map(({ spec }) => spec);
     const run = await queue.run(decoded.inputs, outputs, cancellation, memory);
     const result = await encodeResponse(model, decoded, run, this.#parts.maxJsonBytes);

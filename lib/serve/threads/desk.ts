@@ -71,8 +71,9 @@ export class Desk {
   }
 
   #read(model: ModelDescription, inputs: readonly SharedInput[]): Map<string, InputTensor> {
-    const tensors = model.inputs.map(({ name, datatype }, index) => {
-      const { dims, slab, offset, length } = inputs[index]!;
+    const tensors = model.inputs.map(({ name, datatype: own }, index) => {
+      const { isImage, dims, slab, offset, length } = inputs[index]!;
+      const datatype = isImage ? model.image!.spec.datatype : own;
       const data = new datatype.Elements(this.#slabs.get(slab)!.memory, offset, length);
       return [name, { type: datatype.type, dims, data }] as const;
     });

@@ -12,6 +12,8 @@ export interface SharedElements {
 }
 
 export interface SharedInput extends SharedElements {
+  /** Whether it is an image in place of what the input takes itself. */
+  readonly isImage: boolean;
   readonly dims: readonly number[];
 }
 

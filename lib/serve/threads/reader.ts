@@ -8,7 +8,7 @@ import { datatypeOf } from '../datatypes';
 import { listenerOf } from '../handler';
 import { MemoryBudget } from '../memory';
 import { RequestMetrics } from '../metrics';
-import type { ModelDescription, ValueSpec } from '../model';
+import type { ImageSpec, ModelDescription, ValueSpec } from '../model';
 import type { ServeLogger } from '../options';
 import type { BodyLimits } from '../request';
 import { Service } from '../service';
@@ -31,6 +31,7 @@ export interface PlainModel {
   readonly version: string;
   readonly inputs: readonly PlainSpec[];
   readonly outputs: readonly PlainSpec[];
+  readonly image: (Omit<ImageSpec, 'spec'> & { readonly spec: PlainSpec }) | undefined;
 }
 
 /** What a reader is started with. */
@@ -102,8 +103,11 @@ export class Reader {
   }
 
   #queued(place: number, plain: PlainModel, { counters, maxQueue }: ReaderData) {
-    const { name, version } = plain;
-    const model = { name, version, inputs: plain.inputs.map(specOf), outputs: plain.outputs.map(specOf) };
+    const { name, version, image } = plain;
+    const model = {
+      ...{ name, version, inputs: plain.inputs.map(specOf), outputs: plain.outputs.map(specOf) },
+      image: image && { ...image, spec: specOf(image.spec) },
+    };
     const length = new SharedNumber(counters.waiting, place);
     return { ...model, queue: new RemoteQueue(place, model, maxQueue, length, this.#calls, this.#outbox) };
   }
@@ -171,7 +175,10 @@ function specOf({ name, type, dims }: PlainSpec): ValueSpec {
   return { name, datatype: datatypeOf(type)!, dims };
 }
 
-export function plainModel({ name, version, inputs, outputs }: ModelDescription): PlainModel {
+export function plainModel({ name, version, inputs, outputs, image }: ModelDescription): PlainModel {
   const plain = ({ name, datatype, dims }: ValueSpec) => ({ name, type: datatype.type, dims });
-  return { name, version, inputs: inputs.map(plain), outputs: outputs.map(plain) };
+  return {
+    ...{ name, version, inputs: inputs.map(plain), outputs: outputs.map(plain) },
+    image: image && { ...image, spec: plain(image.spec) },
+  };
 }

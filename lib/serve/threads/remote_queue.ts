@@ -80,8 +80,10 @@ export class RemoteQueue implements Queue {
     return new Promise((resolve, reject) => {
       cancellation.throwIfRequested();
       const shared = this.model.inputs.map(({ name }) => {
-        const { dims, data } = inputs.get(name)!;
-        return { dims, ...(memory as SlabMemory).share(data) };
+        const { type, dims, data } = inputs.get(name)!;
+        const { image } = this.model;
+        const isImage = image?.spec.name === name && image.spec.datatype.type === type;
+        return { isImage, dims, ...(memory as SlabMemory).share(data) };
       });
       memory.hold();
       const stop = () => {
