@@ -1,6 +1,7 @@
 /** The servers that serve_load.ts loads, each in a process of its own (serve_load_server.mjs). */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import os from 'node:os';
 import path from 'node:path';
 
 import { ROOT } from './command';
@@ -21,6 +22,8 @@ export interface Served {
   readonly device: string;
   /** Of ours; by default as many as it takes by itself */
   readonly threads?: number | undefined;
+  /** How ours takes images, where it gets some */
+  readonly image?: object | undefined;
 }
 
 export interface Figures {
@@ -49,11 +52,14 @@ export class LoadedServer {
   /** Starts a server for a task, at whose end, a good one or not, it is killed where it still runs. */
   static async use<T>(
     who: string,
-    { model, device, threads }: Served,
+    { model, device, ...options }: Served,
     task: (server: LoadedServer) => Promise<T>,
   ): Promise<T> {
-    const args = [ROLES[who]!, model, device, ...(threads === undefined ? [] : [String(threads)])];
-    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
+    const { threads, image } = options;
+    const args = [ROLES[who]!, model, device, JSON.stringify({ threads, image })];
+    // Node.js has four threads for all that decode images, whatever the processors.
+    const env = { ...process.env, UV_THREADPOOL_SIZE: String(Math.max(4, os.availableParallelism())) };
+    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [], env });
     const server = new LoadedServer(who, child);
     try {
       server.url = (await server.message<{ url: string }>()).url;

@@ -1,6 +1,6 @@
 /**
  * A server that serve_load.ts loads: ours, as it is by default or joining nothing, or the least that Fastify and
- * onnxruntime-node need for the same. Its arguments are which of them, the model, the device and, of ours, the threads. It
+ * onnxruntime-node need for the same. Its arguments are which of them, the model, the device and options of ours. It
  * tells its parent the address, and figures of itself when asked; ours ends at SIGTERM, and says how many requests it
  * answered by then. Plain JavaScript, because the TypeScript compiler's heap would count as the server's, and hold up its
  * event loop.
@@ -12,13 +12,13 @@ import Fastify from 'fastify';
 import { InferenceSession } from 'warpconv';
 import { serve } from 'warpconv/serve';
 
-const [who, file, device, threads] = process.argv.slice(2);
+const [who, file, device, ours] = process.argv.slice(2);
 
 async function serveOurs(options) {
+  const { threads, image } = JSON.parse(ours);
   const session = await InferenceSession.create(file, { device });
-  const models = { model: { session, ...options } };
-  const given = threads === undefined ? {} : { threads: Number(threads) };
-  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'], ...given });
+  const models = { model: { session, image, ...options } };
+  const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'], threads });
   server.once('close', () => {
     const answered = Number(
       /requests_total\{model="model",status="200"\} (\d+)/.exec(handler.metrics())?.[1],
@@ -50,16 +50,26 @@ async function serveRival() {
 const delay = monitorEventLoopDelay({ resolution: 1 });
 delay.enable();
 let cpuBefore = process.cpuUsage();
-process.on('message', () => {
+process.on('message', async () => {
   const { user, system } = process.cpuUsage(cpuBefore);
   const rss = process.memoryUsage.rss();
-  process.send({ delayP99: delay.percentile(99) / 1e6, cpu: (user + system) / 1000, rss });
+  const delayP99 = Math.max(delay.percentile(99) / 1e6, await latestDelay());
+  process.send({ delayP99, cpu: (user + system) / 1000, rss });
   delay.reset();
   cpuBefore = process.cpuUsage();
 });
+
+/** Of the event loops of all our threads, in milliseconds. */
+async function latestDelay() {
+  if (who === 'rival') return 0;
+  const page = await (await fetch(`${url}/metrics`)).text();
+  return 1000 * Number(/^warpconv_event_loop_delay_p99_seconds (\S+)/m.exec(page)?.[1]);
+}
+
 const roles = {
   ours: () => serveOurs({}),
   'one-by-one': () => serveOurs({ maxBatch: 1 }),
   rival: serveRival,
 };
-process.send({ url: await roles[who]() });
+const url = await roles[who]();
+process.send({ url });

@@ -23,7 +23,7 @@ export async function requestsFor({ model, device }: Served, kind: string): Prom
     const ours: LoadRequest[] = [];
     const rival: LoadRequest[] = [];
     for (let seed = 1; seed <= IMAGES; seed++) {
-      const request = REQUEST_KINDS[kind]!(target, seed);
+      const request = await REQUEST_KINDS[kind]!(target, seed);
       const expected = await answerTo(request.elements, session, target);
       ours.push({ ...request, expected, tolerance: TOLERANCE });
       const tolerance = device === 'cpu' ? TOLERANCE : TF32_TOLERANCE;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { ROOT } from './command';
-import { REQUEST_KINDS } from './load/request_kinds';
+import { IMAGE, REQUEST_KINDS } from './load/request_kinds';
 import { ROLES, type Served } from './loaded_server';
 import { readIntegers, readPositive, readThreads, requireKnown } from './options';
 
@@ -83,6 +83,7 @@ export function readServeSettings(args: readonly string[]): ServeSettings {
   const suffix = ['serve', network, minutes && 'long'].filter((part) => part !== undefined).join('-');
   return {
     ...{ model, network, device, seconds, minutes, requests },
+    image: requests === REQUESTS ? undefined : IMAGE,
     threads: optional(threads, (text) => readThreads(text, os.availableParallelism())),
     clients: optional(values.clients, (text) => readIntegers('clients', text, 1)[0]),
     connections: readIntegers('connections', connections, minutes && 1),

@@ -169,8 +169,10 @@ describe('requests', () => {
     output: 'y',
   };
 
-  it('have elements that the seed decides, behind their JSON', () => {
-    const [request, again, other] = [1, 1, 2].map((seed) => REQUEST_KINDS.float32!(target, seed));
+  it('have elements that the seed decides, behind their JSON', async () => {
+    const [request, again, other] = await Promise.all(
+      [1, 1, 2].map((seed) => REQUEST_KINDS.float32!(target, seed)),
+    );
     expect(again).toEqual(request);
     expect(other!.elements).not.toEqual(request!.elements);
     const { headers, body, elements } = request!;
@@ -181,6 +183,30 @@ describe('requests', () => {
     });
     expect(body.subarray(skipped)).toEqual(forRival(request!).body);
     expect(elements).toHaveLength(6);
+  });
+});
+
+describe('requests of images', () => {
+  const target: Target = {
+    input: { name: 'x', isTensor: true, type: 'float32', shape: ['N', 3, 5, 4] },
+    output: 'y',
+  };
+
+  it('have bytes in rows of pixels, which are normalised in planes', async () => {
+    const { headers, body, elements } = await REQUEST_KINDS.uint8!(target, 1);
+    const bytes = body.subarray(Number(headers['Inference-Header-Content-Length']));
+    expect([bytes.length, elements.length]).toEqual([60, 60]);
+    const green = 7 * 3 + 1;
+    expect(elements[20 + 7]).toBeCloseTo((bytes[green]! / 255 - 0.456) / 0.224, 5);
+  });
+
+  it('are a file', async () => {
+    const { headers, body, elements } = await REQUEST_KINDS.jpeg!(target, 1);
+    expect([headers['Content-Type'], body.readUInt16BE(0), elements.length]).toEqual([
+      'image/jpeg',
+      0xffd8,
+      60,
+    ]);
   });
 });
 
