@@ -1,20 +1,16 @@
-/** Runs a model on what requests bring: one run at a time, joining what waits while the device is busy, where that pays. */
-import { types } from 'node:util';
-
-import { describe, elementCount, isObject } from '../check';
-import { kindOf, type TypedArray } from '../typed_array';
+/**
+ * Runs a model on what requests bring, joining what waits while devices are busy, where that pays. Each copy of the model
+ * has one run at a time, or on a GPU a second one behind it, so that the GPU goes on while the answers of the first leave.
+ */
+import { runTogether } from './batch_run';
 import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
 import { HEAP, type Held } from './memory';
-import type { Model, ServedSession, ServedTensor, ValueSpec } from './model';
+import type { Model, Replica, ValueSpec } from './model';
 import type { Queue, RunResult } from './queue';
-import { brokenSession, unavailable } from './refusal';
+import { unavailable } from './refusal';
 import type { InputTensor } from './request';
-import type { OutputTensor } from './response';
 import { nextTurn } from './timers';
-
-/** How much is copied into a batch in one turn of the event loop: 0.6 ms into fresh memory, page faults included (Zen 4). */
-const COPY_BYTES = 2 ** 20;
 
 /**
  * How many answers are written in one turn of the event loop, of a batch of more. With 128 clients on the processors that
@@ -27,7 +23,8 @@ interface Job {
   readonly inputs: ReadonlyMap<string, InputTensor>;
   readonly outputs: readonly ValueSpec[];
   readonly cancellation: Cancellation;
-  readonly session: ServedSession;
+  /** Whether it brings an image in place of what the model takes itself. */
+  readonly isImage: boolean;
   /** Extent of dimension 0; `Infinity` where the inputs have none in common. */
   readonly rows: number;
   /** All extents. Jobs of one kind can be joined: they take the same time, and their batches have few shapes. */
@@ -40,6 +37,14 @@ interface Job {
   readonly reject: (error: Error) => void;
 }
 
+/** A copy of the model with its runs under way. */
+interface Lane {
+  readonly replica: Replica;
+  running: number;
+  /** When the latest of its runs that have ended did, by `performance.now()` */
+  ended: number;
+}
+
 /** What the next run serves. */
 interface Batch {
   readonly jobs: readonly Job[];
@@ -49,7 +54,7 @@ interface Batch {
 
 export class Batcher implements Queue {
   #waiting: Job[] = [];
-  #busy = false;
+  readonly #lanes: readonly Lane[];
   readonly #sizes = new BatchSizes();
 
   /**
@@ -61,7 +66,9 @@ export class Batcher implements Queue {
     readonly maxQueue: number,
     readonly onRun: (requests: number, milliseconds: number) => void,
     readonly onWaiting: (requests: number) => void = () => {},
-  ) {}
+  ) {
+    this.#lanes = model.replicas.map((replica) => ({ replica, running: 0, ended: -Infinity }));
+  }
 
   get waiting(): number {
     return this.#waiting.length;
@@ -94,31 +101,50 @@ export class Batcher implements Queue {
       memory.hold();
       this.#waiting.push(job);
       this.onWaiting(this.waiting);
-      if (!this.#busy) void this.#work();
+      this.#startRuns();
     });
   }
 
-  async #work(): Promise<void> {
-    this.#busy = true;
+  /** Begins what runs can begin now. */
+  #startRuns(): void {
     while (this.#waiting.length > 0) {
-      const started = performance.now();
-      const turn = nextTurn();
-      const { jobs, sizes } = this.#takeBatch();
-      const isServed = await this.#serve(jobs);
-      // A short run may be over before the event loop turns: what that still brings belongs to the next batch.
-      await turn;
-      if (isServed) sizes?.ran(jobs.length, performance.now() - started);
-      else if (jobs.length > 1 && (await this.#serveEach(jobs))) sizes?.refused(jobs.length);
-      jobs.forEach(({ memory }) => memory.letGo());
+      const lane = this.#lanes.reduce((least, other) => (other.running < least.running ? other : least));
+      const mayFollow = lane.replica.isOnGpu && lane.running === 1;
+      if (lane.running > 0 && !mayFollow) return;
+      const batch = this.#takeBatch(mayFollow);
+      if (batch === undefined) return;
+      void this.#run(lane, batch);
     }
-    this.#busy = false;
+  }
+
+  async #run(lane: Lane, { jobs, sizes }: Batch): Promise<void> {
+    lane.running++;
+    const begun = performance.now();
+    const turn = nextTurn();
+    const outcome = await this.#compute(lane.replica, jobs);
+    const failedTogether = !outcome.isDone && jobs.length > 1;
+    if (failedTogether && (await this.#runEach(lane.replica, jobs))) sizes?.refused(jobs.length);
+    jobs.forEach(({ memory }) => memory.letGo());
+    const answers = async () => failedTogether || (await answer(jobs, outcome));
+    // Elsewhere runs need the processors that write answers.
+    if (!lane.replica.isOnGpu) await answers();
+    // A short run may be over before the event loop turns: what that still brings belongs to the next batch.
+    await turn;
+    const ended = performance.now();
+    if (outcome.isDone) sizes?.ran(jobs.length, ended - Math.max(begun, lane.ended));
+    lane.ended = ended;
+    lane.running--;
+    this.#startRuns();
+    if (lane.replica.isOnGpu) await answers();
   }
 
   /**
    * The job that has waited longest, with as many of its kind as it pays to join. A job may leave before an older one of
    * another kind, but no job waits for more runs than there are jobs before it.
+   *
+   * @param isSecond - whether there is a run before it on the same device: then only as many as need not wait for more
    */
-  #takeBatch(): Batch {
+  #takeBatch(isSecond: boolean): Batch | undefined {
     const [first] = this.#waiting as [Job];
     const { kind, rows } = first;
     // A request of no rows counts as one of a row.
@@ -127,6 +153,7 @@ export class Batcher implements Queue {
     const sizes = this.#sizes.of(kind, most);
     const alike = this.#waiting.filter((job) => job.kind === kind);
     const size = sizes.choose(alike.length);
+    if (isSecond && 2 * size > alike.length && 2 * size <= most) return undefined;
     const jobs = alike.slice(0, size);
     if (canJoin(this.model, jobs)) return { jobs: this.#take(jobs), sizes };
     sizes.refused(size);
@@ -144,20 +171,16 @@ export class Batcher implements Queue {
     this.onWaiting(jobs.length);
   }
 
-  /** @returns whether the run went well; where one of several jobs does not, they are still to be answered */
-  async #serve(jobs: readonly Job[]): Promise<boolean> {
-    const started = performance.now();
+  async #compute(replica: Replica, jobs: readonly Job[]): Promise<Outcome> {
+    const begun = performance.now();
+    const [first] = jobs;
+    const session = first!.isImage ? replica.imageSession! : replica.session;
+    const onRun = (milliseconds: number) => this.onRun(jobs.length, milliseconds);
     try {
-      const results = await this.#runTogether(jobs);
-      const computed = performance.now() - started;
-      for (const [index, { queued, resolve }] of jobs.entries()) {
-        resolve({ tensors: results[index]!, waited: started - queued, computed });
-        if (index % ANSWERS === ANSWERS - 1) await nextTurn();
-      }
-      return true;
+      const results = await runTogether(this.model, session, jobs, onRun);
+      return { isDone: true, results, begun, computed: performance.now() - begun };
     } catch (error) {
-      if (jobs.length === 1) jobs[0]!.reject(error as Error);
-      return false;
+      return { isDone: false, error: error as Error };
     }
   }
 
@@ -166,46 +189,37 @@ export class Batcher implements Queue {
    *
    * @returns whether these runs went well: the fault was in joining them then
    */
-  async #serveEach(jobs: readonly Job[]): Promise<boolean> {
+  async #runEach(replica: Replica, jobs: readonly Job[]): Promise<boolean> {
     let [ran, failed] = [0, 0];
     for (const job of jobs) {
       if (job.cancellation.isRequested) continue;
       ran++;
-      if (!(await this.#serve([job]))) failed++;
+      const outcome = await this.#compute(replica, [job]);
+      if (!outcome.isDone) failed++;
+      await answer([job], outcome);
     }
     return ran > 0 && failed === 0;
   }
+}
 
-  async #runTogether(jobs: readonly Job[]): Promise<OutputTensor[][]> {
-    const { outputs } = this.model;
-    const wanted = outputs.filter((spec) => jobs.some((job) => job.outputs.includes(spec)));
-    const names = wanted.map(({ name }) => name);
-    const start = await this.#readyToRun(jobs, names);
-    const results = await untilNobodyWaits(jobs, async (signal) => {
-      const started = performance.now();
-      try {
-        return await start(signal);
-      } finally {
-        this.onRun(jobs.length, performance.now() - started);
-      }
-    });
-    const tensors = new Map<ValueSpec, OutputTensor>();
-    for (const spec of wanted) tensors.set(spec, await readOutput(spec, results));
-    return split(jobs, tensors);
-  }
-
-  /** What starts a run of some jobs, their inputs gathered. */
-  async #readyToRun(
-    jobs: readonly Job[],
-    names: readonly string[],
-  ): Promise<(signal: AbortSignal) => ReturnType<ServedSession['run']>> {
-    const { session } = jobs[0]!;
-    if (session.runJoined !== undefined) {
-      const feeds = await gather(this.model, jobs, (parts) => parts);
-      return (signal) => session.runJoined!(feeds, names, { signal });
+/** What a run gave, or why it did not. */
+type Outcome =
+  | {
+      readonly isDone: true;
+      /** For each job */
+      readonly results: readonly RunResult['tensors'][];
+      /** By `performance.now()` */
+      readonly begun: number;
+      readonly computed: number;
     }
-    const feeds = await gather(this.model, jobs, join);
-    return (signal) => session.run(feeds, names, { signal });
+  | { readonly isDone: false; readonly error: Error };
+
+async function answer(jobs: readonly Job[], outcome: Outcome): Promise<void> {
+  if (!outcome.isDone) return jobs.forEach(({ reject }) => reject(outcome.error));
+  const { results, begun, computed } = outcome;
+  for (const [index, { queued, resolve }] of jobs.entries()) {
+    resolve({ tensors: results[index]!, waited: begun - queued, computed });
+    if (index % ANSWERS === ANSWERS - 1) await nextTurn();
   }
 }
 
@@ -215,26 +229,14 @@ export function refuseIfFull(model: string, waiting: number, maxQueue: number): 
   throw unavailable(`${maxQueue} requests are waiting for model '${model}'; try again later`);
 }
 
-/** The inputs of several jobs by their names. An input may have any name, so there is no prototype. */
-async function gather<T>(
-  { inputs }: Model,
-  jobs: readonly Job[],
-  take: (parts: readonly ServedTensor[]) => T | Promise<T>,
-): Promise<Record<string, T>> {
-  const feeds = Object.create(null) as Record<string, T>;
-  for (const { name } of inputs)
-    feeds[name] = await take(jobs.map((job) => ({ ...job.inputs.get(name)!, location: 'cpu' })));
-  return feeds;
-}
-
-function canJoin({ inputs, needsProof }: Model, jobs: readonly Job[]): boolean {
+function canJoin({ inputs, replicas, needsProof }: Model, jobs: readonly Job[]): boolean {
   if (jobs.length === 1 || !needsProof) return true;
   // An input may have any name, `__proto__` too.
   const dims = Object.fromEntries(inputs.map(({ name }) => [name, jobs[0]!.inputs.get(name)!.dims]));
   try {
     const rows = jobs.map((job) => job.rows);
-    const { session } = jobs[0]!;
-    return session.canJoin!(dims, rows) === true;
+    const { session, imageSession } = replicas[0]!;
+    return (jobs[0]!.isImage ? imageSession! : session).canJoin!(dims, rows) === true;
   } catch {
     // What is wrong with the session its run will say.
     return false;
@@ -244,108 +246,14 @@ function canJoin({ inputs, needsProof }: Model, jobs: readonly Job[]): boolean {
 function kindOfJob(
   model: Model,
   inputs: ReadonlyMap<string, InputTensor>,
-): Pick<Job, 'session' | 'rows' | 'kind'> {
+): Pick<Job, 'isImage' | 'rows' | 'kind'> {
   const shapes = model.inputs.map(({ name }) => inputs.get(name)!.dims);
   const [rows = Infinity] = shapes[0] ?? [];
-  const { image, imageSession, session } = model;
+  const { image } = model;
   const isImage = image !== undefined && inputs.get(image.spec.name)!.type === image.spec.datatype.type;
   return {
-    session: isImage ? imageSession! : session,
+    isImage,
     rows: shapes.every(([extent]) => extent === rows) ? rows : Infinity,
     kind: `${isImage ? 'image;' : ''}${shapes.map((dims) => dims.join()).join(';')}`,
   };
-}
-
-/** Puts tensors one under the other, along dimension 0. */
-async function join(parts: readonly ServedTensor[]): Promise<ServedTensor> {
-  const tensors = parts as readonly (ServedTensor & InputTensor)[];
-  const [first] = tensors;
-  const { type, dims, data } = first!;
-  // Sessions of other packages need not take shared memory.
-  if (tensors.length === 1)
-    return types.isSharedArrayBuffer(data.buffer) ? { ...first!, data: data.slice() } : first!;
-  const length = tensors.reduce((sum, tensor) => sum + tensor.data.length, 0);
-  const joined = new (data.constructor as new (length: number) => Uint8Array)(length);
-  let [offset, copied] = [0, 0];
-  for (const tensor of tensors) {
-    joined.set(tensor.data as Uint8Array, offset);
-    offset += tensor.data.length;
-    copied += tensor.data.byteLength;
-    if (copied < COPY_BYTES) continue;
-    await nextTurn();
-    copied = 0;
-  }
-  const rows = tensors.reduce((sum, tensor) => sum + tensor.dims[0]!, 0);
-  return { type, dims: [rows, ...dims.slice(1)], data: joined, location: 'cpu' };
-}
-
-/** Gives each job its rows, as views. */
-function split(jobs: readonly Job[], tensors: ReadonlyMap<ValueSpec, OutputTensor>): OutputTensor[][] {
-  if (jobs.length === 1) return [jobs[0]!.outputs.map((spec) => tensors.get(spec)!)];
-  const rows = jobs.reduce((sum, job) => sum + job.rows, 0);
-  for (const [{ name }, { dims }] of tensors) {
-    if (dims[0] === rows) continue;
-    throw brokenSession(`output '${name}' of ${rows} joined rows has dims ${describe(dims)}`);
-  }
-  let start = 0;
-  return jobs.map((job) => {
-    const begin = start;
-    start += job.rows;
-    return job.outputs.map((spec) => {
-      const { dims, elements } = tensors.get(spec)!;
-      const rest = dims.slice(1);
-      const size = elementCount(rest);
-      return { dims: [job.rows, ...rest], elements: elements.subarray(begin * size, start * size) };
-    });
-  });
-}
-
-/** Runs under a signal that aborts once all the jobs are cancelled. */
-async function untilNobodyWaits<T>(
-  jobs: readonly Job[],
-  run: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const controller = new AbortController();
-  const onCancel = () => {
-    if (jobs.every(({ cancellation }) => cancellation.isRequested))
-      controller.abort(jobs[0]!.cancellation.reason);
-  };
-  // Some may have gone while their inputs were joined.
-  onCancel();
-  controller.signal.throwIfAborted();
-  jobs.forEach(({ cancellation }) => cancellation.follow(onCancel));
-  try {
-    return await run(controller.signal);
-  } finally {
-    jobs.forEach(({ cancellation }) => cancellation.unfollow(onCancel));
-  }
-}
-
-/** A list with holes passes `every`, but not by its elements one by one. */
-function areDims(value: unknown): value is number[] {
-  return (
-    Array.isArray(value) && Array.from(value).every((extent) => Number.isSafeInteger(extent) && extent >= 0)
-  );
-}
-
-async function readOutput(
-  { name, datatype }: ValueSpec,
-  results: Readonly<Record<string, unknown>>,
-): Promise<OutputTensor> {
-  const tensor = isObject(results) && Object.hasOwn(results, name) ? results[name] : undefined;
-  if (!isObject(tensor)) throw brokenSession(`the session gave no output '${name}'`);
-  const { type, dims, location = 'cpu' } = tensor as ServedTensor;
-  const isHere = location === 'cpu' || location === 'cpu-pinned';
-  const data = isHere ? (tensor as ServedTensor).data : await (tensor as ServedTensor).getData?.(true);
-  (tensor as ServedTensor).dispose?.();
-  if (type === datatype.type && areDims(dims) && kindOf(data) !== undefined) {
-    const { buffer, byteOffset, byteLength } = data as TypedArray;
-    const count = elementCount(dims);
-    // A view of the kind that the rest takes: where there is a Float16Array, float16 may come as one.
-    if (byteLength === count * datatype.bytes) {
-      return { dims, elements: new datatype.Elements(buffer, byteOffset, count) };
-    }
-  }
-  const got = `type ${describe(type)}, dims ${describe(dims)} and data ${describe(data)}`;
-  throw brokenSession(`output '${name}' must be a tensor of type '${datatype.type}', got ${got}`);
 }

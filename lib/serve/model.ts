@@ -86,7 +86,8 @@ export interface ServedImageOptions extends ImageOptions {
 
 /** A session with what there is to say about serving it. */
 export interface ModelOptions {
-  readonly session: ServedSession;
+  /** One, or several of the same network, such as one on each GPU: a run goes to the one that has least to do. */
+  readonly session: ServedSession | readonly ServedSession[];
   /** The version that clients may ask for by `/versions/…`. Default `'1'`. */
   readonly version?: string;
   /**
@@ -129,10 +130,16 @@ export interface ImageSpec {
   readonly resize: NonNullable<ServedImageOptions['resize']>;
 }
 
-export interface Model extends ModelDescription {
+/** One of the sessions that run a model. */
+export interface Replica {
   readonly session: ServedSession;
-  /** For requests that bring images */
+  /** The same for requests that bring images */
   readonly imageSession: ServedSession | undefined;
+  readonly isOnGpu: boolean;
+}
+
+export interface Model extends ModelDescription {
+  readonly replicas: readonly Replica[];
   readonly maxBatch: number;
   /** Whether the session's `canJoin` has to be asked */
   readonly needsProof: boolean;
@@ -153,7 +160,8 @@ export function readModel(option: string, name: string, value: unknown): Model {
   const given = isSession
     ? { ...MODEL_DEFAULTS, session: value }
     : readProperties(option, value, MODEL_DEFAULTS);
-  const session = checkSession(isSession ? option : `${option}.session`, given.session);
+  const sessions = readSessions(isSession ? option : `${option}.session`, given.session);
+  const [session] = sessions as [ServedSession];
   const inputs = readSpecs(`${option}'s inputMetadata`, session.inputMetadata);
   const outputs = readSpecs(`${option}'s outputMetadata`, session.outputMetadata);
   const version = checkName(`${option}.version`, given.version);
@@ -161,8 +169,26 @@ export function readModel(option: string, name: string, value: unknown): Model {
   const needsProof = given.maxBatch === undefined;
   // Nobody else's session can prove anything.
   const canJoin = !needsProof || typeof session.canJoin === 'function';
-  const served = { name, version, session, inputs, outputs, maxBatch: canJoin ? maxBatch : 1, needsProof };
-  return { ...served, ...readImages(`${option}.image`, given.image, session) };
+  const served = { name, version, inputs, outputs, maxBatch: canJoin ? maxBatch : 1, needsProof };
+  const images = sessions.map((one) => readImages(`${option}.image`, given.image, one));
+  const replicas = sessions.map((one, index) => ({
+    session: one,
+    imageSession: images[index]!.imageSession,
+    isOnGpu: one.device !== undefined && one.device !== 'cpu',
+  }));
+  return { ...served, replicas, image: images[0]!.image };
+}
+
+/** All of them take and give the same. */
+function readSessions(name: string, value: unknown): ServedSession[] {
+  if (!Array.isArray(value)) return [checkSession(name, value)];
+  const sessions = Array.from(value, (one: unknown, index) => checkSession(`${name}[${index}]`, one));
+  if (sessions.length === 0) throw mismatch(name, 'an InferenceSession, or several', value);
+  const valuesOf = ({ inputMetadata, outputMetadata }: ServedSession) =>
+    JSON.stringify([inputMetadata, outputMetadata]);
+  const other = sessions.findIndex((one) => valuesOf(one) !== valuesOf(sessions[0]!));
+  if (other > 0) throw invalid(`${name}[${other}] has other inputs or outputs than ${name}[0]`);
+  return sessions;
 }
 
 const RESIZES = ['cover', 'fill'] as const;
@@ -173,7 +199,7 @@ function readImages(
   name: string,
   value: unknown,
   session: ServedSession,
-): Pick<Model, 'image' | 'imageSession'> {
+): Pick<Model, 'image'> & Pick<Replica, 'imageSession'> {
   if (value === undefined) return { image: undefined, imageSession: undefined };
   if (typeof session.forImages !== 'function') throw invalid(`${name} needs an InferenceSession of warpconv`);
   const { resize: given, ...options } = readProperties(name, value, { ...IMAGE_DEFAULTS, resize: 'cover' });

@@ -22,7 +22,8 @@ export async function startReaders(
   });
   let counts: Readers['counts'] = () => [];
   const service = new LocalService(engine, () => counts());
-  const gpu = [...settings.models.values()].map(({ session }) => session.device).find(isGpu);
+  const replicas = [...settings.models.values()].flatMap((model) => model.replicas);
+  const gpu = replicas.map(({ session }) => session.device).find(isGpu);
   const readers = await Readers.start({ engine, counters, gpu }, threads, () => service.counts());
   counts = () => readers.counts();
   const handler = Object.assign(listenerOf(service), {
