@@ -1,17 +1,15 @@
-// Serves an ONNX file over HTTP, until Ctrl+C or SIGTERM; docs/serving.md has the protocol.
+// Serves an ONNX file over HTTP, on all GPUs or else the CPU, until Ctrl+C or SIGTERM; docs/serving.md has the protocol.
 // Run it with: node examples/serve.mjs model.onnx
 import path from 'node:path';
 
-import { InferenceSession } from 'warpconv';
 import { serve } from 'warpconv/serve';
 
 const [file] = process.argv.slice(2);
 if (file === undefined) throw new Error('name an ONNX file: node examples/serve.mjs model.onnx');
 const { name } = path.parse(file);
-const session = await InferenceSession.create(file);
 const { url } = await serve({
-  models: { [name]: session },
+  models: { [name]: file },
   port: Number(process.env.PORT ?? 8080),
   closeOn: ['SIGINT', 'SIGTERM'],
 });
-console.log(`${url}/v2/models/${name} on ${session.device}`);
+console.log(`${url}/v2/models/${name}`);

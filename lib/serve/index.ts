@@ -9,4 +9,11 @@ export { serve } from './server';
 export type { Handler } from './handler';
 export type { HandlerOptions, ServeLogger } from './options';
 export type { RunningServer, ServeOptions } from './server';
-export type { ModelOptions, ServedSession, ServedTensor, ServedValueMetadata } from './model';
+export type { AnyModel, ModelFile } from './model_files';
+export type {
+  ModelOptions,
+  ServedImageOptions,
+  ServedSession,
+  ServedTensor,
+  ServedValueMetadata,
+} from './model';

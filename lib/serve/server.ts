@@ -1,25 +1,33 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { availableParallelism } from 'node:os';
 
 import { checkInteger, checkOneOf, mismatch, readProperties } from '../check';
 import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
 import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions, type HandlerSettings } from './options';
 import { checkName } from './model';
+import { openModelFiles, type AnyModel } from './model_files';
 import { stopListening, type Connected } from './stop_listening';
 import { startReaders } from './threads/start';
 import { clearTimeout, setTimeout } from './timers';
 
 /** The options of {@link serve}. */
-export interface ServeOptions extends HandlerOptions {
+export interface ServeOptions extends Omit<HandlerOptions, 'models'> {
+  /**
+   * What is served under which name: sessions, or ONNX files, of which the server makes a session on each GPU, or on the CPU
+   * where there is none. Sessions that are given stay their owner's; those of files end with the server.
+   */
+  readonly models: Readonly<Record<string, AnyModel>>;
   /** Default 8080; 0 for any that is free. */
   readonly port?: number;
   /** Address to listen at. Default `'127.0.0.1'`, which other machines do not reach; `'0.0.0.0'` or `'::'` for all. */
   readonly host?: string;
   /**
-   * Threads that read requests and write their answers, beside the one that calls this and runs the models, which stay
-   * its own. 1, the default, is that thread alone; more pay where models run on GPUs, or bodies are large.
+   * Threads that read requests and write their answers, beside the one that calls this and runs the models; 1 is that
+   * thread alone. Default: 1 where all models run on the CPU, whose processors they need, and on Windows; else as many as
+   * half the processors, and at most 8.
    */
   readonly threads?: number;
   /** Signals on which the server closes, such as `['SIGTERM', 'SIGINT']`. Default none. */
@@ -43,7 +51,7 @@ const SERVE_DEFAULTS = {
   ...HANDLER_DEFAULTS,
   port: 8080,
   host: '127.0.0.1',
-  threads: 1,
+  threads: undefined,
   closeOn: [],
 } as const satisfies Record<keyof ServeOptions, unknown>;
 
@@ -61,21 +69,29 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const port = checkInteger('options.port', given.port, PORT);
   const host = checkName('options.host', given.host);
   const closeOn = readSignals(given.closeOn);
-  const threads = checkInteger('options.threads', given.threads, THREADS);
-  const settings = handlerSettings(given);
-  const { handler, server, connected, end } = await (threads === 1
-    ? onThisThread(settings)
-    : onThreads(settings, threads));
+  const threads =
+    given.threads === undefined ? undefined : checkInteger('options.threads', given.threads, THREADS);
+  const { models, release } = await openModelFiles(given.models);
+  const { handler, server, connected, end } = await make({ ...given, models }, threads).catch(
+    async (error: unknown) => {
+      await release();
+      throw error;
+    },
+  );
+  const endAll = async () => {
+    await end();
+    await release();
+  };
   try {
     server.listen(port, host);
     await once(server, 'listening');
   } catch (error) {
     handler.close();
-    await end();
+    await endAll();
     throw error;
   }
   let closing: Promise<void> | undefined;
-  const close = () => (closing ??= shutDown(server, handler, connected).then(end).finally(unsubscribe));
+  const close = () => (closing ??= shutDown(server, handler, connected).then(endAll).finally(unsubscribe));
   const onSignal = () => {
     // A second signal ends the process, as it would without this.
     unsubscribe();
@@ -94,6 +110,24 @@ interface Made {
   readonly connected?: Connected;
   /** Lets go of what answered, once the server has closed. */
   readonly end: () => Promise<void>;
+}
+
+async function make(
+  given: Record<keyof HandlerOptions, unknown>,
+  threads: number | undefined,
+): Promise<Made> {
+  const settings = handlerSettings(given);
+  const count = threads ?? usualThreads(settings);
+  return count === 1 ? onThisThread(settings) : onThreads(settings, count);
+}
+
+const MOST_USUAL_THREADS = 8;
+
+function usualThreads({ models }: HandlerSettings): number {
+  const hasGpu = [...models.values()].some(({ replicas }) => replicas.some(({ isOnGpu }) => isOnGpu));
+  // There connections are not handed on: see Readers.take.
+  if (!hasGpu || process.platform === 'win32') return 1;
+  return Math.min(Math.max(1, availableParallelism() >> 1), MOST_USUAL_THREADS);
 }
 
 async function onThisThread(settings: HandlerSettings): Promise<Made> {

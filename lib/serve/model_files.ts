@@ -1,0 +1,78 @@
+/** Models that a server loads itself: sessions on all GPUs of the machine, or on the CPU. */
+import { isObject, mismatch, propertyOf } from '../check';
+import type { SessionOptions } from '../session_options';
+import type { ModelOptions, ServedSession } from './model';
+
+/** An ONNX file, and what there is to say about serving it. The server makes the sessions, and releases them. */
+export interface ModelFile extends Omit<ModelOptions, 'session'> {
+  /** Its path */
+  readonly file: string;
+  /** Of the sessions. Where they name no device, there is a session on each GPU, or one on the CPU if there is none. */
+  readonly sessionOptions?: SessionOptions;
+}
+
+export type AnyModel = string | ModelFile | ServedSession | ModelOptions;
+
+/** What is ready to be served. */
+export interface OpenedModels {
+  /** As a handler takes them */
+  readonly models: unknown;
+  /** Releases the sessions that were made here. */
+  readonly release: () => Promise<void>;
+}
+
+interface Releasable extends ServedSession {
+  release(): Promise<void>;
+}
+
+/** Loads the models that are given by files. What else is wrong with the options the handler finds. */
+export async function openModelFiles(models: unknown): Promise<OpenedModels> {
+  const opened: Releasable[] = [];
+  const release = async () => {
+    await Promise.allSettled(opened.map((session) => session.release()));
+  };
+  if (!isObject(models)) return { models, release };
+  try {
+    const entries: [string, unknown][] = [];
+    for (const [name, model] of Object.entries(models)) {
+      entries.push([name, await openModel(`options.models.${name}`, model, opened)]);
+    }
+    return { models: Object.fromEntries(entries), release };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+async function openModel(option: string, model: unknown, opened: Releasable[]): Promise<unknown> {
+  if (typeof model === 'string') return openSessions(model, undefined, opened);
+  if (!isObject(model) || !('file' in model)) return model;
+  const { file: _, sessionOptions, ...rest } = model as ModelFile;
+  const file = propertyOf(model, 'file');
+  if (typeof file !== 'string') throw mismatch(`${option}.file`, 'the path of an ONNX file', file);
+  return { ...rest, session: await openSessions(file, sessionOptions, opened) };
+}
+
+async function openSessions(
+  file: string,
+  options: SessionOptions | undefined,
+  opened: Releasable[],
+): Promise<readonly Releasable[]> {
+  // Servers of other sessions load none of this.
+  const { InferenceSession } = await import('../session.js');
+  const made: Releasable[] = [];
+  for (const device of options?.device === undefined ? await allDevices() : [options.device]) {
+    const session = await InferenceSession.create(file, { ...options, device });
+    opened.push(session);
+    made.push(session);
+  }
+  return made;
+}
+
+async function allDevices(): Promise<readonly NonNullable<SessionOptions['device']>[]> {
+  const { devices } = await import('../devices.js');
+  const { probeElsewhere } = await import('../placement.js');
+  await probeElsewhere('auto');
+  const gpus = devices().filter(({ type, available }) => type === 'cuda' && available);
+  return gpus.length === 0 ? ['auto'] : gpus.map(({ device }) => device);
+}
