@@ -16,8 +16,9 @@ const [who, file, device, ours] = process.argv.slice(2);
 
 async function serveOurs(options) {
   const { threads, image } = JSON.parse(ours);
-  const session = await InferenceSession.create(file, { device });
-  const models = { model: { session, image, ...options } };
+  // Without a number, on all GPUs.
+  const served = device === 'cuda' ? { file } : { session: await InferenceSession.create(file, { device }) };
+  const models = { model: { ...served, image, ...options } };
   const { url, server, handler } = await serve({ models, port: 0, closeOn: ['SIGTERM'], threads });
   server.once('close', () => {
     const answered = Number(

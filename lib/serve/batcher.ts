@@ -7,7 +7,7 @@ import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
 import { HEAP, type Held } from './memory';
 import type { Model, Replica, ValueSpec } from './model';
-import type { Queue, RunResult } from './queue';
+import { USUAL_URGENCY, type Queue, type RunResult } from './queue';
 import { unavailable } from './refusal';
 import type { InputTensor } from './request';
 import { nextTurn } from './timers';
@@ -29,6 +29,8 @@ interface Job {
   readonly rows: number;
   /** All extents. Jobs of one kind can be joined: they take the same time, and their batches have few shapes. */
   readonly kind: string;
+  /** From 0, which goes first, to 7 */
+  readonly urgency: number;
   /** When it was queued, by `performance.now()`. */
   readonly queued: number;
   /** Of the inputs; held until no run reads them. */
@@ -40,6 +42,8 @@ interface Job {
 /** A copy of the model with its runs under way. */
 interface Lane {
   readonly replica: Replica;
+  /** Its own: another has compiled other shapes by now, and may be another GPU. */
+  readonly sizes: BatchSizes;
   running: number;
   /** When the latest of its runs that have ended did, by `performance.now()` */
   ended: number;
@@ -55,7 +59,6 @@ interface Batch {
 export class Batcher implements Queue {
   #waiting: Job[] = [];
   readonly #lanes: readonly Lane[];
-  readonly #sizes = new BatchSizes();
 
   /**
    * @param onRun - told after each run how many requests it served, and in how many milliseconds
@@ -67,7 +70,9 @@ export class Batcher implements Queue {
     readonly onRun: (requests: number, milliseconds: number) => void,
     readonly onWaiting: (requests: number) => void = () => {},
   ) {
-    this.#lanes = model.replicas.map((replica) => ({ replica, running: 0, ended: -Infinity }));
+    this.#lanes = model.replicas.map((replica) => {
+      return { replica, sizes: new BatchSizes(), running: 0, ended: -Infinity };
+    });
   }
 
   get waiting(): number {
@@ -83,6 +88,7 @@ export class Batcher implements Queue {
     outputs: readonly ValueSpec[],
     cancellation: Cancellation,
     memory: Held = HEAP,
+    urgency = USUAL_URGENCY,
   ): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       cancellation.throwIfRequested();
@@ -90,7 +96,7 @@ export class Batcher implements Queue {
       const queued = performance.now();
       // The spread comes last: V8 adds what follows one by one, which takes a microsecond each (Node.js 20).
       const kind = kindOfJob(this.model, inputs);
-      const job = { inputs, outputs, cancellation, queued, memory, resolve, reject, ...kind };
+      const job = { inputs, outputs, cancellation, urgency, queued, memory, resolve, reject, ...kind };
       const leave = () => {
         const left = this.#waiting.filter((other) => other !== job);
         if (left.length < this.#waiting.length) memory.letGo();
@@ -99,7 +105,8 @@ export class Batcher implements Queue {
       };
       cancellation.follow(leave);
       memory.hold();
-      this.#waiting.push(job);
+      const behind = this.#waiting.findIndex((other) => other.urgency > urgency);
+      this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, job);
       this.onWaiting(this.waiting);
       this.#startRuns();
     });
@@ -111,7 +118,7 @@ export class Batcher implements Queue {
       const lane = this.#lanes.reduce((least, other) => (other.running < least.running ? other : least));
       const mayFollow = lane.replica.isOnGpu && lane.running === 1;
       if (lane.running > 0 && !mayFollow) return;
-      const batch = this.#takeBatch(mayFollow);
+      const batch = this.#takeBatch(lane, mayFollow);
       if (batch === undefined) return;
       void this.#run(lane, batch);
     }
@@ -139,18 +146,18 @@ export class Batcher implements Queue {
   }
 
   /**
-   * The job that has waited longest, with as many of its kind as it pays to join. A job may leave before an older one of
-   * another kind, but no job waits for more runs than there are jobs before it.
+   * The job that has waited longest of the most urgent ones, with as many of its kind as it pays to join. A job may leave
+   * before an older one of another kind, but no job waits for more runs than there are jobs before it.
    *
    * @param isSecond - whether there is a run before it on the same device: then only as many as need not wait for more
    */
-  #takeBatch(isSecond: boolean): Batch | undefined {
+  #takeBatch(lane: Lane, isSecond: boolean): Batch | undefined {
     const [first] = this.#waiting as [Job];
     const { kind, rows } = first;
     // A request of no rows counts as one of a row.
     const most = Math.floor(this.model.maxBatch / Math.max(rows, 1));
     if (most < 2) return { jobs: this.#take([first]), sizes: undefined };
-    const sizes = this.#sizes.of(kind, most);
+    const sizes = lane.sizes.of(kind, most);
     const alike = this.#waiting.filter((job) => job.kind === kind);
     const size = sizes.choose(alike.length);
     if (isSecond && 2 * size > alike.length && 2 * size <= most) return undefined;

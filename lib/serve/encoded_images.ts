@@ -75,7 +75,7 @@ export async function decodeImage(
   const input = { type, dims, data: new Elements(pixels.buffer, pixels.byteOffset, pixels.length) };
   const binary = headers.accept?.includes('application/octet-stream') ?? false;
   const outputs = model.outputs.map((spec) => ({ spec, binary }));
-  return { id: undefined, inputs: new Map([[image.spec.name, input]]), outputs };
+  return { id: undefined, timeout: undefined, inputs: new Map([[image.spec.name, input]]), outputs };
 }
 
 async function pixelsOf(body: Buffer, { spec, layout, resize }: ImageSpec) {

@@ -14,6 +14,9 @@ export interface RunResult {
   readonly computed: number;
 }
 
+/** Of requests that say nothing of it: RFC 9218's default. */
+export const USUAL_URGENCY = 3;
+
 /** Where requests wait for a model. */
 export interface Queue {
   /** Requests that wait, those in runs not counted. */
@@ -26,6 +29,7 @@ export interface Queue {
    * @param cancellation - takes the request out of the queue or, where it is running, leaves its result unused; either
    *   way the promise rejects at once with its reason
    * @param memory - of the inputs; held for as long as they are needed, which is longer where a running request is cancelled
+   * @param urgency - from 0, which goes first, to 7; equal ones go in the order in which they came
    * @returns with a tensor for each of `outputs`
    */
   run(
@@ -33,5 +37,6 @@ export interface Queue {
     outputs: readonly ValueSpec[],
     cancellation: Cancellation,
     memory: Held,
+    urgency: number,
   ): Promise<RunResult>;
 }

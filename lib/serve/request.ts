@@ -18,6 +18,7 @@ import type { TypedArray } from '../typed_array';
 import type { Datatype } from './datatypes';
 import { checkLength, ElementSink, notNested, parseJson, parseLongList, type LongLists } from './json';
 import type { ImageSpec, ModelDescription, ValueSpec } from './model';
+import { USUAL_URGENCY } from './queue';
 import { Refusal } from './refusal';
 
 export interface InputTensor {
@@ -37,6 +38,33 @@ export interface InferRequest {
   readonly inputs: ReadonlyMap<string, InputTensor>;
   /** In the order in which they are answered. */
   readonly outputs: readonly RequestedOutput[];
+  /** Milliseconds after which nobody waits for an answer, counted from the first byte; `undefined` where it is not said */
+  readonly timeout: number | undefined;
+}
+
+/** What headers say of when a request is to be answered. */
+export interface Timing {
+  /** From 0, which goes first, to 7 */
+  readonly urgency: number;
+  /** Milliseconds, as {@link InferRequest.timeout} */
+  readonly timeout: number | undefined;
+}
+
+const TIMEOUT = 'Request-Timeout-Ms';
+
+/**
+ * Reads `Priority` (RFC 9218), of which only `u` counts, and `Request-Timeout-Ms`. As that RFC has it, a priority that is
+ * none is as good as left out.
+ */
+export function readTiming(headers: IncomingHttpHeaders): Timing {
+  const [, urgency] = /(?:^|,)\s*u=([0-7])\s*(?:[,;]|$)/.exec(String(headers.priority ?? '')) ?? [];
+  const given = headers[TIMEOUT.toLowerCase()];
+  if (given !== undefined && !/^[1-9]\d{0,8}$/.test(String(given)))
+    throw mismatch(TIMEOUT, 'a positive number of milliseconds', given);
+  return {
+    urgency: urgency === undefined ? USUAL_URGENCY : Number(urgency),
+    timeout: given === undefined ? undefined : Number(given),
+  };
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -115,7 +143,18 @@ export async function decodeRequest(
   const inputs = await readInputs(model, request.inputs, source);
   source.binary.checkAllTaken();
   lists.requireAllTaken();
-  return { id: readId(request.id), inputs, outputs: readOutputs(model, request) };
+  const parameters = readParameters('parameters', request.parameters);
+  return {
+    ...{ id: readId(request.id), inputs, outputs: readOutputs(model, request) },
+    timeout: readTimeout(parameters.timeout),
+  };
+}
+
+/** Triton's parameter, in microseconds; 0 is none. */
+function readTimeout(value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  const microseconds = checkInteger('parameters.timeout', value, NON_NEGATIVE);
+  return microseconds === 0 ? undefined : microseconds / 1000;
 }
 
 /** Where elements come from that are not in the parsed JSON. */

@@ -6,6 +6,7 @@ import { answer, jsonAnswer, refuse, type Answer } from './answer';
 import { discardRest, readBody } from './body';
 import { Cancellation } from './cancellation';
 import { Connections } from './connections';
+import { Deadline } from './deadline';
 import { decodeImage } from './encoded_images';
 import { Holding, type MemoryBudget, type RequestMemory } from './memory';
 import type { RequestMetrics } from './metrics';
@@ -13,7 +14,7 @@ import type { ModelDescription, ValueSpec } from './model';
 import type { ServeLogger } from './options';
 import type { Queue } from './queue';
 import { clientGone, Refusal, refusalFor, reportIfOurs, unavailable } from './refusal';
-import { decodeRequest, readHeaders, type BodyLimits } from './request';
+import { decodeRequest, readHeaders, readTiming, type BodyLimits } from './request';
 import { encodeResponse } from './response';
 import { allowedMethods, findRoute, type Route } from './routes';
 import { clearTimeout, nextTurn, setTimeout } from './timers';
@@ -37,6 +38,7 @@ interface Inference {
   readonly cancellation: Cancellation;
   readonly holding: Holding;
   readonly memory: RequestMemory;
+  readonly deadline: Deadline;
   isReading: boolean;
 }
 
@@ -156,8 +158,10 @@ export class Service {
     const inference = {
       ...{ model, request, cancellation, isReading: true },
       ...{ holding: new Holding(budget), memory: this.#parts.newMemory() },
+      deadline: new Deadline(timeout, (milliseconds) =>
+        cancellation.request(tooSlow(inference, milliseconds)),
+      ),
     };
-    const timer = setTimeout(() => cancellation.request(tooSlow(inference, timeout)), timeout);
     const onClose = () => cancellation.request(clientGone());
     response.once('close', onClose);
     // What came before the handler was called is not told again.
@@ -168,7 +172,7 @@ export class Service {
       const result = await this.#infer(inference, model.queue).catch((error: unknown) =>
         this.#refuse(error, model),
       );
-      clearTimeout(timer);
+      inference.deadline.clear();
       response.off('close', onClose);
       if (!response.destroyed) send(result);
       metrics.answered(model.name, result.status, performance.now() - started);
@@ -186,7 +190,9 @@ export class Service {
   }
 
   async #infer(inference: Inference, queue: Queue): Promise<Answer> {
-    const { model, request, cancellation, holding, memory } = inference;
+    const { model, request, cancellation, holding, memory, deadline } = inference;
+    const { urgency, timeout } = readTiming(request.headers);
+    deadline.shorten(timeout);
     queue.refuseIfFull();
     const framing = readHeaders(request.headers, this.#parts, model);
     const body = await readBody(request, framing, holding, memory, cancellation);
@@ -198,9 +204,10 @@ export class Service {
     const decoded = framing.isImage
       ? await decodeImage(model, body, request.headers, holding, memory)
       : await decodeRequest(model, body, framing.headerLength, turn);
+    deadline.shorten(decoded.timeout);
     cancellation.throwIfRequested();
     const outputs = decoded.outputs.map(({ spec }) => spec);
-    const run = await queue.run(decoded.inputs, outputs, cancellation, memory);
+    const run = await queue.run(decoded.inputs, outputs, cancellation, memory, urgency);
     const result = await encodeResponse(model, decoded, run, this.#parts.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
     return result;

@@ -43,14 +43,14 @@ export class Desk {
   }
 
   /** Queues a request, whose answer it sends. */
-  async run({ id, model: index, inputs, outputs }: Run): Promise<void> {
+  async run({ id, model: index, inputs, outputs, urgency }: Run): Promise<void> {
     const model = this.#models[index]!;
     const cancellation = new Cancellation();
     this.#running.set(id, cancellation);
     const memory = new Lent(() => this.outbox.tell({ kind: 'freed', id }));
     try {
       const wanted = outputs.map((place) => model.outputs[place]!);
-      const run = await model.queue.run(this.#read(model, inputs), wanted, cancellation, memory);
+      const run = await model.queue.run(this.#read(model, inputs), wanted, cancellation, memory, urgency);
       this.#answer(id, run);
     } catch (error) {
       this.#refuse(id, error, model);

@@ -37,6 +37,7 @@ export type FromReader =
       readonly model: number;
       readonly inputs: readonly SharedInput[];
       readonly outputs: readonly number[];
+      readonly urgency: number;
     }
   | { readonly kind: 'cancel'; readonly id: number }
   | { readonly kind: 'failed'; readonly failure: Failure; readonly model: string | undefined }

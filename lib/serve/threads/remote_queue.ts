@@ -76,6 +76,7 @@ export class RemoteQueue implements Queue {
     outputs: readonly ValueSpec[],
     cancellation: Cancellation,
     memory: Held,
+    urgency: number,
   ): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       cancellation.throwIfRequested();
@@ -99,7 +100,7 @@ export class RemoteQueue implements Queue {
       const id = this.calls.add({ memory, resolve: settled(resolve), reject: settled(reject) });
       cancellation.follow(stop);
       const wanted = outputs.map((spec) => this.model.outputs.indexOf(spec));
-      this.outbox.tell({ kind: 'run', id, model: this.index, inputs: shared, outputs: wanted });
+      this.outbox.tell({ kind: 'run', id, model: this.index, inputs: shared, outputs: wanted, urgency });
     });
   }
 }
