@@ -1,7 +1,6 @@
 /** The servers that serve_load.ts loads, each in a process of its own (serve_load_server.mjs). */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import os from 'node:os';
 import path from 'node:path';
 
 import { ROOT } from './command';
@@ -57,9 +56,7 @@ export class LoadedServer {
   ): Promise<T> {
     const { threads, image } = options;
     const args = [ROLES[who]!, model, device, JSON.stringify({ threads, image })];
-    // Node.js has four threads for all that decode images, whatever the processors.
-    const env = { ...process.env, UV_THREADPOOL_SIZE: String(Math.max(4, os.availableParallelism())) };
-    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [], env });
+    const child = fork(path.join(__dirname, 'serve_load_server.mjs'), args, { cwd: ROOT, execArgv: [] });
     const server = new LoadedServer(who, child);
     try {
       server.url = (await server.message<{ url: string }>()).url;

@@ -15,7 +15,7 @@ import type { Extent, ValueInfo } from './model/graph';
 import type { Place } from './placement';
 import { arraysOf, newArray, stable, type DataType } from './tensor';
 import { readLocation, readOnGpu, type TensorLike } from './tensor_like';
-import { bytesUnder, kindOf, type TypedArray } from './typed_array';
+import { bytesUnder, isDetached, kindOf, type TypedArray } from './typed_array';
 
 /** A feed, each of its properties read once. */
 export interface Feed {
@@ -39,8 +39,11 @@ export function elementsOf(feeds: readonly Feed[]): Feed['elements'][] {
 
 /** The elements of a feed that decides shapes. */
 export function arrayOf({ name, type, elements }: Feed): TypedArray {
-  if (kindOf(elements) !== undefined) return elements as TypedArray;
+  const arrays = [elements].flat() as (TypedArray | NativeGpuBuffer)[];
+  if (arrays.some((one) => kindOf(one) !== undefined && isDetached(one as TypedArray)))
+    throw invalid(`feeds.${name} was transferred away; transfer it when the run has settled`);
   if (Array.isArray(elements)) return joined(type, elements as readonly TypedArray[]);
+  if (kindOf(elements) !== undefined) return elements as TypedArray;
   throw invalid(
     `feeds.${name} decides shapes, so that its elements are needed before the network runs; await its to('cpu') first`,
   );
@@ -74,12 +77,12 @@ function readTensor(called: string, value: unknown, { name, type, shape }: Value
 }
 
 /** A feed that comes as a list of its parts along dimension 0. */
-export function readJoinedFeed(info: ValueInfo, feeds: object): Feed {
+export function readJoinedFeed(info: ValueInfo, feeds: object, place: Place): Feed {
   const called = `feeds.${info.name}`;
   try {
     const part = { ...info, shape: info.shape?.map((extent, axis) => (axis === 0 ? null : extent)) };
     const parts = checkList(called, requireFeed(called, info, feeds), 'a list of tensors', (at, value) =>
-      readTensor(at, value, part, 'cpu'),
+      requireOnCpu(at, readTensor(at, value, part, place)),
     );
     const dims = readDims(`the dims of ${called} together`, joinedDims(called, parts), info.shape);
     const elements = parts.map((one) => one.elements as TypedArray);
@@ -87,6 +90,11 @@ export function readJoinedFeed(info: ValueInfo, feeds: object): Feed {
   } catch (error) {
     throw unreadable(called, error);
   }
+}
+
+function requireOnCpu(called: string, feed: Feed): Feed {
+  if (kindOf(feed.elements) !== undefined) return feed;
+  throw invalid(`${called} is on a GPU, and parts of an input are in CPU memory; await its to('cpu') first`);
 }
 
 function joinedDims(called: string, parts: readonly Feed[]): number[] {

@@ -1,5 +1,4 @@
 /** `npx warpconv serve`: ONNX files over HTTP. */
-import { availableParallelism } from 'node:os';
 import path from 'node:path';
 
 import type { Device } from './placement';
@@ -65,8 +64,6 @@ function numberOr(text: string): number | string {
  * @param print - told where each model is
  */
 export async function runServer(options: ServeOptions, print: (line: string) => void): Promise<void> {
-  // Node.js decodes images on four threads, unless it is told before it does the first.
-  process.env.UV_THREADPOOL_SIZE ??= String(Math.max(4, availableParallelism()));
   const { serve } = await import('./serve/index.js');
   const { url, server } = await serve(options);
   for (const name of Object.keys(options.models)) print(`${url}/v2/models/${encodeURIComponent(name)}`);

@@ -229,7 +229,7 @@ export class InferenceSession {
     ...rest: [options?: RunOptions] | [fetches: readonly string[], options?: RunOptions]
   ): Promise<Record<string, Tensor>> {
     const request = readRunArguments([feeds, ...rest], this.outputNames);
-    const inputs = this.#graph.inputs.map((info) => readJoinedFeed(info, request.feeds));
+    const inputs = this.#graph.inputs.map((info) => readJoinedFeed(info, request.feeds, this.#place));
     this.#requireLive();
     return this.#track(this.#runWith(inputs, request));
   }

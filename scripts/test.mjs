@@ -99,6 +99,7 @@ async function gpuTests(sanitize) {
     'fixtures',
     'fusion',
     'fuzz',
+    'joined_feeds',
     'model_inputs',
     'networks',
     'numerics',

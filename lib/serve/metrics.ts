@@ -230,12 +230,7 @@ export function metricsPage(
   { batches, runs }: RunMetrics,
   gauges: Gauges,
 ): string {
-  const requests = new Counter();
-  const durations = new Histogram(SECONDS);
-  for (const thread of threads) {
-    requests.absorb(thread.requests);
-    durations.absorb(thread.durations);
-  }
+  const { requests, durations } = together(threads);
   const inFlight = threads.reduce((sum, thread) => sum + thread.inFlight, 0);
   const queue = new Gauge(() => Array.from(gauges.queueLengths(), ([model, length]) => [{ model }, length]));
   return textOf([
@@ -248,6 +243,23 @@ export function metricsPage(
     ['held_bytes', 'gauge', 'Bytes that requests and answers take up.', single(gauges.heldBytes())],
     ...delayFamilies(threads.map(({ delays }) => delays)),
   ]);
+}
+
+function together(threads: readonly RequestCounts[]) {
+  const requests = new Counter();
+  const durations = new Histogram(SECONDS);
+  for (const thread of threads) {
+    requests.absorb(thread.requests);
+    durations.absorb(thread.durations);
+  }
+  return { requests, durations };
+}
+
+/** What threads had counted that have ended: nothing of theirs is in flight or late any more. */
+export function pastCounts(threads: readonly RequestCounts[]): RequestCounts {
+  const { requests, durations } = together(threads);
+  const delays = { p50: 0, p99: 0, max: 0 };
+  return { requests: requests.snapshot(), durations: durations.snapshot(), inFlight: 0, delays };
 }
 
 function single(value: number): Metric {

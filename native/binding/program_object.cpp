@@ -95,14 +95,16 @@ struct ProgramObject::Run {
 
   void addParts(std::span<const Napi::Value> values, int64_t needed) {
     int64_t total = 0;
+    bool isOneEmpty = false;
     std::vector<HostBytes>& added = parts.emplace_back();
     for (const Napi::Value& value : values) {
       const auto [address, bytes] = toBytes(value, "a part of an input");
       keepPinned(address);
       added.push_back({address, bytes});
       total += bytes;
+      isOneEmpty = isOneEmpty || bytes == 0;
     }
-    requireBytes(total, needed, "an input");
+    requireBytes(total < needed && isOneEmpty ? 0 : total, needed, "an input");
     inputs.push_back(nullptr);
     residentInputs.emplace_back();
   }

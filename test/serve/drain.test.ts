@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 
 import { json, postJson, RawConnection, request, type Received } from './support/client';
 import { doublingRequest, doublingSession } from './support/fake_session';
-import { closeAll, open, until } from './support/serving';
+import { closeAll, open, THREADS, until } from './support/serving';
 
 afterEach(closeAll);
 
@@ -143,7 +143,7 @@ test('a port that is taken is the system’s error', async () => {
 
 test('faked timers hold up nothing', async () => {
   const script = path.join(__dirname, 'children/faked_timers.cjs');
-  const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [script, String(THREADS)], { stdio: ['ignore', 'pipe', 'inherit'] });
   let printed = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
   const ending = await new Promise((resolve) => child.on('close', (...status) => resolve(status)));
@@ -159,7 +159,9 @@ describe('SIGTERM', () => {
     printed: () => string;
   }> {
     const script = path.join(__dirname, 'children/server.cjs');
-    const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [script, String(THREADS)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     let printed = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
     const ended = new Promise<unknown[]>((resolve) => child.on('close', (...ending) => resolve(ending)));
@@ -268,7 +270,9 @@ describe('64 clients that keep their connections see no reset when', () => {
 
   async function terminateUnderLoad(kind: string, largest: number): Promise<Map<string, number>> {
     const script = path.join(__dirname, 'children/echo_server.cjs');
-    const child = spawn(process.execPath, [script, kind], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [script, kind, String(THREADS)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     let url = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (url += text));
     const ended = new Promise<unknown[]>((resolve) => child.on('close', (...ending) => resolve(ending)));

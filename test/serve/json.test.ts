@@ -1,6 +1,6 @@
 /** JSON of any size and form is parsed as `JSON.parse` would, in pieces, or refused before it takes long. */
 import { datatypeOf } from '../../lib/serve/datatypes';
-import type { Model, ValueSpec } from '../../lib/serve/model';
+import type { ModelDescription, ValueSpec } from '../../lib/serve/model';
 import { decodeRequest } from '../../lib/serve/request';
 import { Random } from '../support/random';
 import { json, request } from './support/client';
@@ -11,17 +11,9 @@ afterEach(closeAll);
 
 const MIB = 2 ** 20;
 
-function modelOf(type: string, dims: ValueSpec['dims']): Model {
+function modelOf(type: string, dims: ValueSpec['dims']): ModelDescription {
   const x = { name: 'x', datatype: datatypeOf(type)!, dims };
-  return {
-    name: 'm',
-    version: '1',
-    session: {} as never,
-    inputs: [x],
-    outputs: [],
-    maxBatch: 1,
-    needsProof: false,
-  };
+  return { name: 'm', version: '1', inputs: [x], outputs: [], image: undefined };
 }
 
 interface Decoded {

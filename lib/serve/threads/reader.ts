@@ -76,7 +76,7 @@ export class Reader {
     this.#service = new Service({
       ...data,
       models: new Map(data.models.map((model, place) => [model.name, this.#queued(place, model, data)])),
-      budget: new MemoryBudget(maxHeldBytes, new SharedByteCounter(counters)),
+      budget: new MemoryBudget(maxHeldBytes, new SharedByteCounter(counters, index)),
       newMemory: () => slabs.forRequest(),
       metrics: this.#metrics,
       metricsPage: () => this.#askForPage(),

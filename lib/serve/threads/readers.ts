@@ -7,12 +7,12 @@ import { Worker } from 'node:worker_threads';
 import { duplicateDescriptor, pinMemory } from '../../shared_memory';
 import { LINGER_MS } from '../body';
 import type { Engine } from '../engine';
-import type { RequestCounts } from '../metrics';
+import { pastCounts, type RequestCounts } from '../metrics';
 import { clearTimeout, setTimeout, wait } from '../timers';
 import { Desk } from './desk';
 import { Outbox, type FromReader, type Task, type ToReader } from './messages';
 import { plainModel, type ReaderData } from './reader';
-import { SharedNumber, TakenDescriptors, type CounterMemory } from './shared_counters';
+import { SharedByteCounter, SharedNumber, TakenDescriptors, type CounterMemory } from './shared_counters';
 
 /** A reader that ended by itself is replaced after this long: whatever ended it may go on. */
 const RESTART_MS = 100;
@@ -41,7 +41,9 @@ class ReaderThread {
   readonly #worker: Worker;
   readonly #outbox: Outbox<ToReader>;
   readonly #desk: Desk;
+  readonly #held: SharedByteCounter;
   readonly #onPage: () => Promise<string>;
+  readonly #onLost: (descriptors: readonly number[]) => void;
   readonly #questions = new Map<number, Question>();
   /** What it was handed, and whether it has taken it */
   readonly #handed = new Set<number>();
@@ -49,8 +51,16 @@ class ReaderThread {
   #hasEnded = false;
   #asked = 0;
 
-  constructor(shared: Shared, index: number, onPage: () => Promise<string>) {
+  /** @param onLost - given the connections that it was handed and has not taken, when it has ended */
+  constructor(
+    shared: Shared,
+    index: number,
+    onPage: () => Promise<string>,
+    onLost: (descriptors: readonly number[]) => void,
+  ) {
     this.#shared = shared;
+    this.#held = new SharedByteCounter(shared.counters, index);
+    this.#onLost = onLost;
     this.#onPage = onPage;
     const { engine, counters, gpu } = shared;
     const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = engine.settings;
@@ -135,9 +145,8 @@ class ReaderThread {
   #clear(): void {
     this.#hasEnded = true;
     this.#desk.close();
-    for (const descriptor of this.#handed) {
-      if (!this.#descriptors.isTaken(descriptor)) closeSync(descriptor);
-    }
+    this.#held.clear();
+    this.#onLost([...this.#handed].filter((descriptor) => !this.#descriptors.isTaken(descriptor)));
     for (const { reject } of this.#questions.values()) reject(gone());
     this.#questions.clear();
   }
@@ -151,7 +160,7 @@ export class Readers {
   readonly #shared: Shared;
   readonly #threads: ReaderThread[] = [];
   /** What threads that ended by themselves had counted */
-  readonly #past: RequestCounts[] = [];
+  #past: RequestCounts = pastCounts([]);
   #isClosing = false;
   #closed: Promise<void> | undefined;
 
@@ -189,14 +198,15 @@ export class Readers {
 
   /** What all have counted, when they were last asked. */
   counts(): RequestCounts[] {
-    return [...this.#past, ...this.#threads.flatMap(({ counts }) => counts ?? [])];
+    return [this.#past, ...this.#threads.flatMap(({ counts }) => counts ?? [])];
   }
 
   /** Hands a connection, of which nothing has been read, to the thread that has the fewest. False where that cannot be. */
   take(socket: Socket): boolean {
     const thread = this.#leastLoaded();
     const descriptor = descriptorOf(socket);
-    if (thread === undefined || descriptor === undefined) return false;
+    // Readers that are closing may be gone before they have it.
+    if (thread === undefined || descriptor === undefined || this.#closed !== undefined) return false;
     const copy = duplicateDescriptor(descriptor);
     if (copy === null) return false;
     const isTaken = thread.connect(copy);
@@ -236,15 +246,22 @@ export class Readers {
   }
 
   #add(index: number, page: () => Promise<string>): void {
-    const thread = new ReaderThread(this.#shared, index, page);
+    const thread = new ReaderThread(this.#shared, index, page, (lost) => this.#handOn(lost));
     this.#threads[index] = thread;
     void thread.ended.then(async () => {
       if (this.#isClosing) return;
-      if (thread.counts !== undefined) this.#past.push(thread.counts);
+      if (thread.counts !== undefined) this.#past = pastCounts([this.#past, thread.counts]);
       thread.counts = undefined;
       await wait(RESTART_MS);
       if (!this.#isClosing) this.#add(index, page);
     });
+  }
+
+  /** Of these nothing has been read. */
+  #handOn(descriptors: readonly number[]): void {
+    for (const descriptor of descriptors) {
+      if (this.#leastLoaded()?.connect(descriptor) !== true) closeSync(descriptor);
+    }
   }
 
   /** Those that end meanwhile have nothing to do any more. */

@@ -11,7 +11,7 @@ export interface CounterMemory {
 export function allocateCounters(models: number, readers: number): CounterMemory {
   const { BYTES_PER_ELEMENT } = Int32Array;
   return {
-    held: new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT),
+    held: new SharedArrayBuffer((2 + readers) * BigInt64Array.BYTES_PER_ELEMENT),
     waiting: new SharedArrayBuffer(models * BYTES_PER_ELEMENT),
     connections: new SharedArrayBuffer(readers * BYTES_PER_ELEMENT),
   };
@@ -42,12 +42,16 @@ export class TakenDescriptors {
 /** Linux gives the lowest that is free, so that there are no larger ones with fewer connections. */
 const MOST_DESCRIPTORS = 65_536;
 
-/** Bytes of requests and answers, of all threads together. */
+/** Bytes of requests and answers, of all threads together, as one of them counts them. */
 export class SharedByteCounter implements ByteCounter {
+  /** The sum, then that of the models' thread, then those of the readers */
   readonly #bytes: BigInt64Array;
+  readonly #own: number;
 
-  constructor({ held }: CounterMemory) {
+  /** @param reader - which one; none for the thread of the models */
+  constructor({ held }: CounterMemory, reader = -1) {
     this.#bytes = new BigInt64Array(held);
+    this.#own = 2 + reader;
   }
 
   get bytes(): number {
@@ -55,7 +59,14 @@ export class SharedByteCounter implements ByteCounter {
   }
 
   add(bytes: number): number {
+    Atomics.add(this.#bytes, this.#own, BigInt(bytes));
     return Number(Atomics.add(this.#bytes, 0, BigInt(bytes)));
+  }
+
+  /** Takes back what the thread has added, which is gone. */
+  clear(): void {
+    const own = Atomics.exchange(this.#bytes, this.#own, 0n);
+    Atomics.sub(this.#bytes, 0, own);
   }
 }
 

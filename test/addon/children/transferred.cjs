@@ -28,11 +28,12 @@ async function main() {
   const [{ name, shape }] = session.inputMetadata;
   const batch = shape.map((extent) => (typeof extent === 'number' ? extent : 512));
   for (let round = 0; round < 3; round++) {
-    for (const which of ['input', 'output', 'weight', 'feed']) {
-      const [input, output, other, feed] = [
+    for (const which of ['input', 'output', 'weight', 'feed', 'part']) {
+      const [input, output, other, feed, part] = [
         filled(inputDims),
         filled(plan.outputDims),
         filled(weight.dims),
+        filled(batch),
         filled(batch),
       ];
       const signal = new AbortController().signal;
@@ -41,13 +42,14 @@ async function main() {
         output: () => plan.run(input, { output, signal }),
         weight: () => Conv2d.create(other, { inputDims, padding: 1, device }),
         feed: () => session.run({ [name]: feed }, { signal }),
+        part: () => session.runJoined({ [name]: [filled(batch), part, filled(batch)] }, { signal }),
       };
       // A call that has not begun by then refuses what has no memory any more.
       const call = calls[which]().catch((error) => {
         if (error.code !== 'ERR_WARPCONV_INVALID_ARGUMENT') throw error;
       });
       await turn(1);
-      await transfer({ input, output, weight: other, feed }[which].data);
+      await transfer({ input, output, weight: other, feed, part }[which].data);
       (await call)?.dispose?.();
     }
   }

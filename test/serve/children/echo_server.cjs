@@ -1,4 +1,5 @@
-// Serves a model that gives back what it gets, until SIGTERM: by itself or, as an argument says, inside Fastify.
+// Serves a model that gives back what it gets, until SIGTERM: by itself, on as many threads as an argument says, or
+// inside Fastify.
 'use strict';
 const { once } = require('node:events');
 const { setTimeout } = require('node:timers/promises');
@@ -27,7 +28,7 @@ async function serveByFastify() {
 }
 
 async function serveAlone() {
-  const { url } = await serve({ port: 0, models, closeOn: ['SIGTERM'] });
+  const { url } = await serve({ port: 0, models, threads: Number(process.argv[3]), closeOn: ['SIGTERM'] });
   return url;
 }
 

@@ -28,7 +28,11 @@ function post(url, agent, data) {
 }
 
 async function main() {
-  const { url, close } = await serve({ port: 0, models: { echo: { session, maxBatch: 1e6 } } });
+  const { url, close } = await serve({
+    port: 0,
+    threads: Number(process.argv[2]),
+    models: { echo: { session, maxBatch: 1e6 } },
+  });
   const agent = new http.Agent({ keepAlive: true });
   const lengths = Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? 10 : 30_000));
   const answers = await Promise.all(lengths.map((length) => post(url, agent, new Array(length).fill(0.5))));

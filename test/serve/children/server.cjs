@@ -1,4 +1,4 @@
-// Serves a model that takes its time, until SIGTERM. Prints the address, and the metrics at the end.
+// Serves a model that takes its time, on as many threads as an argument says, until SIGTERM. Prints the address, and the metrics at the end.
 'use strict';
 const { setTimeout } = require('node:timers/promises');
 const { serve } = require('../../../dist/serve');
@@ -18,7 +18,12 @@ const session = {
 
 async function main() {
   const models = { slow: { session, maxBatch: 4 } };
-  const { url, handler } = await serve({ port: 0, models, closeOn: ['SIGTERM'] });
+  const { url, handler } = await serve({
+    port: 0,
+    models,
+    threads: Number(process.argv[2]),
+    closeOn: ['SIGTERM'],
+  });
   process.stdout.write(`${url}\n`);
   process.once('SIGTERM', () => process.stdout.write('terminating\n'));
   process.once('exit', () => process.stdout.write(handler.metrics()));

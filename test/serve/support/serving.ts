@@ -1,12 +1,26 @@
 import { setTimeout } from 'node:timers/promises';
 
+import type * as Serve from '../../../lib/serve';
 import { serve, type RunningServer, type ServeOptions } from '../../../lib/serve';
 
 const running: RunningServer[] = [];
 
+/** How many threads read the requests of servers that {@link open} starts; see threaded.test.ts. */
+export const THREADS: number = 1;
+
 /** A server at a free port, closed by {@link closeAll}. */
-export async function open(options: ServeOptions): Promise<RunningServer> {
-  const server = await serve({ port: 0, ...options });
+export function open(options: ServeOptions): Promise<RunningServer> {
+  return openBy(serve, options);
+}
+
+/** A server of which three threads read the requests. They run the built package: Node.js loads no TypeScript for them. */
+export function openThreaded(options: ServeOptions): Promise<RunningServer> {
+  const built = jest.requireActual<typeof Serve>('../../../dist/serve');
+  return openBy(built.serve, { threads: 3, ...options });
+}
+
+async function openBy(start: typeof serve, options: ServeOptions): Promise<RunningServer> {
+  const server = await start({ port: 0, ...options });
   running.push(server);
   return server;
 }
