@@ -3,8 +3,8 @@
  * model. Each is in a process of its own, and they take turns at each number of clients. Then ours alone: more clients than
  * its queue takes, and SIGTERM in the middle of a load. Ends with exit code 1 where an accepted request was lost, an answer
  * was wrong or none of 200, 503 and 504, or the server did not recover. Writes bench/results/<machine>-<date>-serve.json and
- * .md where all went well; the figures of another model, on another device, for another time or by other options are printed
- * only.
+ * .md where all went well; the figures of another model, for another time or by other options are printed only. On GPUs (`--device
+ * cuda:0`, or `cuda` for all) ours is loaded alone, with a network; there is a file for each kind of requests.
  *
  *     npm --prefix bench/rivals ci
  *     npx ts-node bench/serve_load.ts [--model FILE.onnx] [--device cpu] [--seconds 10]
@@ -16,7 +16,7 @@
  *
  *     --connections 1,8,32,128          of each load; 32 with --minutes
  *     --servers ours,one-by-one,rival   those to load; ours with --minutes. Only the rival needs bench/rivals
- *     --requests float32                the kind of the requests, of those in load/request_kinds.ts
+ *     --requests float32                or uint8 or jpeg: the kind of the requests, of those in load/request_kinds.ts
  *     --threads N                       of our servers; the rival is as it is by default
  *     --clients K                       processes of clients; by default a quarter of the processors, and at most 4
  */
@@ -24,10 +24,12 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
+import { devices } from 'warpconv';
+
 import { GpuBusy } from './load/gpu_busy';
 import { LoadedServer, OURS, RIVAL } from './loaded_server';
 import { resNet50 } from './resnet50';
-import { circumstances, nameOf, writeJson, writeText } from './results';
+import { circumstances, gpuFileName, nameOf, writeJson, writeText } from './results';
 import { failures, longFailures } from './serve_failures';
 import {
   measureLoads,
@@ -59,10 +61,11 @@ function finish(
   console.log(page);
   for (const failure of failed) console.error(`FAILED: ${failure}`);
   if (failed.length > 0) process.exitCode = 1;
-  else if (suffix === undefined)
-    progress('not stored; the usual model or network on the CPU by the usual options is');
+  else if (suffix === undefined) progress('not stored; the usual model or network by the usual options is');
   else {
-    const name = `${nameOf(result)}-${suffix}`;
+    const { gpus = [], date } = result;
+    const machine = gpus[0] === undefined ? nameOf(result) : gpuFileName(gpus[0], date, false);
+    const name = `${machine}-${suffix}`;
     writeJson(name, result);
     writeText(`${name}.md`, page);
   }
@@ -70,7 +73,16 @@ function finish(
 
 function loadingOf({ model, network, device, requests, quick }: ServeSettings) {
   const command = ['npx ts-node bench/serve_load.ts', ...process.argv.slice(2)].join(' ');
-  return { ...circumstances(quick), model: path.basename(model), network, device, requests, command };
+  const gpus = gpusOf(device);
+  return { ...circumstances(quick), model: path.basename(model), network, device, gpus, requests, command };
+}
+
+/** Those that a server on the device uses: without a number, all. */
+function gpusOf(device: string): string[] {
+  const gpus = devices().filter(({ type, available }) => type === 'cuda' && available);
+  return gpus
+    .filter((gpu) => device === 'cuda' || device === gpu.device)
+    .map(({ name }) => name ?? 'unknown GPU');
 }
 
 async function mainForMinutes(settings: ServeSettings, minutes: number, tools: Tools): Promise<void> {

@@ -26,6 +26,8 @@ interface Loading extends Circumstances {
   /** That the bench made */
   readonly network?: string | undefined;
   readonly device: string;
+  /** Their names; none where the device is the CPU */
+  readonly gpus?: readonly string[];
   /** The kind of the requests */
   readonly requests: string;
   readonly command: string;
@@ -129,11 +131,18 @@ function terminationLines(termination: Termination): string[] {
   ];
 }
 
+/** Where the models were. */
+function placeOf({ gpus = [], cpu }: Loading): string {
+  const [first, ...others] = gpus;
+  if (first === undefined) return cpu.name;
+  return others.length === 0 ? first : `${gpus.length} GPUs ${first}`;
+}
+
 export function renderServeReport(result: ServeResult): string {
-  const { cpu, date, device, command, seconds, servers, overload, termination } = result;
+  const { date, device, command, seconds, servers, overload, termination } = result;
   const columns = device.startsWith('cuda') ? [...COLUMNS, GPU_COLUMN] : COLUMNS;
   const lines = [
-    `# Serving on ${cpu.name}, ${date}`,
+    `# Serving on ${placeOf(result)}, ${date}`,
     '',
     describeLoading(result, 'servers and clients'),
     `share; ${seconds} seconds each, in turns. All servers get the same elements; Fastify's answers are the bare output, ours those of`,
@@ -149,11 +158,11 @@ export function renderServeReport(result: ServeResult): string {
 }
 
 export function renderLongServeReport(result: LongServeResult): string {
-  const { cpu, date, command, who, load, connections, samples } = result;
+  const { date, command, who, load, connections, samples } = result;
   const { minutes } = samples.at(-1)!;
   const busy = load.gpuBusy === undefined ? '' : `, the GPU busy for ${percent(load.gpuBusy)} % of the time`;
   const lines = [
-    `# Serving for ${minutes} minutes on ${cpu.name}, ${date}`,
+    `# Serving for ${minutes} minutes on ${placeOf(result)}, ${date}`,
     '',
     describeLoading(result, 'server and clients'),
     `share with whatever else runs. ${who}, ${connections} connections: ${rate.format(load.perSecond)} answers per second, p50 ` +

@@ -35,6 +35,8 @@ const SECONDS = 10;
 const MINUTES = 30;
 /** Loads one after the other, and a long one */
 const EACH = { connections: '1,8,32,128', servers: 'ours,one-by-one,rival' };
+/** On GPUs, which no rival is set up for */
+const ON_GPU = { connections: '1,8,32,128,512', servers: 'ours', seconds: 3 };
 const LONG = { connections: '32', servers: 'ours' };
 const REQUESTS = 'float32';
 /** What the bench can make, and seconds of each load: it takes a hundred answers for a 99th percentile. */
@@ -69,18 +71,23 @@ export function readServeSettings(args: readonly string[]): ServeSettings {
     requireKnown('network', [network], Object.keys(NETWORKS), 'any other is a --model');
   requireKnown('requests', [requests], Object.keys(REQUEST_KINDS), 'one kind at a time');
   const model = path.resolve(values.model);
-  const usualSeconds = network === undefined ? SECONDS : NETWORKS[network]!;
+  const isOnGpu = device.startsWith('cuda');
+  const usualSeconds = isOnGpu ? ON_GPU.seconds : network === undefined ? SECONDS : NETWORKS[network]!;
   const seconds = optional(values.seconds, (text) => readPositive('seconds', text)) ?? usualSeconds;
   const minutes = optional(values.minutes, (text) => readPositive('minutes', text));
   const share = minutes === undefined ? seconds / usualSeconds : minutes / MINUTES;
-  const usual = minutes === undefined ? EACH : LONG;
+  const usual = minutes !== undefined ? LONG : isOnGpu ? ON_GPU : EACH;
   const { connections = usual.connections, servers = usual.servers, threads } = values;
   const isUsual =
     (network !== undefined || model === MODEL) &&
     connections === usual.connections &&
     servers === usual.servers &&
-    [device, requests, threads, share].join() === [DEVICE, REQUESTS, undefined, 1].join();
-  const suffix = ['serve', network, minutes && 'long'].filter((part) => part !== undefined).join('-');
+    (isOnGpu ? network !== undefined : [device, requests].join() === [DEVICE, REQUESTS].join()) &&
+    [threads, share].join() === [undefined, 1].join();
+  const kind = isOnGpu ? requests : undefined;
+  const where = device === 'cuda' ? 'all-gpus' : undefined;
+  const parts = ['serve', network, kind, where, minutes && 'long'];
+  const suffix = parts.filter((part) => part !== undefined).join('-');
   return {
     ...{ model, network, device, seconds, minutes, requests },
     image: requests === REQUESTS ? undefined : IMAGE,

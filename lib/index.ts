@@ -36,6 +36,7 @@ export type {
 } from './options';
 export type { Port } from './model/compile';
 export type { SessionExplanation, StepExplanation } from './model/explain';
+export type { ImageOptions } from './images';
 export type { ValueMetadata } from './session';
 export type { RunOptions, SessionOptions } from './session_options';
 export type { Device, Place } from './placement';

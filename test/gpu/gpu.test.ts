@@ -11,13 +11,16 @@ import {
   memory,
   Tensor,
 } from '../../lib';
+import { noteLent } from '../../lib/lent_memory';
 import { PACKAGE_ROOT } from '../../lib/load';
+import { pinMemory } from '../../lib/shared_memory';
 import { runChild } from '../support/child';
 import { collectGarbage } from '../support/garbage';
 import { describeGpu } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 
 // Memory is compared in a test, on the way of which that of earlier ones may be collected.
 beforeEach(collectGarbage);
@@ -102,6 +105,37 @@ describeGpu('a GPU', () => {
     for (const output of await Promise.all(runs)) expect(output.data).toEqual(expected.data);
     expect(memory().pinned).toBe(0);
     plan.dispose();
+  });
+
+  it('reads shared memory that was pinned in place, in parts of inputs', async () => {
+    const file = path.join(__dirname, '../../examples/digits/digits.onnx');
+    const session = await InferenceSession.create(file, { device: 'cuda' });
+    const slab = new SharedArrayBuffer(2 ** 20);
+    noteLent(slab);
+    const unpin = pinMemory('cuda:0', slab);
+    while (memory().pinned === 0) await setTimeout(1);
+    expect(memory().pinned).toBe(2 ** 20);
+    const images = [0, 1, 2].map((image) => {
+      const data = new Float32Array(slab, 4096 * image + 4, 64);
+      data.forEach((_, index) => (data[index] = (index * (image + 1)) % 16));
+      return { type: 'float32', dims: [1, 1, 8, 8], data };
+    });
+    const own = new Tensor('float32', Float32Array.from(images[1]!.data), [1, 1, 8, 8]);
+    const [first] = Object.keys(await session.run({ image: own }));
+    const parts = [...images, own];
+    const joined = await session.runJoined({ image: parts });
+    const alone: number[] = [];
+    for (const part of parts)
+      alone.push(...((await session.run({ image: part }))[first!]!.data as Float32Array));
+    (joined[first!]!.data as Float32Array).forEach((value, index) =>
+      expect(value).toBeCloseTo(alone[index]!, 4),
+    );
+    // Runs keep it pinned until their end.
+    const last = session.runJoined({ image: parts });
+    unpin();
+    expect((await last)[first!]!.data).toEqual(joined[first!]!.data);
+    expect(memory().pinned).toBe(0);
+    await session.release();
   });
 
   it('refuses to pin more than there is', () => {

@@ -107,6 +107,39 @@ TEST_CASE("what is copied between pinned memory and the device comes back, whole
   CHECK(pinnedBytesInUse() == before);
 }
 
+TEST_CASE("pieces that are pinned or not are uploaded one after the other, and memory of others can be pinned") {
+  const auto queue = openQueue();
+  const int64_t before = pinnedBytesInUse();
+  constexpr int64_t kBytes = (int64_t{1} << 21) + 7;
+  std::vector<char> lent(static_cast<size_t>(kBytes)), own(static_cast<size_t>(kBytes));
+  std::iota(lent.begin(), lent.end(), char{3});
+  std::iota(own.begin(), own.end(), char{5});
+  {
+    const auto pinned = cuda::Pinned::pin(test::device(), lent.data(), kBytes);
+    REQUIRE(pinned.isOk());
+    CHECK(pinnedBytesInUse() == before + kBytes);
+    CHECK(cuda::isPinned(lent.data() + 1, kBytes - 1));
+    // Twice is refused, and changes nothing.
+    CHECK_FALSE(cuda::Pinned::pin(test::device(), lent.data(), kBytes).isOk());
+    CHECK(pinnedBytesInUse() == before + kBytes);
+    const std::vector<HostBytes> parts{{lent.data(), 100},       {own.data(), kBytes}, {lent.data() + 100, 1},
+                                       {lent.data() + 101, 999}, {own.data(), 0},      {own.data() + 5, 64}};
+    std::vector<char> expected;
+    for (const auto& [data, bytes] : parts) {
+      const char* const first = static_cast<const char*>(data);
+      expected.insert(expected.end(), first, first + bytes);
+    }
+    const auto memory = test::device().allocate(static_cast<int64_t>(expected.size()));
+    REQUIRE(memory.isOk());
+    REQUIRE(queue->upload(parts, memory.value().data()).isOk());
+    std::vector<char> received(expected.size());
+    REQUIRE(queue->download(memory.value(), received.data()).isOk());
+    CHECK(received == expected);
+  }
+  CHECK(pinnedBytesInUse() == before);
+  CHECK_FALSE(cuda::isPinned(lent.data(), 1));
+}
+
 TEST_CASE("a resident convolution takes its operands from anywhere, from several threads at once") {
   const auto queue = openQueue();
   std::mt19937 random(test::fuzzSeed());

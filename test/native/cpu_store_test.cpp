@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "cpu/cpu_backend.h"
@@ -64,6 +65,23 @@ std::vector<float> integers(size_t count) {
   return values;
 }
 
+/** The input in pieces of so many elements, each in memory that ends with it. */
+std::vector<float> runInPieces(const program::PreparedProgram& prepared, int64_t n, size_t pieceSize) {
+  const std::vector<float> x = integers(static_cast<size_t>(n * kChannels * 100));
+  std::vector<std::vector<float>> pieces;
+  for (size_t first = 0; first < x.size(); first += pieceSize) {
+    const auto begin = x.begin() + static_cast<ptrdiff_t>(first);
+    pieces.emplace_back(begin, begin + static_cast<ptrdiff_t>(std::min(pieceSize, x.size() - first)));
+  }
+  std::vector<std::vector<HostBytes>> parts(1);
+  for (const auto& piece : pieces) parts[0].push_back({piece.data(), static_cast<int64_t>(piece.size() * sizeof(float))});
+  std::vector<float> y(x.size());
+  const std::vector<const void*> inputs{nullptr};
+  const std::vector<void*> outputs{y.data()};
+  REQUIRE(prepared.run({inputs, outputs, {}, parts}, nullptr, nullptr).isOk());
+  return y;
+}
+
 std::vector<float> run(const program::PreparedProgram& prepared, int64_t n) {
   const std::vector<float> x = integers(static_cast<size_t>(n * kChannels * 100));
   std::vector<float> y(x.size());
@@ -74,6 +92,18 @@ std::vector<float> run(const program::PreparedProgram& prepared, int64_t n) {
 }
 
 }  // namespace
+
+TEST_CASE("an input in pieces is the same as in one") {
+  Executor executor(2);
+  CpuBackend backend(executor, cpuInfo());
+  const std::vector<float> weight = integers(kChannels * kChannels * 9), scale(kChannels, 0.5F);
+  const auto prepared = backend.prepareProgram(specFor(3, weight, scale, true), backend.makeStore().value());
+  REQUIRE(prepared.isOk());
+  const std::vector<float> expected = run(*prepared.value(), 3);
+  for (const size_t size : {size_t{1601}, size_t{1600}, size_t{7}, size_t{4800}}) {
+    CHECK(runInPieces(*prepared.value(), 3, size) == expected);
+  }
+}
 
 TEST_CASE("programs of one store share packed weights and scratch memory, and compute as alone") {
   Executor executor(2);
