@@ -268,7 +268,9 @@ class Verifier {
     const int64_t size = sizeOf(buffer);
     require(buffer.offset >= 0 && buffer.offset <= size && buffer.offset % bytes == 0, "has a buffer out of place");
     if (!reach) return std::nullopt;
-    const Bytes touched{buffer.space, buffer.index, buffer.offset + reach->first * bytes,
+    // There is one arena, whatever the number says.
+    const int64_t index = buffer.space == Buffer::Space::arena ? 0 : buffer.index;
+    const Bytes touched{buffer.space, index, buffer.offset + reach->first * bytes,
                         buffer.offset + (reach->last + 1) * bytes};
     require(touched.begin >= 0 && touched.end <= size, "reaches outside of a buffer");
     return touched;

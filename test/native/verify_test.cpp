@@ -225,6 +225,21 @@ TEST_CASE("a program that is accepted stays inside of its memory, fuzzed") {
   }
 }
 
+TEST_CASE("there is one arena: what lies in it overlaps whatever the numbers of its buffers") {
+  GatherStep gather;
+  gather.indices = {Buffer::Space::input, 0, 0};
+  gather.input = {Buffer::Space::arena, 0, 0};
+  gather.output = {Buffer::Space::arena, 1, 8};
+  gather.outer = gather.inner = 1, gather.axis = gather.count = 4, gather.bytes = 4;
+  ProgramSpec spec;
+  spec.inputBytes = {32};
+  spec.arenaBytes = 64;
+  spec.steps = {gather};
+  CHECK_FALSE(verify(spec).isOk());
+  std::get<GatherStep>(spec.steps[0]).output.offset = 16;
+  CHECK(verify(spec).isOk());
+}
+
 TEST_CASE("a copy that writes an element again and again is refused") {
   std::vector<float> values(2);
   CopyStep copy;
