@@ -99,6 +99,7 @@ async function gpuTests(sanitize) {
     'fixtures',
     'fusion',
     'fuzz',
+    'images',
     'joined_feeds',
     'model_inputs',
     'networks',

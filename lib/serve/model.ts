@@ -191,6 +191,17 @@ function readSessions(name: string, value: unknown): ServedSession[] {
   return sessions;
 }
 
+/** What `make` gives, where complaints about its options are about those of that name. */
+function named<T>(name: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    const { code, message } = error as Partial<WarpconvError>;
+    if (code !== 'ERR_WARPCONV_INVALID_ARGUMENT') throw error;
+    throw invalid(message!.replace(/^options/, name));
+  }
+}
+
 const RESIZES = ['cover', 'fill'] as const;
 /** Of the shorter side: what libvips holds of an image stays within a hundred megabytes. */
 const SIDE = { min: 1, max: 4096 } as const;
@@ -207,7 +218,7 @@ function readImages(
     typeof given === 'number'
       ? checkInteger(`${name}.resize`, given, SIDE)
       : checkOneOf(`${name}.resize`, given, RESIZES);
-  const imageSession = session.forImages(options as ImageOptions);
+  const imageSession = named(name, () => session.forImages!(options as ImageOptions));
   const index = imageSession.inputMetadata.findIndex(
     ({ type }, place) => type !== session.inputMetadata[place]!.type,
   );

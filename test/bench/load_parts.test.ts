@@ -171,7 +171,7 @@ describe('requests', () => {
 
   it('have elements that the seed decides, behind their JSON', async () => {
     const [request, again, other] = await Promise.all(
-      [1, 1, 2].map((seed) => REQUEST_KINDS.float32!(target, seed)),
+      [1, 1, 2].map(async (seed) => REQUEST_KINDS.float32!(target, seed)),
     );
     expect(again).toEqual(request);
     expect(other!.elements).not.toEqual(request!.elements);

@@ -19,7 +19,8 @@ export function openThreaded(options: ServeOptions): Promise<RunningServer> {
   return openBy(built.serve, { threads: 3, ...options });
 }
 
-async function openBy(start: typeof serve, options: ServeOptions): Promise<RunningServer> {
+/** A server that is started in another way, closed by {@link closeAll}. */
+export async function openBy(start: typeof serve, options: ServeOptions): Promise<RunningServer> {
   const server = await start({ port: 0, ...options });
   running.push(server);
   return server;
