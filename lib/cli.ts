@@ -54,8 +54,14 @@ async function compare(args: CompareArguments, json: boolean): Promise<number> {
 async function serve(files: readonly string[], args: ServeArguments): Promise<number> {
   const options = readServeArguments(files, args);
   if (typeof options === 'string') return misuse(options);
-  await runServer(options, (line) => print(`${line}\n`));
-  return 0;
+  try {
+    await runServer(options, (line) => print(`${line}\n`));
+    return 0;
+  } catch (error) {
+    const { code, message } = error as WarpconvError;
+    if (code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.')) return misuse(message);
+    throw error;
+  }
 }
 
 function misuse(complaint: string): number {

@@ -82,7 +82,7 @@ export function readJoinedFeed(info: ValueInfo, feeds: object, place: Place): Fe
   try {
     const part = { ...info, shape: info.shape?.map((extent, axis) => (axis === 0 ? null : extent)) };
     const parts = checkList(called, requireFeed(called, info, feeds), 'a list of tensors', (at, value) =>
-      requireOnCpu(at, readTensor(at, value, part, place)),
+      requireOnCpu(at, readTensor(at, value, part, place), place),
     );
     const dims = readDims(`the dims of ${called} together`, joinedDims(called, parts), info.shape);
     const elements = parts.map((one) => one.elements as TypedArray);
@@ -92,9 +92,11 @@ export function readJoinedFeed(info: ValueInfo, feeds: object, place: Place): Fe
   }
 }
 
-function requireOnCpu(called: string, feed: Feed): Feed {
+function requireOnCpu(called: string, feed: Feed, place: Place): Feed {
   if (kindOf(feed.elements) !== undefined) return feed;
-  throw invalid(`${called} is on a GPU, and parts of an input are in CPU memory; await its to('cpu') first`);
+  throw invalid(
+    `${called} is on '${place}', and parts of an input are in CPU memory; await its to('cpu') first`,
+  );
 }
 
 function joinedDims(called: string, parts: readonly Feed[]): number[] {

@@ -19,6 +19,8 @@ export interface ServeArguments {
 /** What the arguments ask for; a sentence where they do not say it. */
 export function readServeArguments(files: readonly string[], args: ServeArguments): ServeOptions | string {
   if (files.length === 0) return 'serve needs an ONNX file, for example: warpconv serve model.onnx';
+  const wrong = findMisspelt(args);
+  if (wrong !== undefined) return wrong;
   const { port, host, threads } = args;
   const models = Object.fromEntries(files.map((file) => modelOf(file, args)));
   if (Object.keys(models).length < files.length)
@@ -30,6 +32,24 @@ export function readServeArguments(files: readonly string[], args: ServeArgument
     ...(host !== undefined && { host }),
     ...(threads !== undefined && { threads: Number(threads) }),
   };
+}
+
+const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e-?\d+)?`;
+const SHAPES: Readonly<Record<string, readonly [shape: RegExp, expected: string]>> = {
+  port: [/^\d{1,9}$/, 'a number'],
+  threads: [/^\d{1,9}$/, 'a number'],
+  'max-batch': [/^\d{1,9}$/, 'a number'],
+  mean: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],
+  std: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],
+  resize: [/^(?:\d{1,9}|cover|fill)$/, "a number of pixels, 'cover' or 'fill'"],
+};
+
+function findMisspelt(args: ServeArguments): string | undefined {
+  for (const [name, [shape, expected]] of Object.entries(SHAPES)) {
+    const text = args[name as keyof ServeArguments];
+    if (text !== undefined && !shape.test(text)) return `--${name} takes ${expected}, got '${text}'`;
+  }
+  return undefined;
 }
 
 /** `model.onnx`, or `name=model.onnx` */

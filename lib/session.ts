@@ -343,17 +343,17 @@ export class InferenceSession {
     if (this.#form !== '') throw invalid('this session takes images already; call the one it was made from');
     const form = readImageOptions('options', options, this.#graph);
     const graph = withImages(this.#graph, form);
-    const name = `image ${JSON.stringify([form.input, form.layout, [...form.factors], [...form.summands]])};`;
+    const name = `image ${JSON.stringify([form.input, form.layout, form.factors.join(), form.summands.join()])};`;
     return new InferenceSession(new Loaded(graph, this.#place, this.#options, this.#shared, name));
   }
 
   /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
   async release(): Promise<void> {
     this.#isReleased = true;
-    if (this.#form !== '') return;
-    this.#shared.isReleased = true;
+    const isWhole = this.#form === '';
+    if (isWhole) this.#shared.isReleased = true;
     await Promise.allSettled(this.#shared.running);
-    this.#programs.clear();
+    if (isWhole) this.#programs.clear();
   }
 
   /** As {@link InferenceSession.release}, without waiting. */

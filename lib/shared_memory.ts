@@ -4,7 +4,7 @@ import makeDebug from 'debug';
 import { callNativeAsync } from './calls';
 import { callNative } from './errors';
 import { addon } from './load';
-import { indexOf, type GpuPlace } from './placement';
+import { indexOf, isOpen, type GpuPlace } from './placement';
 
 const debug = makeDebug('warpconv:serve');
 
@@ -17,6 +17,8 @@ const debug = makeDebug('warpconv:serve');
  */
 export function pinMemory(gpu: GpuPlace | undefined, memory: SharedArrayBuffer): () => void {
   if (gpu === undefined) return () => {};
+  // Others may run their models there without this package.
+  if (!isOpen(gpu)) return () => {};
   const pin = callNative(() => new (addon().Pin)(indexOf(gpu), new Uint8Array(memory)));
   let isReleased = false;
   callNativeAsync((done) => pin.open(done)).then(

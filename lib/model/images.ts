@@ -32,7 +32,8 @@ export function withImages(graph: Graph, { input, layout, factors, summands }: I
   const numbers = made('as numbers', 'Cast', [planes], { to: FLOAT });
   const scaled = made('scaled', 'Mul', [numbers, constant('factors', factors)]);
   const result = made('shifted', 'Add', [scaled, constant('summands', summands)]);
-  const inputs = graph.inputs.map((info) => (info.name === input ? imageOf(info, layout) : info));
+  const channels = Math.max(factors.length, summands.length);
+  const inputs = graph.inputs.map((info) => (info.name === input ? imageOf(info, layout, channels) : info));
   const rest = graph.nodes.map((one) => reading(one, input, result));
   return { ...graph, inputs, constants, nodes: [...nodes, ...rest] };
 }
@@ -40,8 +41,10 @@ export function withImages(graph: Graph, { input, layout, factors, summands }: I
 /** ONNX's number of float32 */
 const FLOAT = 1;
 
-function imageOf({ name, shape }: ValueInfo, layout: ImageForm['layout']): ValueInfo {
-  const [n, c, h, w] = shape as readonly [Extent, Extent, Extent, Extent];
+function imageOf({ name, shape }: ValueInfo, layout: ImageForm['layout'], channels: number): ValueInfo {
+  const [n, given, h, w] = shape as readonly [Extent, Extent, Extent, Extent];
+  // Several numbers say how many channels there are, where the model does not.
+  const c = channels > 1 ? channels : given;
   return { name, type: 'uint8', shape: layout === 'NHWC' ? [n, h, w, c] : [n, c, h, w] };
 }
 

@@ -115,10 +115,11 @@ export class Batcher implements Queue {
   /** Begins what runs can begin now. */
   #startRuns(): void {
     while (this.#waiting.length > 0) {
-      const lane = this.#lanes.reduce((least, other) => (other.running < least.running ? other : least));
-      const mayFollow = lane.replica.isOnGpu && lane.running === 1;
-      if (lane.running > 0 && !mayFollow) return;
-      const batch = this.#takeBatch(lane, mayFollow);
+      const lane =
+        this.#lanes.find(({ running }) => running === 0) ??
+        this.#lanes.find(({ replica, running }) => replica.isOnGpu && running === 1);
+      if (lane === undefined) return;
+      const batch = this.#takeBatch(lane, lane.running > 0);
       if (batch === undefined) return;
       void this.#run(lane, batch);
     }

@@ -4,16 +4,32 @@ import { clearTimeout, setTimeout } from './timers';
 
 /** The connections on which there were requests, while they are open. */
 export class Connections {
-  readonly #open = new Set<Socket>();
+  /** With those who follow each */
+  readonly #open = new Map<Socket, Set<() => void>>();
   #onGone = () => {};
 
   add(socket: Socket): void {
     if (this.#open.has(socket) || socket.destroyed) return;
-    this.#open.add(socket);
+    this.#open.set(socket, new Set());
     socket.once('close', () => {
+      const followers = this.#open.get(socket)!;
       this.#open.delete(socket);
+      for (const follower of followers) follower();
       if (this.#open.size === 0) this.#onGone();
     });
+  }
+
+  /**
+   * Calls `follower` when a connection closes, at once if it has. Responses say so only of the request whose turn it is,
+   * and a client may send several before it reads an answer.
+   *
+   * @returns what ends that
+   */
+  follow(socket: Socket, follower: () => void): () => void {
+    const followers = this.#open.get(socket);
+    if (followers === undefined) follower();
+    followers?.add(follower);
+    return () => void followers?.delete(follower);
   }
 
   /** Resolves once there are none, at the latest after so many milliseconds. */

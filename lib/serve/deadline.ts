@@ -19,7 +19,8 @@ export class Deadline {
     if (milliseconds >= this.#milliseconds) return;
     clearTimeout(this.#timer);
     this.#milliseconds = milliseconds;
-    this.#timer = this.#start();
+    if (performance.now() - this.#begun >= milliseconds) this.#onLate(milliseconds);
+    else this.#timer = this.#start();
   }
 
   clear(): void {

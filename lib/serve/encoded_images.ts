@@ -9,6 +9,7 @@ import type { InferRequest } from './request';
 
 /** The part of sharp that is used here. */
 interface Pipeline {
+  metadata(): Promise<{ width: number; height: number }>;
   rotate(): Pipeline;
   resize(width: number, height: number, options: { fit: 'cover' | 'fill' }): Pipeline;
   extract(region: { left: number; top: number; width: number; height: number }): Pipeline;
@@ -27,19 +28,28 @@ type Sharp = (body: Buffer, options: { limitInputPixels: number; sequentialRead:
 const MOST_PIXELS = 2 ** 26;
 
 /** The first bytes of files. What else sharp would read, SVG with links in it, say, is refused. */
-const SIGNATURES: readonly (readonly [start: number, bytes: Buffer])[] = [
-  [0, Buffer.from([0xff, 0xd8, 0xff])],
-  [0, Buffer.from([0x89, 0x50, 0x4e, 0x47])],
-  [8, Buffer.from('WEBP')],
-];
+const SIGNATURES: Readonly<Record<string, RegExp>> = {
+  jpeg: /^\xff\xd8\xff/,
+  png: /^\x89PNG\r\n\x1a\n/,
+  webp: /^RIFF.{4}WEBP/s,
+};
+
+function kindOf(body: Buffer): string {
+  const head = body.toString('latin1', 0, 12);
+  const found = Object.entries(SIGNATURES).find(([, signature]) => signature.test(head));
+  if (found === undefined) throw invalid('the body is no JPEG, PNG or WebP file');
+  return found[0];
+}
 
 let loading: Promise<Sharp> | undefined;
 
 function loadSharp(): Promise<Sharp> {
   return (loading ??= import('sharp').then(
     ({ default: sharp }) => sharp as unknown as Sharp,
-    () => {
+    (error: unknown) => {
       loading = undefined;
+      // One that is there and does not load is the server's fault.
+      if (!/MODULE_NOT_FOUND$/.test(String((error as { code?: unknown }).code))) throw error;
       throw new Refusal(
         415,
         'encoded images are decoded by sharp, which is not installed on the server; send UINT8',
@@ -65,23 +75,20 @@ export async function decodeImage(
   const missing = model.inputs.find(({ name }) => name !== image.spec.name);
   if (missing !== undefined)
     throw invalid(`the model has an input '${missing.name}', too, which no image brings`);
-  const { data, width, height } = await pixelsOf(body, image);
-  holding.take(data.length);
+  const { data, width, height } = await pixelsOf(body, image, holding);
   const pixels = memory.allocate(data.length, 0);
   copyPixels(data, pixels, image.layout === 'NHWC' ? 1 : data.length / (width * height));
   const { type, Elements } = image.spec.datatype;
   const channels = data.length / (width * height);
   const dims = image.layout === 'NHWC' ? [1, height, width, channels] : [1, channels, height, width];
   const input = { type, dims, data: new Elements(pixels.buffer, pixels.byteOffset, pixels.length) };
-  const binary = headers.accept?.includes('application/octet-stream') ?? false;
+  const binary = /application\/octet-stream(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(headers.accept ?? '');
   const outputs = model.outputs.map((spec) => ({ spec, binary }));
   return { id: undefined, timeout: undefined, inputs: new Map([[image.spec.name, input]]), outputs };
 }
 
-async function pixelsOf(body: Buffer, { spec, layout, resize }: ImageSpec) {
-  if (!SIGNATURES.some(([start, bytes]) => bytes.equals(body.subarray(start, start + bytes.length)))) {
-    throw invalid('the body is no JPEG, PNG or WebP file');
-  }
+async function pixelsOf(body: Buffer, { spec, layout, resize }: ImageSpec, holding: Holding) {
+  const kind = kindOf(body);
   const sharp = await loadSharp();
   const [channels, height, width] = (layout === 'NHWC' ? [3, 1, 2] : [1, 2, 3]).map(
     (axis) => spec.dims[axis],
@@ -92,6 +99,7 @@ async function pixelsOf(body: Buffer, { spec, layout, resize }: ImageSpec) {
   const sized = toSize(upright, extentOf(width), extentOf(height), resize);
   const isGrey = channels === 1;
   try {
+    await takePixels(kind, sharp(body, options), [extentOf(height), extentOf(width)], holding);
     const pipeline = sized
       .removeAlpha()
       .toColourspace(isGrey ? 'b-w' : 'srgb')
@@ -101,10 +109,25 @@ async function pixelsOf(body: Buffer, { spec, layout, resize }: ImageSpec) {
       throw invalid(`the image has ${info.channels} channels, and the model takes ${describe(channels)}`);
     return { data, width: info.width, height: info.height };
   } catch (error) {
-    if (error instanceof Error && error.name === 'WarpconvError') throw error;
+    if (error instanceof Refusal || (error as Error).name === 'WarpconvError') throw error;
     throw invalid(`the image cannot be decoded: ${(error as Error).message}`);
   }
 }
+
+/** What the decoder holds at once of the formats that it cannot decode at a smaller scale, or else the result. */
+async function takePixels(
+  kind: string,
+  image: Pipeline,
+  [height, width]: readonly (number | undefined)[],
+  holding: Holding,
+): Promise<void> {
+  const isScaled = kind === 'jpeg' && height !== undefined && width !== undefined;
+  const size = isScaled ? { width, height } : await image.metadata();
+  holding.take(size.width * size.height * MOST_CHANNELS);
+}
+
+/** Before colours that no model takes are left out */
+const MOST_CHANNELS = 4;
 
 function extentOf(extent: number | string | undefined): number | undefined {
   return typeof extent === 'number' ? extent : undefined;

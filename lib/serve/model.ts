@@ -156,7 +156,8 @@ const MODEL_DEFAULTS = {
 
 /** Reads a session's metadata once: what a session says later goes unheard. */
 export function readModel(option: string, name: string, value: unknown): Model {
-  const isSession = isObject(value) && typeof (value as Partial<ServedSession>).run === 'function';
+  const isSession =
+    Array.isArray(value) || (isObject(value) && typeof (value as Partial<ServedSession>).run === 'function');
   const given = isSession
     ? { ...MODEL_DEFAULTS, session: value }
     : readProperties(option, value, MODEL_DEFAULTS);

@@ -31,7 +31,7 @@ export async function openModelFiles(models: unknown): Promise<OpenedModels> {
   const release = async () => {
     await Promise.allSettled(opened.map((session) => session.release()));
   };
-  if (!isObject(models)) return { models, release };
+  if (!isObject(models) || Array.isArray(models)) return { models, release };
   try {
     const entries: [string, unknown][] = [];
     for (const [name, model] of Object.entries(models)) {

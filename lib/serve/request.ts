@@ -52,17 +52,37 @@ export interface Timing {
 
 const TIMEOUT = 'Request-Timeout-Ms';
 
+/** RFC 8941: an item, and a member of a dictionary with its parameters */
+const ITEM = String.raw`(?:-?\d{1,12}\.\d{1,3}|-?\d{1,15}|"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z*][!#-'*+\-.^-z|~:/]*|\?[01]|:[\w+/=]*:)`;
+const KEY = '[a-z*][a-z0-9_.*-]*';
+const MEMBER = new RegExp(
+  `(${KEY})(?:=(${ITEM}|\\([^()]*\\)))?(?: *; *${KEY}(?:=${ITEM})?)*[ \\t]*(,[ \\t]*(?=.)|$)`,
+  'y',
+);
+
+/** The member `u` of a dictionary, of which the last one counts. */
+function readUrgency(header: string): number {
+  const text = header.trim();
+  let found: string | undefined;
+  for (let end = 0; end < text.length; end = MEMBER.lastIndex) {
+    MEMBER.lastIndex = end;
+    const [, key, value] = MEMBER.exec(text) ?? [];
+    if (key === undefined) return USUAL_URGENCY;
+    if (key === 'u') found = value;
+  }
+  return found !== undefined && /^0*[0-7]$/.test(found) ? Number(found) : USUAL_URGENCY;
+}
+
 /**
  * Reads `Priority` (RFC 9218), of which only `u` counts, and `Request-Timeout-Ms`. As that RFC has it, a priority that is
  * none is as good as left out.
  */
 export function readTiming(headers: IncomingHttpHeaders): Timing {
-  const [, urgency] = /(?:^|,)\s*u=([0-7])\s*(?:[,;]|$)/.exec(String(headers.priority ?? '')) ?? [];
   const given = headers[TIMEOUT.toLowerCase()];
   if (given !== undefined && !/^[1-9]\d{0,8}$/.test(String(given)))
     throw mismatch(TIMEOUT, 'a positive number of milliseconds', given);
   return {
-    urgency: urgency === undefined ? USUAL_URGENCY : Number(urgency),
+    urgency: readUrgency(String(headers.priority ?? '')),
     timeout: given === undefined ? undefined : Number(given),
   };
 }

@@ -163,8 +163,9 @@ export class Service {
       ),
     };
     const onClose = () => cancellation.request(clientGone());
+    const unfollow = this.#connections.follow(request.socket, onClose);
+    // A response may be ended without its connection, where the server is another's.
     response.once('close', onClose);
-    // What came before the handler was called is not told again.
     if (response.destroyed) onClose();
     this.#inferences.add(inference);
     metrics.inFlight = this.#inferences.size;
@@ -174,9 +175,10 @@ export class Service {
       );
       inference.deadline.clear();
       response.off('close', onClose);
-      if (!response.destroyed) send(result);
+      unfollow();
+      if (!response.destroyed && !request.socket.destroyed) send(result);
       metrics.answered(model.name, result.status, performance.now() - started);
-      await sent(response, timeout);
+      await this.#sent(request, response);
     } finally {
       this.#end(inference);
     }
@@ -211,6 +213,22 @@ export class Service {
     const result = await encodeResponse(model, decoded, run, this.#parts.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
     return result;
+  }
+
+  /** Waits until the system has all of a response, or the client has gone: after the timeout, it is made to. */
+  #sent({ socket }: IncomingMessage, response: ServerResponse): Promise<void> {
+    return new Promise((resolve) => {
+      if (response.writableFinished || response.destroyed) return resolve();
+      const timer = setTimeout(() => socket.destroy(), this.#parts.timeout);
+      let unfollow = () => {};
+      const done = () => {
+        clearTimeout(timer);
+        unfollow();
+        resolve();
+      };
+      response.once('finish', done).once('close', done);
+      unfollow = this.#connections.follow(socket, done);
+    });
   }
 
   /** A run that nobody waits for any longer may keep its inputs until it stops: one batch for each model. */
@@ -248,17 +266,4 @@ function tooSlow({ isReading, model }: Inference, timeout: number): Refusal {
   return isReading
     ? new Refusal(408, `the body of the request was not there after ${timeout} ms`)
     : new Refusal(504, `model '${model.name}' had not answered after ${timeout} ms`);
-}
-
-/** Waits until the system has all of a response, or the client has gone: after `timeout`, it is made to. */
-function sent(response: ServerResponse, timeout: number): Promise<void> {
-  return new Promise((resolve) => {
-    if (response.writableFinished || response.destroyed) return resolve();
-    const timer = setTimeout(() => response.destroy(), timeout);
-    const done = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    response.once('finish', done).once('close', done);
-  });
 }

@@ -495,7 +495,7 @@ describe('the end', () => {
   });
 
   // release(): 'Resolves when the running ones have ended.'
-  test.failing('of a form for images comes after its runs', async () => {
+  test('of a form for images comes after its runs', async () => {
     const { images, x: large } = await slow();
     let hasEnded = false;
     const running = images.run({ x: large }).finally(() => (hasEnded = true));
@@ -627,7 +627,7 @@ describe('refused are', () => {
   });
 
   // A grey image becomes three planes: the session says that it has as many channels as it was given.
-  test.failing('grey images with three means, where the model leaves channels free', async () => {
+  test('grey images with three means, where the model leaves channels free', async () => {
     const images = (await create(identity(['N', 'C', 'H', 'W']))).forImages({ mean: [1, 2, 3] });
     const x: TensorLike = { type: 'uint8', dims: [1, 2, 2, 1], data: new Uint8Array(4) };
     await expect(images.run({ x })).rejects.toMatchObject({ code: expect.stringMatching(/^ERR_WARPCONV/) });

@@ -115,7 +115,7 @@ describe.each([1, 3])('%i threads', (threads) => {
   });
 
   // The list of sessions that is made of the path is taken for the model's options.
-  test.failing('a path alone', async () => {
+  test('a path alone', async () => {
     const { url } = await start({ models: { m: file() } });
     await expectTripled(url, 'm');
   });
@@ -213,7 +213,7 @@ describe.each([1, 3])('%i threads', (threads) => {
   });
 
   // As createHandler has it; the list becomes an object by the numbers of its items.
-  test.failing.each<[string, () => Promise<unknown[]>]>([
+  test.each<[string, () => Promise<unknown[]>]>([
     ['files', async () => [{ file: file(), sessionOptions: CPU }]],
     ['sessions', async () => [await InferenceSession.create(model, CPU)]],
   ])('a list of %s is refused', async (_, models) => {

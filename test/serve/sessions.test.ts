@@ -313,7 +313,7 @@ describe('a session on a GPU', () => {
   });
 
   // The least busy session is looked for first, and of equals the first is taken, whatever it may have at once.
-  test.failing('has its second run beside a busy one on the CPU that comes first in the list', async () => {
+  test('has its second run beside a busy one on the CPU that comes first in the list', async () => {
     const sessions = [on('cpu'), on('cuda:0')];
     const { ask } = queueOf(sessions, 1);
     sessions.forEach((session) => session.hold());
@@ -372,7 +372,7 @@ describe('a session on a GPU', () => {
   });
 
   // Memory for bodies is pinned for a GPU that the package has not opened, and the process ends with that error.
-  test.failing('of another package is served, read by three threads', async () => {
+  test('of another package is served, read by three threads', async () => {
     const script = path.join(__dirname, 'children/foreign_gpu.cjs');
     const { stdout } = await promisify(execFile)(process.execPath, [script]);
     expect(stdout).toBe('200 7\n');
