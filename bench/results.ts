@@ -65,8 +65,11 @@ export function writeText(file: string, text: string, folder = FOLDER): void {
   renameSync(`${target}.new`, target);
 }
 
+/** Compact, and to six digits: measurements repeat to two or three. */
 export function writeJson(name: string, value: unknown): void {
-  writeText(`${name}.json`, `${JSON.stringify(value, null, 1)}\n`);
+  const rounded = (_: string, one: unknown) =>
+    typeof one === 'number' && !Number.isInteger(one) ? Number(one.toPrecision(6)) : one;
+  writeText(`${name}.json`, `${JSON.stringify(value, rounded)}\n`);
 }
 
 /** Nothing where that was not measured. */

@@ -3,7 +3,7 @@ import { bufferOf, type TypedArray } from './typed_array';
 
 const lent = new WeakSet<ArrayBufferLike>();
 
-/** Notes that whoever writes to a buffer lends what he has written to calls, and waits for their end. */
+/** Notes a buffer whose contents stay as they are while a call reads them: who writes to it waits for the call. */
 export function noteLent(buffer: SharedArrayBuffer): void {
   lent.add(buffer);
 }

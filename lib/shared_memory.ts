@@ -1,4 +1,4 @@
-/** What threads of one process share beyond JavaScript: memory that GPUs read in place, and files. */
+/** Memory that threads share, and that GPUs read in place. */
 import makeDebug from 'debug';
 
 import { callNativeAsync } from './calls';
@@ -29,9 +29,4 @@ export function pinMemory(gpu: GpuPlace | undefined, memory: SharedArrayBuffer):
     isReleased = true;
     pin.release();
   };
-}
-
-/** Another descriptor for the same file or connection; null where the system has none to give. */
-export function duplicateDescriptor(descriptor: number): number | null {
-  return callNative(() => addon().duplicateDescriptor(descriptor));
 }

@@ -50,7 +50,7 @@ export class ResponseParser {
   /**
    * @param {Buffer} chunk - the caller may overwrite it afterwards
    * @returns {Answer | undefined} what the chunk completed; its body is valid until the next call, or the chunk changes
-   * @throws Error for what is not understood, and for bytes behind an answer
+   * @throws Error for an answer that is no valid HTTP, and for bytes behind its end
    */
   push(chunk) {
     if (this.#answer !== undefined) return this.#read(this.#answer, chunk);

@@ -6,7 +6,7 @@ import { runTogether } from './batch_run';
 import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
 import { HEAP, type Held } from './memory';
-import type { Model, Replica, ValueSpec } from './model';
+import { bringsImage, type Model, type Replica, type ValueSpec } from './model';
 import { USUAL_URGENCY, type Queue, type RunResult } from './queue';
 import { unavailable } from './refusal';
 import type { InputTensor } from './request';
@@ -147,8 +147,8 @@ export class Batcher implements Queue {
   }
 
   /**
-   * The job that has waited longest of the most urgent ones, with as many of its kind as it pays to join. A job may leave
-   * before an older one of another kind, but no job waits for more runs than there are jobs before it.
+   * The most urgent job, the oldest of several, with as many of its kind as it pays to join. A job may leave before an
+   * older one of another kind. No job waits for more runs than there are jobs before it.
    *
    * @param isSecond - whether there is a run before it on the same device: then only as many as need not wait for more
    */
@@ -231,7 +231,7 @@ async function answer(jobs: readonly Job[], outcome: Outcome): Promise<void> {
   }
 }
 
-/** @throws Refusal 503 where so many requests wait as may */
+/** @throws Refusal 503 if the queue is full */
 export function refuseIfFull(model: string, waiting: number, maxQueue: number): void {
   if (waiting < maxQueue) return;
   throw unavailable(`${maxQueue} requests are waiting for model '${model}'; try again later`);
@@ -257,8 +257,7 @@ function kindOfJob(
 ): Pick<Job, 'isImage' | 'rows' | 'kind'> {
   const shapes = model.inputs.map(({ name }) => inputs.get(name)!.dims);
   const [rows = Infinity] = shapes[0] ?? [];
-  const { image } = model;
-  const isImage = image !== undefined && inputs.get(image.spec.name)!.type === image.spec.datatype.type;
+  const isImage = model.inputs.some(({ name }) => bringsImage(model.image, name, inputs.get(name)!.type));
   return {
     isImage,
     rows: shapes.every(([extent]) => extent === rows) ? rows : Infinity,

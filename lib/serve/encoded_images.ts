@@ -1,4 +1,4 @@
-/** Bodies that are an image: JPEG, PNG or WebP, decoded by sharp where that is installed, on its own threads. */
+/** Bodies that are an image: JPEG, PNG or WebP, decoded by sharp, if that is installed, on libuv's threads. */
 import type { IncomingHttpHeaders } from 'node:http';
 
 import { describe, invalid } from '../check';
@@ -75,12 +75,13 @@ export async function decodeImage(
   const missing = model.inputs.find(({ name }) => name !== image.spec.name);
   if (missing !== undefined)
     throw invalid(`the model has an input '${missing.name}', too, which no image brings`);
-  const { data, width, height } = await pixelsOf(body, image, holding);
+  const { data, width, height, channels } = await pixelsOf(body, image, holding);
   const pixels = memory.allocate(data.length, 0);
-  copyPixels(data, pixels, image.layout === 'NHWC' ? 1 : data.length / (width * height));
+  const isInterleaved = image.layout === 'NHWC';
+  if (isInterleaved) data.copy(pixels);
+  else copyToPlanes(data, pixels, channels);
   const { type, Elements } = image.spec.datatype;
-  const channels = data.length / (width * height);
-  const dims = image.layout === 'NHWC' ? [1, height, width, channels] : [1, channels, height, width];
+  const dims = isInterleaved ? [1, height, width, channels] : [1, channels, height, width];
   const input = { type, dims, data: new Elements(pixels.buffer, pixels.byteOffset, pixels.length) };
   const binary = /application\/octet-stream(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(headers.accept ?? '');
   const outputs = model.outputs.map((spec) => ({ spec, binary }));
@@ -107,7 +108,7 @@ async function pixelsOf(body: Buffer, { spec, layout, resize }: ImageSpec, holdi
     const { data, info } = await pipeline.toBuffer({ resolveWithObject: true });
     if (typeof channels === 'number' && info.channels !== channels)
       throw invalid(`the image has ${info.channels} channels, and the model takes ${describe(channels)}`);
-    return { data, width: info.width, height: info.height };
+    return { data, ...info };
   } catch (error) {
     if (error instanceof Refusal || (error as Error).name === 'WarpconvError') throw error;
     throw invalid(`the image cannot be decoded: ${(error as Error).message}`);
@@ -148,15 +149,10 @@ function toSize(
   return square.extract({ left, top, width: w, height: h });
 }
 
-/** To planes of so many channels; 1 leaves them as they are. */
-function copyPixels(from: Buffer, to: Buffer, channels: number): void {
-  if (channels === 1) {
-    from.copy(to);
-    return;
-  }
-  const pixels = from.length / channels;
+/** From pixels, each with all of its channels, to a plane for each channel. */
+function copyToPlanes(from: Buffer, to: Buffer, channels: number): void {
+  const size = from.length / channels;
   for (let channel = 0; channel < channels; channel++) {
-    for (let pixel = 0; pixel < pixels; pixel++)
-      to[channel * pixels + pixel] = from[pixel * channels + channel]!;
+    for (let pixel = 0; pixel < size; pixel++) to[channel * size + pixel] = from[pixel * channels + channel]!;
   }
 }

@@ -10,8 +10,9 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Answer } from './answer';
 import { discardRest } from './body';
-import { Engine, LocalService } from './engine';
+import { LocalService } from './local_service';
 import { readHandlerOptions, type HandlerOptions } from './options';
+import { Queues } from './queues';
 import { stopListening } from './stop_listening';
 
 /** The options of {@link servePlugin}: those of `createHandler`. */
@@ -25,7 +26,7 @@ export type ServePluginOptions = HandlerOptions;
 export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, options) => {
   // Fastify hands on what it was registered with, its own options included.
   const { prefix: _, logLevel: __, logSerializers: ___, ...own } = options as HandlerOptions & FastifyOwn;
-  const service = new LocalService(new Engine(readHandlerOptions({ logger: app.log, ...own })));
+  const service = new LocalService(new Queues(readHandlerOptions({ logger: app.log, ...own })));
   // Bodies are read under the limits of the handler, and not parsed. This reaches no further than the plugin.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));

@@ -2,8 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { Answer } from './answer';
 import { discardRest } from './body';
-import { Engine, LocalService } from './engine';
+import { LocalService } from './local_service';
 import { readHandlerOptions, type HandlerOptions, type HandlerSettings } from './options';
+import { Queues } from './queues';
 import type { Service } from './service';
 
 /** A request listener for `node:http`, and for what takes such listeners: Express, Connect. */
@@ -33,7 +34,7 @@ export function createHandler(options: HandlerOptions): Handler {
 }
 
 export function handlerOf(settings: HandlerSettings): Handler {
-  const service = new LocalService(new Engine(settings));
+  const service = new LocalService(new Queues(settings));
   return Object.assign(listenerOf(service), {
     drain: () => service.drain(),
     close: () => service.close(),

@@ -130,6 +130,11 @@ export interface ImageSpec {
   readonly resize: NonNullable<ServedImageOptions['resize']>;
 }
 
+/** Whether what a request brings for an input is an image in place of the input's own elements. */
+export function bringsImage(image: ImageSpec | undefined, input: string, type: unknown): boolean {
+  return image?.spec.name === input && image.spec.datatype.type === type;
+}
+
 /** One of the sessions that run a model. */
 export interface Replica {
   readonly session: ServedSession;

@@ -3,18 +3,7 @@ import { InferenceSession, memory, Tensor, type ImageOptions, type TensorLike } 
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { Random } from '../support/random';
-
-const open: InferenceSession[] = [];
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((session) => session.release()));
-});
-
-async function create(...args: Parameters<typeof InferenceSession.create>): Promise<InferenceSession> {
-  const [model, options] = args;
-  const session = await InferenceSession.create(model, { device: TEST_DEVICE, ...options });
-  open.push(session);
-  return session;
-}
+import { create } from '../support/sessions';
 
 const invalid = (message: string | RegExp) =>
   expect.objectContaining({

@@ -1,12 +1,13 @@
 /** runJoined: inputs that come as lists of parts along dimension 0 give what their concatenations give. */
 import { setImmediate } from 'node:timers/promises';
 
-import { InferenceSession, Tensor, type TensorLike } from '../../lib';
+import type { InferenceSession} from '../../lib';
+import { Tensor, type TensorLike } from '../../lib';
 import { noteLent } from '../../lib/lent_memory';
 import type { DataType } from '../../lib/tensor';
-import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value, type OnnxType } from '../support/onnx_builder';
 import { Random } from '../support/random';
+import { create } from '../support/sessions';
 
 /** Twice x plus y, and the greatest of each row of that. */
 const twoInputs = onnxModel({
@@ -40,17 +41,6 @@ const ARRAYS = {
 } as const satisfies Partial<Record<DataType & OnnxType, unknown>>;
 
 type Type = keyof typeof ARRAYS;
-
-const open: InferenceSession[] = [];
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((session) => session.release()));
-});
-
-async function create(model: Uint8Array): Promise<InferenceSession> {
-  const session = await InferenceSession.create(model, { device: TEST_DEVICE });
-  open.push(session);
-  return session;
-}
 
 const sizeOf = (dims: readonly number[]) => dims.reduce((product, extent) => product * extent, 1);
 

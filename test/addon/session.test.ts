@@ -4,9 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import { Conv2d, InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
+import type { InferenceSession} from '../../lib';
+import { Conv2d, memory, Tensor, type TensorLike } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
+import { create } from '../support/sessions';
 
 /** Twice x plus y, and the greatest of each row of that. */
 const twoOutputs = onnxModel({
@@ -29,18 +31,6 @@ const reshape = onnxModel({
 
 const rows = (...data: number[]) => new Tensor('float32', data, [data.length / 3, 3]);
 const feeds = { x: rows(1, 2, 3), y: rows(10, 20, 30) };
-
-const open: InferenceSession[] = [];
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((session) => session.release()));
-});
-
-async function create(...args: Parameters<typeof InferenceSession.create>): Promise<InferenceSession> {
-  const [model, options] = args;
-  const session = await InferenceSession.create(model, { device: TEST_DEVICE, ...options });
-  open.push(session);
-  return session;
-}
 
 /** A convolution that takes about a tenth of a second. */
 async function slowSession(): Promise<{ session: InferenceSession; x: Tensor<'float32'> }> {

@@ -1,9 +1,9 @@
 /** Takes to the queues of the models what one reader sends, and back what they give. */
 import { noteLent } from '../../lent_memory';
 import { Cancellation } from '../cancellation';
-import type { Engine } from '../engine';
 import type { ModelDescription } from '../model';
 import type { RunResult } from '../queue';
+import type { Queues } from '../queues';
 import { clientGone, refusalFor, reportIfOurs } from '../refusal';
 import type { InputTensor } from '../request';
 import type { QueuedModel } from '../service';
@@ -25,11 +25,11 @@ export class Desk {
   readonly #running = new Map<number, Cancellation>();
 
   constructor(
-    readonly engine: Engine,
+    readonly queues: Queues,
     readonly outbox: Outbox<ToReader>,
     readonly pin: PinMemory,
   ) {
-    this.#models = [...engine.models.values()];
+    this.#models = [...queues.models.values()];
   }
 
   addSlab(slab: number, memory: SharedArrayBuffer): void {
@@ -89,7 +89,7 @@ export class Desk {
 
   #refuse(id: number, error: unknown, model: ModelDescription): void {
     const refusal = refusalFor(error, model);
-    reportIfOurs(this.engine.settings.logger, refusal, error, model);
+    reportIfOurs(this.queues.settings.logger, refusal, error, model);
     const { status, message, headers } = refusal;
     this.outbox.tell({ kind: 'refused', id, status, message, headers });
   }

@@ -4,35 +4,20 @@ import { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
 
 import { LINGER_MS } from '../body';
-import { datatypeOf } from '../datatypes';
 import { listenerOf } from '../handler';
 import { MemoryBudget } from '../memory';
 import { RequestMetrics } from '../metrics';
-import type { ImageSpec, ModelDescription, ValueSpec } from '../model';
 import type { ServeLogger } from '../options';
 import type { BodyLimits } from '../request';
-import { Service } from '../service';
+import { Service, type QueuedModel } from '../service';
 import { holdRequests } from '../stop_listening';
 import { setInterval, setTimeout } from '../timers';
+import { TakenDescriptors } from './descriptors';
 import { Outbox, type FromReader, type Task, type ToReader } from './messages';
+import { modelOf, type PlainModel } from './plain_model';
 import { RemoteCalls, RemoteQueue } from './remote_queue';
-import { SharedByteCounter, SharedNumber, TakenDescriptors, type CounterMemory } from './shared_counters';
+import { SharedByteCounter, SharedNumber, type CounterMemory } from './shared_counters';
 import { Slabs } from './slabs';
-
-/** A {@link ValueSpec} without functions. */
-export interface PlainSpec {
-  readonly name: string;
-  readonly type: string;
-  readonly dims: readonly (number | string)[];
-}
-
-export interface PlainModel {
-  readonly name: string;
-  readonly version: string;
-  readonly inputs: readonly PlainSpec[];
-  readonly outputs: readonly PlainSpec[];
-  readonly image: (Omit<ImageSpec, 'spec'> & { readonly spec: PlainSpec }) | undefined;
-}
 
 /** What a reader is started with. */
 export interface ReaderData extends BodyLimits {
@@ -102,12 +87,8 @@ export class Reader {
     }
   }
 
-  #queued(place: number, plain: PlainModel, { counters, maxQueue }: ReaderData) {
-    const { name, version, image } = plain;
-    const model = {
-      ...{ name, version, inputs: plain.inputs.map(specOf), outputs: plain.outputs.map(specOf) },
-      image: image && { ...image, spec: specOf(image.spec) },
-    };
+  #queued(place: number, plain: PlainModel, { counters, maxQueue }: ReaderData): QueuedModel {
+    const model = modelOf(plain);
     const length = new SharedNumber(counters.waiting, place);
     return { ...model, queue: new RemoteQueue(place, model, maxQueue, length, this.#calls, this.#outbox) };
   }
@@ -169,16 +150,4 @@ export class Reader {
     this.#metrics.close();
     this.#port.unref();
   }
-}
-
-function specOf({ name, type, dims }: PlainSpec): ValueSpec {
-  return { name, datatype: datatypeOf(type)!, dims };
-}
-
-export function plainModel({ name, version, inputs, outputs, image }: ModelDescription): PlainModel {
-  const plain = ({ name, datatype, dims }: ValueSpec) => ({ name, type: datatype.type, dims });
-  return {
-    ...{ name, version, inputs: inputs.map(plain), outputs: outputs.map(plain) },
-    image: image && { ...image, spec: plain(image.spec) },
-  };
 }

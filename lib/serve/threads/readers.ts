@@ -4,22 +4,24 @@ import type { Socket } from 'node:net';
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 
-import { duplicateDescriptor, pinMemory } from '../../shared_memory';
+import { pinMemory } from '../../shared_memory';
 import { LINGER_MS } from '../body';
-import type { Engine } from '../engine';
 import { pastCounts, type RequestCounts } from '../metrics';
+import type { Queues } from '../queues';
 import { clearTimeout, setTimeout, wait } from '../timers';
 import { Desk } from './desk';
+import { descriptorOf, duplicateDescriptor, TakenDescriptors } from './descriptors';
 import { Outbox, type FromReader, type Task, type ToReader } from './messages';
-import { plainModel, type ReaderData } from './reader';
-import { SharedByteCounter, SharedNumber, TakenDescriptors, type CounterMemory } from './shared_counters';
+import { plainModel } from './plain_model';
+import type { ReaderData } from './reader';
+import { SharedByteCounter, SharedNumber, type CounterMemory } from './shared_counters';
 
 /** A reader that ended by itself is replaced after this long: whatever ended it may go on. */
 const RESTART_MS = 100;
 
 /** What all readers of a server have in common. */
 interface Shared {
-  readonly engine: Engine;
+  readonly queues: Queues;
   readonly counters: CounterMemory;
   /** The GPU whose driver pins memory; `undefined` where no model runs on one */
   readonly gpu: `cuda:${number}` | undefined;
@@ -62,12 +64,12 @@ class ReaderThread {
     this.#held = new SharedByteCounter(shared.counters, index);
     this.#onLost = onLost;
     this.#onPage = onPage;
-    const { engine, counters, gpu } = shared;
-    const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = engine.settings;
+    const { queues, counters, gpu } = shared;
+    const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = queues.settings;
     const workerData: ReaderData = {
       ...{ index, counters, descriptors: this.#descriptors.memory },
       ...{ maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout },
-      models: [...engine.models.values()].map(plainModel),
+      models: [...queues.models.values()].map(plainModel),
     };
     this.connections = new SharedNumber(counters.connections, index);
     this.connections.value = 0;
@@ -76,12 +78,12 @@ class ReaderThread {
       name: `warpconv reader ${index}`,
     });
     this.#outbox = new Outbox(this.#worker);
-    this.#desk = new Desk(engine, this.#outbox, (memory) => pinMemory(gpu, memory));
+    this.#desk = new Desk(queues, this.#outbox, (memory) => pinMemory(gpu, memory));
     this.#worker.on('message', (messages: readonly FromReader[]) =>
       messages.forEach((one) => this.#hear(one)),
     );
     this.#worker.on('error', (error) =>
-      engine.settings.logger.error({ err: error }, 'a reader thread failed'),
+      queues.settings.logger.error({ err: error }, 'a reader thread failed'),
     );
     this.ended = new Promise((resolve) => this.#worker.once('exit', resolve)).then(() => this.#clear());
   }
@@ -130,7 +132,7 @@ class ReaderThread {
       case 'failed': {
         const { failure, model } = message;
         const err = Object.assign(new Error(failure.message), failure);
-        return this.#shared.engine.settings.logger.error({ err, model }, 'a request failed');
+        return this.#shared.queues.settings.logger.error({ err, model }, 'a request failed');
       }
       case 'counts':
         this.counts = message.counts;
@@ -178,7 +180,7 @@ export class Readers {
     const readers = new Readers(shared);
     const page = async () => {
       await readers.#askAll('count');
-      return shared.engine.metricsPage([own(), ...readers.counts()]);
+      return shared.queues.metricsPage([own(), ...readers.counts()]);
     };
     try {
       for (let index = 0; index < count; index++) readers.#add(index, page);
@@ -268,10 +270,4 @@ export class Readers {
   async #askAll(task: Task): Promise<void> {
     await Promise.allSettled(this.#threads.map((thread) => thread.ask(task)));
   }
-}
-
-/** Of a connection's socket. Node.js tells it to those who listen, and hands it to `new Socket({ fd })`. */
-function descriptorOf(socket: Socket): number | undefined {
-  const { _handle: handle } = socket as unknown as { readonly _handle?: { readonly fd?: number } };
-  return handle?.fd !== undefined && handle.fd >= 0 ? handle.fd : undefined;
 }

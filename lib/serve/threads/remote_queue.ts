@@ -2,7 +2,7 @@
 import { refuseIfFull } from '../batcher';
 import type { Cancellation } from '../cancellation';
 import type { Held } from '../memory';
-import type { ModelDescription, ValueSpec } from '../model';
+import { bringsImage, type ModelDescription, type ValueSpec } from '../model';
 import type { Queue, RunResult } from '../queue';
 import { Refusal } from '../refusal';
 import type { InputTensor } from '../request';
@@ -82,8 +82,7 @@ export class RemoteQueue implements Queue {
       cancellation.throwIfRequested();
       const shared = this.model.inputs.map(({ name }) => {
         const { type, dims, data } = inputs.get(name)!;
-        const { image } = this.model;
-        const isImage = image?.spec.name === name && image.spec.datatype.type === type;
+        const isImage = bringsImage(this.model.image, name, type);
         return { isImage, dims, ...(memory as SlabMemory).share(data) };
       });
       memory.hold();

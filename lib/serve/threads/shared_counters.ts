@@ -17,31 +17,6 @@ export function allocateCounters(models: number, readers: number): CounterMemory
   };
 }
 
-/** Which of the file descriptors that a thread was handed it has taken: it closes these, and nobody else. */
-export class TakenDescriptors {
-  readonly #taken: Uint8Array;
-
-  constructor(readonly memory = new SharedArrayBuffer(MOST_DESCRIPTORS)) {
-    this.#taken = new Uint8Array(memory);
-  }
-
-  /** Whether it is one that can be noted. */
-  canHold(descriptor: number): boolean {
-    return descriptor < this.#taken.length;
-  }
-
-  note(descriptor: number, isTaken: boolean): void {
-    Atomics.store(this.#taken, descriptor, Number(isTaken));
-  }
-
-  isTaken(descriptor: number): boolean {
-    return Atomics.load(this.#taken, descriptor) === 1;
-  }
-}
-
-/** Linux gives the lowest that is free, so that there are no larger ones with fewer connections. */
-const MOST_DESCRIPTORS = 65_536;
-
 /** Bytes of requests and answers, of all threads together, as one of them counts them. */
 export class SharedByteCounter implements ByteCounter {
   /** The sum, then that of the models' thread, then those of the readers */

@@ -1,8 +1,9 @@
-import { Engine, LocalService } from '../engine';
+import { isGpu } from '../../placement';
 import { listenerOf, type Handler } from '../handler';
+import { LocalService } from '../local_service';
 import { MemoryBudget } from '../memory';
 import type { HandlerSettings } from '../options';
-import { isGpu } from '../../placement';
+import { Queues } from '../queues';
 import { Readers } from './readers';
 import { allocateCounters, SharedByteCounter, SharedNumber } from './shared_counters';
 
@@ -17,14 +18,14 @@ export async function startReaders(
 ): Promise<{ handler: Handler; readers: Readers }> {
   const counters = allocateCounters(settings.models.size, threads);
   const budget = new MemoryBudget(settings.maxHeldBytes, new SharedByteCounter(counters));
-  const engine = new Engine(settings, budget, (model, requests) => {
+  const queues = new Queues(settings, budget, (model, requests) => {
     new SharedNumber(counters.waiting, model).value = requests;
   });
   let counts: Readers['counts'] = () => [];
-  const service = new LocalService(engine, () => counts());
+  const service = new LocalService(queues, () => counts());
   const replicas = [...settings.models.values()].flatMap((model) => model.replicas);
   const gpu = replicas.map(({ session }) => session.device).find(isGpu);
-  const readers = await Readers.start({ engine, counters, gpu }, threads, () => service.counts());
+  const readers = await Readers.start({ queues, counters, gpu }, threads, () => service.counts());
   counts = () => readers.counts();
   const handler = Object.assign(listenerOf(service), {
     drain: async () => void (await Promise.all([service.drain(), readers.drain()])),
