@@ -1,7 +1,7 @@
 /** runJoined: inputs that come as lists of parts along dimension 0 give what their concatenations give. */
 import { setImmediate } from 'node:timers/promises';
 
-import type { InferenceSession} from '../../lib';
+import type { InferenceSession } from '../../lib';
 import { Tensor, type TensorLike } from '../../lib';
 import { noteLent } from '../../lib/lent_memory';
 import type { DataType } from '../../lib/tensor';

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import type { InferenceSession} from '../../lib';
+import type { InferenceSession } from '../../lib';
 import { Conv2d, memory, Tensor, type TensorLike } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
