@@ -46,7 +46,7 @@ describe.each([
 /** Sends three requests, leaves, and waits for longer than the server has patience. */
 async function leaveBehind(): Promise<{ metrics: string; isDrained: boolean }> {
   const session = doublingSession();
-  const handler = createHandler({ models: { double: session }, timeout: 200 });
+  const handler = createHandler({ models: { double: session }, timeout: 500 });
   const server = createServer(handler).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   session.hold();
