@@ -656,13 +656,16 @@ function outputsFor(
   fetches: RunArguments['fetches'],
 ): TypedArray[] {
   const outputs = ports.map((port) => outputFor(port, fetches?.get(port.name)));
-  if (fetches !== undefined) requireOutputsApart(ports, outputs, inputs);
+  // New ones lie apart from everything.
+  const given = ports.flatMap(({ name }, i) =>
+    fetches?.get(name) ? [{ name: `fetches.${name}`, elements: outputs[i]! }] : [],
+  );
+  if (given.length > 0) requireOutputsApart(given, inputs);
   return outputs;
 }
 
 function requireOutputsApart(
-  ports: readonly Port[],
-  outputs: readonly TypedArray[],
+  given: readonly { readonly name: string; readonly elements: TypedArray }[],
   inputs: readonly Feed[],
 ): void {
   const others = inputs.flatMap(({ name, elements }) =>
@@ -670,11 +673,10 @@ function requireOutputsApart(
       .flat()
       .map((one) => ({ name: `feeds.${name}`, elements: one as TypedArray | NativeGpuBuffer })),
   );
-  outputs.forEach((elements, i) => {
-    const output = { name: `fetches.${ports[i]!.name}`, elements };
+  for (const output of given) {
     requireApart(output, others);
     others.push(output);
-  });
+  }
 }
 
 /** The tensors of those that were asked for. */

@@ -3,7 +3,7 @@ import { types } from 'node:util';
 
 import { describe, elementCount, isObject } from '../check';
 import { kindOf, type TypedArray } from '../typed_array';
-import type { Cancellation } from './cancellation';
+import { Cancellation } from './cancellation';
 import type { ModelDescription, ServedSession, ServedTensor, ValueSpec } from './model';
 import { brokenSession } from './refusal';
 import type { InputTensor } from './request';
@@ -12,6 +12,9 @@ import { nextTurn } from './timers';
 
 /** How much is copied into a batch in one turn of the event loop: 0.6 ms into fresh memory, page faults included (Zen 4). */
 const COPY_BYTES = 2 ** 20;
+
+/** A request's input of so many bytes is copied in less time than it takes to hand it over as one part of several. */
+const COPIED_BYTES = 2 ** 12;
 
 /** A request, as far as a run needs to know it. */
 export interface Part {
@@ -37,10 +40,10 @@ export async function runTogether(
   const wanted = model.outputs.filter((spec) => parts.some(({ outputs }) => outputs.includes(spec)));
   const names = wanted.map(({ name }) => name);
   const start = await readyToRun(model, session, parts, names);
-  const results = await untilNobodyWaits(parts, async (signal) => {
+  const results = await untilNobodyWaits(parts, async (cancellation) => {
     const started = performance.now();
     try {
-      return await start(signal);
+      return await start(cancellation);
     } finally {
       onRun(performance.now() - started);
     }
@@ -56,30 +59,36 @@ async function readyToRun(
   session: ServedSession,
   parts: readonly Part[],
   names: readonly string[],
-): Promise<(signal: AbortSignal) => ReturnType<ServedSession['run']>> {
-  if (session.runJoined !== undefined) {
+): Promise<(cancellation: Cancellation) => ReturnType<ServedSession['run']>> {
+  const isOurs = session.runJoined !== undefined;
+  if (isOurs && parts.length > 1 && bytesOf(parts[0]!) > COPIED_BYTES) {
     const feeds = await gather(model, parts, (tensors) => tensors);
     return (signal) => session.runJoined!(feeds, names, { signal });
   }
-  const feeds = await gather(model, parts, join);
-  return (signal) => session.run(feeds, names, { signal });
+  const feeds = await gather(model, parts, isOurs && parts.length === 1 ? ([only]) => only! : join);
+  return (cancellation) => {
+    const signal = isOurs ? cancellation : cancellation.toSignal();
+    return session.run(feeds, names, { signal });
+  };
+}
+
+function bytesOf({ inputs }: Part): number {
+  return [...inputs.values()].reduce((sum, { data }) => sum + data.byteLength, 0);
 }
 
 /** The inputs of several requests by their names. An input may have any name, so there is no prototype. */
 async function gather<T>(
   { inputs }: ModelDescription,
   parts: readonly Part[],
-  take: (tensors: readonly ServedTensor[]) => T | Promise<T>,
+  take: (tensors: readonly InputTensor[]) => T | Promise<T>,
 ): Promise<Record<string, T>> {
   const feeds = Object.create(null) as Record<string, T>;
-  for (const { name } of inputs)
-    feeds[name] = await take(parts.map((part) => ({ ...part.inputs.get(name)!, location: 'cpu' })));
+  for (const { name } of inputs) feeds[name] = await take(parts.map((part) => part.inputs.get(name)!));
   return feeds;
 }
 
 /** Puts tensors one under the other, along dimension 0. */
-async function join(parts: readonly ServedTensor[]): Promise<ServedTensor> {
-  const tensors = parts as readonly (ServedTensor & InputTensor)[];
+async function join(tensors: readonly InputTensor[]): Promise<ServedTensor> {
   const [first] = tensors;
   const { type, dims, data } = first!;
   // Sessions of other packages need not take shared memory.
@@ -121,22 +130,22 @@ function split(parts: readonly Part[], tensors: ReadonlyMap<ValueSpec, OutputTen
   });
 }
 
-/** Runs under a signal that aborts once all the requests are cancelled. */
+/** Runs under a cancellation that is requested once those of all the requests are. */
 async function untilNobodyWaits<T>(
   parts: readonly Part[],
-  run: (signal: AbortSignal) => Promise<T>,
+  run: (cancellation: Cancellation) => Promise<T>,
 ): Promise<T> {
-  const controller = new AbortController();
+  const all = new Cancellation();
   const onCancel = () => {
     if (parts.every(({ cancellation }) => cancellation.isRequested))
-      controller.abort(parts[0]!.cancellation.reason);
+      all.request(parts[0]!.cancellation.reason);
   };
   // Some may have gone while their inputs were joined.
   onCancel();
-  controller.signal.throwIfAborted();
+  all.throwIfRequested();
   parts.forEach(({ cancellation }) => cancellation.follow(onCancel));
   try {
-    return await run(controller.signal);
+    return await run(all);
   } finally {
     parts.forEach(({ cancellation }) => cancellation.unfollow(onCancel));
   }

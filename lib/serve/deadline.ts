@@ -11,7 +11,7 @@ export class Deadline {
   constructor(milliseconds: number, onLate: (milliseconds: number) => void) {
     this.#milliseconds = milliseconds;
     this.#onLate = onLate;
-    this.#timer = this.#start();
+    this.#timer = this.#start(milliseconds);
   }
 
   /** Takes less time, if it is less. */
@@ -19,16 +19,16 @@ export class Deadline {
     if (milliseconds >= this.#milliseconds) return;
     clearTimeout(this.#timer);
     this.#milliseconds = milliseconds;
-    if (performance.now() - this.#begun >= milliseconds) this.#onLate(milliseconds);
-    else this.#timer = this.#start();
+    const left = this.#begun + milliseconds - performance.now();
+    if (left <= 0) this.#onLate(milliseconds);
+    else this.#timer = this.#start(left);
   }
 
   clear(): void {
     clearTimeout(this.#timer);
   }
 
-  #start(): NodeJS.Timeout {
-    const left = Math.max(0, this.#begun + this.#milliseconds - performance.now());
+  #start(left: number): NodeJS.Timeout {
     return setTimeout(() => this.#onLate(this.#milliseconds), left);
   }
 }

@@ -82,7 +82,8 @@ export async function decodeImage(
   else copyToPlanes(data, pixels, channels);
   const { type, Elements } = image.spec.datatype;
   const dims = isInterleaved ? [1, height, width, channels] : [1, channels, height, width];
-  const input = { type, dims, data: new Elements(pixels.buffer, pixels.byteOffset, pixels.length) };
+  const elements = new Elements(pixels.buffer, pixels.byteOffset, pixels.length);
+  const input = { type, dims, data: elements, location: 'cpu' } as const;
   const binary = /application\/octet-stream(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(headers.accept ?? '');
   const outputs = model.outputs.map((spec) => ({ spec, binary }));
   return { id: undefined, timeout: undefined, inputs: new Map([[image.spec.name, input]]), outputs };

@@ -55,7 +55,10 @@ export interface ServedSession {
     fetches: readonly string[],
     options: object,
   ): Promise<Readonly<Record<string, unknown>>>;
-  /** As `run`, for inputs that come in parts along dimension 0. Without this method they are put together before. */
+  /**
+   * As `run`, for inputs that come in parts along dimension 0. Without this method they are put together before. A session
+   * that has it gets elements in memory that threads share, by `run` as well.
+   */
   runJoined?(
     feeds: Readonly<Record<string, readonly ServedTensor[]>>,
     fetches: readonly string[],

@@ -25,6 +25,7 @@ export interface InputTensor {
   readonly type: string;
   readonly dims: readonly number[];
   readonly data: TypedArray;
+  readonly location: 'cpu';
 }
 
 export interface RequestedOutput {
@@ -164,10 +165,9 @@ export async function decodeRequest(
   source.binary.checkAllTaken();
   lists.requireAllTaken();
   const parameters = readParameters('parameters', request.parameters);
-  return {
-    ...{ id: readId(request.id), inputs, outputs: readOutputs(model, request) },
-    timeout: readTimeout(parameters.timeout),
-  };
+  const id = readId(request.id);
+  const outputs = readOutputs(model, request, parameters);
+  return { id, inputs, outputs, timeout: readTimeout(parameters.timeout) };
 }
 
 /** Triton's parameter, in microseconds; 0 is none. */
@@ -215,13 +215,16 @@ function readId(value: unknown): string | undefined {
   throw mismatch('id', 'a string', id);
 }
 
+const NONE: JsonObject = Object.freeze(Object.create(null) as JsonObject);
+
 /** Parameters are the protocol's way of extending it: unknown ones are ignored, save those that would change the answer. */
 function readParameters(name: string, value: unknown, unsupported: readonly string[] = []): JsonObject {
-  const given = checkObject(name, present(value) ?? {});
+  if (present(value) === undefined) return NONE;
+  const given = checkObject(name, value);
   // Without those that are null, and without what every object inherits.
   const parameters = Object.create(null) as Record<string, unknown>;
-  for (const [key, parameter] of Object.entries(given)) {
-    if (parameter !== null) parameters[key] = parameter;
+  for (const key of Object.keys(given)) {
+    if (given[key] !== null) parameters[key] = given[key];
   }
   const found = unsupported.find((key) => key in parameters);
   if (found !== undefined) throw invalid(`${name}.${found} is not supported`);
@@ -305,7 +308,7 @@ async function readInput(
     size === undefined
       ? await readElements(`${at}.data`, list, dims, spec, source)
       : viewElements(`${at}.parameters.binary_data_size`, size, dims, spec, source.binary);
-  return { type: datatype.type, dims, data };
+  return { type: datatype.type, dims, data, location: 'cpu' };
 }
 
 function readElements(
@@ -320,8 +323,10 @@ function readElements(
   return parseElements(at, checkList(at, value), dims, datatype);
 }
 
+const NO_EXTENTS: ReadonlyMap<string, number> = new Map();
+
 function checkDims(at: string, dims: readonly number[], spec: ValueSpec, extents: Map<string, number>): void {
-  const before = new Map(extents);
+  const before = extents.size === 0 ? NO_EXTENTS : new Map(extents);
   const fits =
     dims.length === spec.dims.length &&
     dims.every((extent, axis) => {
@@ -395,8 +400,11 @@ function flatten(at: string, list: readonly unknown[], dims: readonly number[]):
   return level as unknown[];
 }
 
-function readOutputs(model: ModelDescription, request: JsonObject): RequestedOutput[] {
-  const { binary_data_output: all = false } = readParameters('parameters', request.parameters);
+function readOutputs(
+  model: ModelDescription,
+  request: JsonObject,
+  { binary_data_output: all = false }: JsonObject,
+): RequestedOutput[] {
   const binaryByDefault = checkBoolean('parameters.binary_data_output', all);
   const asked = present(request.outputs);
   if (asked === undefined) {

@@ -156,8 +156,12 @@ export class Service {
     const { timeout, budget, metrics } = this.#parts;
     const cancellation = new Cancellation();
     const inference = {
-      ...{ model, request, cancellation, isReading: true },
-      ...{ holding: new Holding(budget), memory: this.#parts.newMemory() },
+      model,
+      request,
+      cancellation,
+      isReading: true,
+      holding: new Holding(budget),
+      memory: this.#parts.newMemory(),
       deadline: new Deadline(timeout, (milliseconds) =>
         cancellation.request(tooSlow(inference, milliseconds)),
       ),

@@ -396,7 +396,7 @@ test('what comes in the turn of the event loop in which a short run ended is run
   const model = readModel('options.models.double', 'double', session);
   const batcher = new Batcher(model, 8, () => {});
   const run = () => {
-    const x = { type: 'float32', dims: [1, 2], data: new Float32Array([1, 2]) };
+    const x = { type: 'float32', dims: [1, 2], data: new Float32Array([1, 2]), location: 'cpu' } as const;
     return batcher.run(new Map([['x', x]]), model.outputs, new Cancellation());
   };
   await run();
@@ -425,7 +425,12 @@ describe('by default', () => {
     const batcher = new Batcher(model, 64, () => {});
     const ask = async (client: number) => {
       for (let request = 0; request < 100; request++) {
-        const x = { type: 'float32', dims: [1, 2], data: new Float32Array([client, request]) };
+        const x = {
+          type: 'float32',
+          dims: [1, 2],
+          data: new Float32Array([client, request]),
+          location: 'cpu',
+        } as const;
         const { tensors } = await batcher.run(new Map([['x', x]]), model.outputs, new Cancellation());
         expect([...tensors[0]!.elements]).toEqual([2 * client, 2 * request]);
       }

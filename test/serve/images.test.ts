@@ -661,7 +661,11 @@ describe.each([
       outputNames: one.outputNames,
       inputMetadata: one.inputMetadata,
       outputMetadata: one.outputMetadata,
-      run: () => Promise.reject(new Error('never called')),
+      run: async (feeds, fetches, options) => {
+        runs.push({ type: feeds.x!.type, rows: feeds.x!.dims[0]! });
+        await gate;
+        return one.run(feeds as never, fetches, options);
+      },
       runJoined: async (feeds, fetches, options) => {
         const parts = feeds.x!;
         runs.push({ type: parts[0]!.type, rows: parts.reduce((sum, { dims }) => sum + dims[0]!, 0) });

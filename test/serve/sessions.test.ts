@@ -218,7 +218,7 @@ function queueOf(
   const model = readModel('options.models.double', 'double', { session, maxBatch });
   const batcher = new Batcher(model, 1000, () => {});
   const ask = async (x: number, cancellation = new Cancellation()) => {
-    const tensor = { type: 'float32', dims: [1, 2], data: Float32Array.of(x, 0) };
+    const tensor = { type: 'float32', dims: [1, 2], data: Float32Array.of(x, 0), location: 'cpu' } as const;
     const { tensors } = await batcher.run(new Map([['x', tensor]]), model.outputs, cancellation);
     return Number(tensors[0]!.elements[0]);
   };
@@ -359,7 +359,7 @@ describe('a session on a GPU', () => {
     const { ask, batcher } = queueOf([session], 1);
     session.hold();
     const cancellation = new Cancellation();
-    const tensor = { type: 'float32', dims: [1, 2], data: Float32Array.of(9, 0) };
+    const tensor = { type: 'float32', dims: [1, 2], data: Float32Array.of(9, 0), location: 'cpu' } as const;
     const left = batcher.run(new Map([['x', tensor]]), batcher.model.outputs, cancellation);
     const second = ask(1);
     const third = ask(2);

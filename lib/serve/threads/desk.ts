@@ -75,7 +75,7 @@ export class Desk {
       const { isImage, dims, slab, offset, length } = inputs[index]!;
       const datatype = isImage ? model.image!.spec.datatype : own;
       const data = new datatype.Elements(this.#slabs.get(slab)!.memory, offset, length);
-      return [name, { type: datatype.type, dims, data }] as const;
+      return [name, { type: datatype.type, dims, data, location: 'cpu' }] as const;
     });
     return new Map(tensors);
   }
