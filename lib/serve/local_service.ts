@@ -1,3 +1,4 @@
+import { LOCAL } from './decoders/decoder';
 import { HEAP } from './memory';
 import { RequestMetrics, type RequestCounts } from './metrics';
 import type { Queues } from './queues';
@@ -13,7 +14,8 @@ export class LocalService extends Service {
     const metrics = new RequestMetrics();
     const page = () => queues.metricsPage([this.counts(), ...others()]);
     const { models, budget, settings } = queues;
-    super({ ...settings, models, budget, metrics, metricsPage: page, newMemory: () => HEAP });
+    const newMemory = () => HEAP;
+    super({ ...settings, models, budget, metrics, metricsPage: page, newMemory, decoder: LOCAL });
     this.#metrics = metrics;
     this.#page = page;
   }

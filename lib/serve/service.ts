@@ -7,6 +7,7 @@ import { discardRest, readBody } from './body';
 import { Cancellation } from './cancellation';
 import { Connections } from './connections';
 import { Deadline } from './deadline';
+import type { ImageDecoder } from './decoders/decoder';
 import { decodeImage } from './encoded_images';
 import { Holding, type MemoryBudget, type RequestMemory } from './memory';
 import type { RequestMetrics } from './metrics';
@@ -55,6 +56,7 @@ export interface ServiceParts extends BodyLimits {
   readonly budget: MemoryBudget;
   /** For the body and the inputs of one request */
   readonly newMemory: () => RequestMemory;
+  readonly decoder: ImageDecoder;
   readonly metrics: RequestMetrics;
   /** Of all threads that serve */
   readonly metricsPage: () => string | Promise<string>;
@@ -208,7 +210,7 @@ export class Service {
       cancellation.throwIfRequested();
     };
     const decoded = framing.isImage
-      ? await decodeImage(model, body, request.headers, holding, memory)
+      ? await decodeImage(model, body, request.headers, holding, memory, this.#parts.decoder, cancellation)
       : await decodeRequest(model, body, framing.headerLength, turn);
     deadline.shorten(decoded.timeout);
     cancellation.throwIfRequested();

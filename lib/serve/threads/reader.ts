@@ -4,6 +4,7 @@ import { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
 
 import { LINGER_MS } from '../body';
+import { DecoderProcesses } from '../decoders/processes';
 import { listenerOf } from '../handler';
 import { MemoryBudget } from '../memory';
 import { RequestMetrics } from '../metrics';
@@ -26,6 +27,8 @@ export interface ReaderData extends BodyLimits {
   readonly counters: CounterMemory;
   /** Of {@link TakenDescriptors} */
   readonly descriptors: SharedArrayBuffer;
+  /** Processes that decode its images, at most */
+  readonly decoders: number;
   readonly maxQueue: number;
   readonly maxHeldBytes: number;
   readonly timeout: number;
@@ -41,6 +44,7 @@ export class Reader {
   readonly #metrics = new RequestMetrics();
   readonly #connections: SharedNumber;
   readonly #descriptors: TakenDescriptors;
+  readonly #decoder: DecoderProcesses;
   readonly #service: Service;
   readonly #server;
   /** Those who wait for a page of metrics */
@@ -58,11 +62,13 @@ export class Reader {
       added: (slab, memory) => this.#outbox.tell({ kind: 'slab', slab, memory }),
       retired: (slab) => this.#outbox.tell({ kind: 'retired', slab }),
     });
+    this.#decoder = new DecoderProcesses(data.decoders);
     this.#service = new Service({
       ...data,
       models: new Map(data.models.map((model, place) => [model.name, this.#queued(place, model, data)])),
       budget: new MemoryBudget(maxHeldBytes, new SharedByteCounter(counters, index)),
       newMemory: () => slabs.forRequest(),
+      decoder: this.#decoder,
       metrics: this.#metrics,
       metricsPage: () => this.#askForPage(),
       logger: this.#logger(),
@@ -147,6 +153,7 @@ export class Reader {
     const timer = setTimeout(() => this.#server.closeAllConnections(), LINGER_MS);
     timer.unref();
     this.#service.close();
+    this.#decoder.close();
     this.#metrics.close();
     this.#port.unref();
   }

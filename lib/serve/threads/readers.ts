@@ -25,6 +25,8 @@ interface Shared {
   readonly counters: CounterMemory;
   /** The GPU whose driver pins memory; `undefined` where no model runs on one */
   readonly gpu: `cuda:${number}` | undefined;
+  /** Processes that decode images, of each reader */
+  readonly decoders: number;
 }
 
 interface Question {
@@ -67,7 +69,7 @@ class ReaderThread {
     const { queues, counters, gpu } = shared;
     const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = queues.settings;
     const workerData: ReaderData = {
-      ...{ index, counters, descriptors: this.#descriptors.memory },
+      ...{ index, counters, descriptors: this.#descriptors.memory, decoders: shared.decoders },
       ...{ maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout },
       models: [...queues.models.values()].map(plainModel),
     };

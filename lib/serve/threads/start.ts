@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 import { isGpu } from '../../placement';
 import { listenerOf, type Handler } from '../handler';
 import { LocalService } from '../local_service';
@@ -25,7 +27,9 @@ export async function startReaders(
   const service = new LocalService(queues, () => counts());
   const replicas = [...settings.models.values()].flatMap((model) => model.replicas);
   const gpu = replicas.map(({ session }) => session.device).find(isGpu);
-  const readers = await Readers.start({ queues, counters, gpu }, threads, () => service.counts());
+  const decoders = Math.max(1, Math.floor(availableParallelism() / threads));
+  const shared = { queues, counters, gpu, decoders };
+  const readers = await Readers.start(shared, threads, () => service.counts());
   counts = () => readers.counts();
   const handler = Object.assign(listenerOf(service), {
     drain: async () => void (await Promise.all([service.drain(), readers.drain()])),
