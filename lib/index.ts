@@ -8,6 +8,7 @@ import { addon } from './load';
 export { conv2d, conv2dSync } from './convolution';
 export { Conv2d } from './plan';
 export { InferenceSession } from './session';
+export { SharedSession } from './sharing/shared_session';
 export { allocPinned, Tensor } from './tensor';
 export { compareWithCudnn } from './compare';
 export { tune } from './tune';
@@ -37,7 +38,7 @@ export type {
 export type { Port } from './model/compile';
 export type { SessionExplanation, StepExplanation } from './model/explain';
 export type { ImageOptions } from './images';
-export type { ValueMetadata } from './session';
+export type { ValueMetadata } from './model/metadata';
 export type { RunOptions, SessionOptions } from './session_options';
 export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';

@@ -13,7 +13,8 @@ import path from 'node:path';
 
 import { checkList, isObject, mismatch, propertyOf, unreadable } from './check';
 import { WarpconvError } from './errors';
-import { InferenceSession, type ValueMetadata } from './session';
+import type { ValueMetadata } from './model/metadata';
+import { InferenceSession } from './session';
 import type { SessionOptions } from './session_options';
 import type { Tensor } from './tensor';
 import type { TensorLike } from './tensor_like';

@@ -1,4 +1,6 @@
 /** Whole networks. */
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+
 import { LRUCache } from 'lru-cache';
 
 import type { NativeGpuBuffer } from './addon';
@@ -35,8 +37,9 @@ import { readImageOptions, type ImageOptions } from './images';
 import { Chains } from './model/chains';
 import { compile, requireOperators, type Bindings, type Compiled, type Port } from './model/compile';
 import { Constants } from './model/constants';
-import type { ConstantTensor, Extent, Graph, ValueInfo } from './model/graph';
+import type { ConstantTensor, Extent, Graph } from './model/graph';
 import { withImages } from './model/images';
+import { metadataOf, type ValueMetadata } from './model/metadata';
 import { ValueNeeded } from './model/lowering';
 import { rowFunction } from './model/rows';
 import { loadOnnx } from './model/onnx/load';
@@ -53,20 +56,12 @@ import {
 import { newOutputArray } from './outputs';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { Programs } from './programs';
+import { SharingOwner, type Shareable } from './sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';
-import { copyOf, tensorOver, type DataType, type Tensor } from './tensor';
+import { copyOf, tensorOver, type Tensor } from './tensor';
 import { readLocation, requireApart, requireStable, type TensorLike } from './tensor_like';
 import { tuneProgram } from './tuned_program';
 import type { TypedArray } from './typed_array';
-
-/** What a model says of an input or output: onnxruntime-common's `ValueMetadata` of a tensor. */
-export interface ValueMetadata {
-  readonly name: string;
-  readonly isTensor: true;
-  readonly type: DataType;
-  /** A dimension that each run chooses has its name, or an empty one */
-  readonly shape: readonly (number | string)[];
-}
 
 /** Most input dims for which a session remembers what their rows compute. */
 const MOST_ROW_FUNCTIONS = 256;
@@ -133,6 +128,7 @@ export class InferenceSession {
   });
   /** The inputs whose elements were found to decide shapes */
   readonly #deciding = new Set<string>();
+  readonly #sharings = new Set<SharingOwner>();
   /** Whether this one was, whose network others may still use */
   #isReleased = false;
 
@@ -347,12 +343,35 @@ export class InferenceSession {
     return new InferenceSession(new Loaded(graph, this.#place, this.#options, this.#shared, name));
   }
 
+  /**
+   * Lets another thread of this process use the session, by `SharedSession.open(port)` there: weights and programs stay
+   * here, once, and runs are done here.
+   *
+   * @returns a port for one thread, to be transferred to it
+   */
+  share(): MessagePort {
+    this.#requireLive();
+    const { port1, port2 } = new MessageChannel();
+    const { inputs, outputs } = this.#graph;
+    const run: Shareable['run'] = async (feeds, fetches, signal) => {
+      this.#requireLive();
+      const names = fetches && new Map(fetches.map((name) => [name, null]));
+      return this.#track(this.#runWith(feeds, { feeds: {}, fetches: names, signal }));
+    };
+    const sharing = new SharingOwner(port1, { inputs, outputs, device: this.device, run }, () =>
+      this.#sharings.delete(sharing),
+    );
+    this.#sharings.add(sharing);
+    return port2;
+  }
+
   /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
   async release(): Promise<void> {
     this.#isReleased = true;
     const isWhole = this.#form === '';
     if (isWhole) this.#shared.isReleased = true;
     await Promise.allSettled(this.#shared.running);
+    await Promise.all([...this.#sharings].map((sharing) => sharing.close()));
     if (isWhole) this.#programs.clear();
   }
 
@@ -602,15 +621,6 @@ export class InferenceSession {
 function fixedExtent(extent: Extent, free: ReadonlyMap<string, number>): number | undefined {
   if (typeof extent === 'number') return extent;
   return extent === null ? undefined : free.get(extent);
-}
-
-function metadataOf({ name, type, shape = [] }: ValueInfo): ValueMetadata {
-  return Object.freeze({
-    name,
-    isTensor: true,
-    type,
-    shape: Object.freeze(shape.map((extent) => extent ?? '')),
-  });
 }
 
 /** The graph's inputs that a value is made from. */

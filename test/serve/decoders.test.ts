@@ -90,7 +90,7 @@ test('say what is wrong with an image, and go on', async () => {
   const broken = file.subarray(0, 40);
   const settled = await Promise.allSettled([ask(decoder, broken), ask(decoder, file), ask(decoder, broken)]);
   expect(settled.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected']);
-  const [{ reason }] = settled as [PromiseRejectedResult];
+  const { reason } = settled[0]! as PromiseRejectedResult;
   expect((reason as Error).message).toMatch(/./);
   expect((reason as { status?: number }).status).toBeUndefined();
   expect(decoders().length).toBe(1);

@@ -1,0 +1,57 @@
+/** What goes between the thread that has a session and one that shares it. */
+import type { WarpconvErrorCode } from '../errors';
+import type { ValueInfo } from '../model/graph';
+import type { DataType } from '../tensor';
+import type { TypedArray } from '../typed_array';
+
+/** A value whose elements the receiver gets. */
+export interface Parcel {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  /** In parts along dimension 0 where it is a list */
+  readonly elements: TypedArray | readonly TypedArray[];
+}
+
+export interface Failure {
+  /** `undefined` for what is not the package's own error */
+  readonly code: WarpconvErrorCode | undefined;
+  readonly message: string;
+}
+
+export type ToOwner =
+  | { readonly kind: 'describe' }
+  | {
+      readonly kind: 'run';
+      readonly id: number;
+      readonly inputs: readonly Parcel[];
+      /** `undefined` for all outputs */
+      readonly fetches: readonly string[] | undefined;
+    }
+  | { readonly kind: 'cancel'; readonly id: number };
+
+export type FromOwner =
+  | {
+      readonly kind: 'session';
+      readonly inputs: readonly ValueInfo[];
+      readonly outputs: readonly ValueInfo[];
+      readonly device: string;
+    }
+  | { readonly kind: 'ran'; readonly id: number; readonly outputs: readonly Parcel[] }
+  | { readonly kind: 'failed'; readonly id: number; readonly failure: Failure };
+
+/** A copy to be transferred: the sender goes on with its own. */
+export function copied({ name, type, dims, elements }: Parcel): Parcel {
+  const isWhole = ArrayBuffer.isView(elements);
+  return { name, type, dims, elements: isWhole ? sliced(elements as TypedArray) : elements.map(sliced) };
+}
+
+function sliced(array: TypedArray): TypedArray {
+  return (array as Uint8Array).slice();
+}
+
+export function buffersOf(parcels: readonly Parcel[]): ArrayBuffer[] {
+  return parcels.flatMap(({ elements }) =>
+    ([elements].flat() as TypedArray[]).map(({ buffer }) => buffer as ArrayBuffer),
+  );
+}
