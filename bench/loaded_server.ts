@@ -28,7 +28,7 @@ export interface Served {
 export interface Figures {
   /** Milliseconds, since these were last asked for */
   readonly delayP99: number;
-  /** Processor time in milliseconds, since these were last asked for */
+  /** Processor time in milliseconds, since these were last asked for, with that of processes it has started */
   readonly cpu: number;
   readonly rss: number;
 }

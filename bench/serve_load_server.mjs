@@ -5,6 +5,7 @@
  * answered by then. Plain JavaScript, because the TypeScript compiler's heap would count as the server's, and hold up its
  * event loop.
  */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
@@ -50,15 +51,50 @@ async function serveRival() {
 
 const delay = monitorEventLoopDelay({ resolution: 1 });
 delay.enable();
-let cpuBefore = process.cpuUsage();
+let cpuBefore = cpuNow();
 process.on('message', async () => {
-  const { user, system } = process.cpuUsage(cpuBefore);
-  const rss = process.memoryUsage.rss();
+  const cpu = cpuNow() - cpuBefore;
+  const rss = process.memoryUsage.rss() + sum(children().map((child) => child.rss));
   const delayP99 = Math.max(delay.percentile(99) / 1e6, await latestDelay());
-  process.send({ delayP99, cpu: (user + system) / 1000, rss });
+  process.send({ delayP99, cpu, rss });
   delay.reset();
-  cpuBefore = process.cpuUsage();
+  cpuBefore = cpuNow();
 });
+
+/** Processor time in milliseconds, with that of the processes that it has started. */
+function cpuNow() {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000 + sum(children().map((child) => child.cpu));
+}
+
+function sum(numbers) {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+/** The processes that decode images, by proc(5): processor time in milliseconds, and memory in bytes. Other systems tell of none. */
+function children() {
+  const [tick, page] = [10, 4096];
+  return pids().flatMap((pid) => {
+    const stat = statOf(pid);
+    // What is behind the name, which may be anything in brackets: 3 fields less than the manual counts.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (Number(fields[1]) !== process.pid) return [];
+    return [{ cpu: tick * (Number(fields[11]) + Number(fields[12])), rss: page * Number(fields[21]) }];
+  });
+}
+
+function pids() {
+  return existsSync('/proc') ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : [];
+}
+
+function statOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'latin1');
+  } catch {
+    // It has ended.
+    return '';
+  }
+}
 
 /** Of the event loops of all our threads, in milliseconds. */
 async function latestDelay() {

@@ -54,6 +54,7 @@ import {
   type SessionRequest,
 } from './session_options';
 import { newOutputArray } from './outputs';
+import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from './placement';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from './sharing/owner';
@@ -93,6 +94,8 @@ interface Shared {
   readonly constants: Constants;
   readonly programs: Programs;
   readonly running: Set<Promise<unknown>>;
+  /** By the session that other threads use */
+  readonly sharings: Map<SharingOwner, InferenceSession>;
   isReleased: boolean;
 }
 
@@ -128,7 +131,6 @@ export class InferenceSession {
   });
   /** The inputs whose elements were found to decide shapes */
   readonly #deciding = new Set<string>();
-  readonly #sharings = new Set<SharingOwner>();
   /** Whether this one was, whose network others may still use */
   #isReleased = false;
 
@@ -137,6 +139,7 @@ export class InferenceSession {
     if (!Loaded.isOne(loaded)) {
       throw invalid('a session is made by await InferenceSession.create(model)');
     }
+    noteOwnSession(this);
     const { graph, place, options, shared, form } = loaded;
     this.#graph = graph;
     this.#shared = shared;
@@ -174,6 +177,7 @@ export class InferenceSession {
       constants: new Constants(graph.constants.values()),
       programs: new Programs(place, request),
       running: new Set<Promise<unknown>>(),
+      sharings: new Map<SharingOwner, InferenceSession>(),
       isReleased: false,
     };
     const session = new InferenceSession(new Loaded(graph, place, request, shared));
@@ -347,7 +351,7 @@ export class InferenceSession {
    * Lets another thread of this process use the session, by `SharedSession.open(port)` there: weights and programs stay
    * here, once, and runs are done here.
    *
-   * @returns a port for one thread, to be transferred to it
+   * @returns a port for one thread, to be transferred to it; one that is not has to be closed
    */
   share(): MessagePort {
     this.#requireLive();
@@ -359,9 +363,9 @@ export class InferenceSession {
       return this.#track(this.#runWith(feeds, { feeds: {}, fetches: names, signal }));
     };
     const sharing = new SharingOwner(port1, { inputs, outputs, device: this.device, run }, () =>
-      this.#sharings.delete(sharing),
+      this.#shared.sharings.delete(sharing),
     );
-    this.#sharings.add(sharing);
+    this.#shared.sharings.set(sharing, this);
     return port2;
   }
 
@@ -371,7 +375,8 @@ export class InferenceSession {
     const isWhole = this.#form === '';
     if (isWhole) this.#shared.isReleased = true;
     await Promise.allSettled(this.#shared.running);
-    await Promise.all([...this.#sharings].map((sharing) => sharing.close()));
+    const sharings = [...this.#shared.sharings].filter(([, session]) => isWhole || session === this);
+    await Promise.all(sharings.map(([sharing]) => sharing.close()));
     if (isWhole) this.#programs.clear();
   }
 

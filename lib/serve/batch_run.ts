@@ -2,6 +2,7 @@
 import { types } from 'node:util';
 
 import { describe, elementCount, isObject } from '../check';
+import { isOwnSession } from '../own_sessions';
 import { kindOf, type TypedArray } from '../typed_array';
 import { Cancellation } from './cancellation';
 import type { ModelDescription, ServedSession, ServedTensor, ValueSpec } from './model';
@@ -60,16 +61,15 @@ async function readyToRun(
   parts: readonly Part[],
   names: readonly string[],
 ): Promise<(cancellation: Cancellation) => ReturnType<ServedSession['run']>> {
-  const isOurs = session.runJoined !== undefined;
-  if (isOurs && parts.length > 1 && bytesOf(parts[0]!) > COPIED_BYTES) {
+  const isOwn = isOwnSession(session);
+  const isPlain = parts.length === 1 || bytesOf(parts[0]!) <= COPIED_BYTES;
+  const signalOf = (cancellation: Cancellation) => (isOwn ? cancellation : cancellation.toSignal());
+  if (session.runJoined !== undefined && !(isOwn && isPlain)) {
     const feeds = await gather(model, parts, (tensors) => tensors);
-    return (signal) => session.runJoined!(feeds, names, { signal });
+    return (cancellation) => session.runJoined!(feeds, names, { signal: signalOf(cancellation) });
   }
-  const feeds = await gather(model, parts, isOurs && parts.length === 1 ? ([only]) => only! : join);
-  return (cancellation) => {
-    const signal = isOurs ? cancellation : cancellation.toSignal();
-    return session.run(feeds, names, { signal });
-  };
+  const feeds = await gather(model, parts, isOwn && parts.length === 1 ? ([only]) => only! : join);
+  return (cancellation) => session.run(feeds, names, { signal: signalOf(cancellation) });
 }
 
 function bytesOf({ inputs }: Part): number {

@@ -56,8 +56,8 @@ export interface ServedSession {
     options: object,
   ): Promise<Readonly<Record<string, unknown>>>;
   /**
-   * As `run`, for inputs that come in parts along dimension 0. Without this method they are put together before. A session
-   * that has it gets elements in memory that threads share, by `run` as well.
+   * As `run`, for inputs that come in parts along dimension 0, of which there may be one; their elements may be in memory
+   * that threads share. Without this method they are put together before.
    */
   runJoined?(
     feeds: Readonly<Record<string, readonly ServedTensor[]>>,

@@ -1,7 +1,7 @@
 /** What goes between the thread that has a session and one that shares it. */
 import type { WarpconvErrorCode } from '../errors';
 import type { ValueInfo } from '../model/graph';
-import type { DataType } from '../tensor';
+import { copyOf, type DataType } from '../tensor';
 import type { TypedArray } from '../typed_array';
 
 /** A value whose elements the receiver gets. */
@@ -20,7 +20,6 @@ export interface Failure {
 }
 
 export type ToOwner =
-  | { readonly kind: 'describe' }
   | {
       readonly kind: 'run';
       readonly id: number;
@@ -31,6 +30,7 @@ export type ToOwner =
   | { readonly kind: 'cancel'; readonly id: number };
 
 export type FromOwner =
+  /** The first one */
   | {
       readonly kind: 'session';
       readonly inputs: readonly ValueInfo[];
@@ -42,12 +42,10 @@ export type FromOwner =
 
 /** A copy to be transferred: the sender goes on with its own. */
 export function copied({ name, type, dims, elements }: Parcel): Parcel {
+  // Not by their own `slice`: that of a Buffer copies nothing.
+  const copy = (array: TypedArray) => copyOf(type, array, dims);
   const isWhole = ArrayBuffer.isView(elements);
-  return { name, type, dims, elements: isWhole ? sliced(elements as TypedArray) : elements.map(sliced) };
-}
-
-function sliced(array: TypedArray): TypedArray {
-  return (array as Uint8Array).slice();
+  return { name, type, dims, elements: isWhole ? copy(elements as TypedArray) : elements.map(copy) };
 }
 
 export function buffersOf(parcels: readonly Parcel[]): ArrayBuffer[] {

@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 
+import { isObject } from '../check';
 import { WarpconvError } from '../errors';
 import type { ValueInfo } from '../model/graph';
 import type { Tensor } from '../tensor';
@@ -28,7 +29,12 @@ export class SharingOwner {
   constructor(port: MessagePort, session: Shareable, onEnd: () => void) {
     this.#port = port;
     this.#session = session;
-    port.on('message', (message: ToOwner) => this.#hear(message));
+    const { inputs, outputs, device } = session;
+    this.#tell({ kind: 'session', inputs, outputs, device });
+    port.on('message', (message: unknown) => {
+      // Whoever has the other end may send anything.
+      if (isObject(message)) this.#hear(message as ToOwner);
+    });
     port.once('close', () => {
       // Nobody waits for it any more.
       for (const controller of this.#running.values()) controller.abort();
@@ -46,10 +52,6 @@ export class SharingOwner {
 
   #hear(message: ToOwner): void {
     switch (message.kind) {
-      case 'describe': {
-        const { inputs, outputs, device } = this.#session;
-        return this.#tell({ kind: 'session', inputs, outputs, device });
-      }
       case 'cancel':
         return this.#running.get(message.id)?.abort();
       case 'run': {

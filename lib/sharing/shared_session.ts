@@ -1,11 +1,12 @@
-import { MessagePort } from 'node:worker_threads';
+import { MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 
 import { follow } from '../calls';
-import { invalid, mismatch } from '../check';
+import { invalid, isObject, mismatch } from '../check';
 import { abortedBy, WarpconvError } from '../errors';
 import { readFeed, readJoinedFeed, type Feed } from '../feeds';
 import type { ValueInfo } from '../model/graph';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
+import { noteOwnSession } from '../own_sessions';
 import type { Place } from '../placement';
 import { readRunArguments, type RunArguments, type RunOptions } from '../session_options';
 import { tensorOver, type Tensor } from '../tensor';
@@ -19,6 +20,9 @@ interface Call {
 }
 
 type Description = Extract<FromOwner, { readonly kind: 'session' }>;
+
+/** Each answers one session. */
+const opened = new WeakSet<MessagePort>();
 
 /**
  * A session of another thread of this process. Its weights and programs are there, once; runs are done there, so that
@@ -47,6 +51,7 @@ export class SharedSession {
   #isClosed = false;
 
   private constructor(port: MessagePort, { inputs, outputs, device }: Description) {
+    noteOwnSession(this);
     this.#port = port;
     this.#inputs = inputs;
     this.device = device;
@@ -61,20 +66,16 @@ export class SharedSession {
 
   /**
    * @param port - that `InferenceSession.share()` gave in another thread
-   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_DISPOSED` where that
-   * session or its thread has ended
+   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_DISPOSED` where the
+   * port is closed. Where the session has ended, the first run says so at the latest.
    */
   static async open(port: MessagePort): Promise<SharedSession> {
-    if (!(port instanceof MessagePort)) throw mismatch('port', 'the MessagePort of session.share()', port);
-    const description = await new Promise<Description>((resolve, reject) => {
-      const onEnd = () => reject(gone());
-      port.once('close', onEnd);
-      port.once('message', (message: Description) => {
-        port.off('close', onEnd);
-        resolve(message);
-      });
-      port.postMessage({ kind: 'describe' } satisfies ToOwner);
-    });
+    if (!(port instanceof MessagePort)) throw mismatch('port', A_PORT, port);
+    if (opened.has(port)) throw invalid('port is open already; session.share() gives a port for each');
+    const description: unknown = receiveMessageOnPort(port)?.message;
+    if (!isOpen(port)) throw gone();
+    if (!isDescription(description)) throw mismatch('port', A_PORT, port);
+    opened.add(port);
     return new SharedSession(port, description);
   }
 
@@ -176,6 +177,20 @@ export class SharedSession {
   #tell(message: ToOwner, transferred: readonly ArrayBuffer[] = []): void {
     this.#port.postMessage(message, transferred);
   }
+}
+
+const A_PORT = 'the MessagePort of session.share(), which is opened once';
+
+/** Node.js tells of a port's end when that comes, and not later. */
+function isOpen(port: MessagePort): boolean {
+  port.ref();
+  const isOpen = (port as MessagePort & { hasRef(): boolean }).hasRef();
+  port.unref();
+  return isOpen;
+}
+
+function isDescription(message: unknown): message is Description {
+  return isObject(message) && (message as Partial<Description>).kind === 'session';
 }
 
 function namesOf({ fetches }: RunArguments): readonly string[] | undefined {

@@ -1,7 +1,7 @@
 /** One session that several threads of a process use. */
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { Worker, type MessagePort } from 'node:worker_threads';
+import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 
 import type { InferenceSession as Session } from '../../lib';
 import type * as Warpconv from '../../lib';
@@ -98,6 +98,12 @@ const rows = (...firsts: number[]): Given => ({
 const answer = (...firsts: number[]) =>
   Float32Array.from(firsts.flatMap((first) => new Array(4).fill(2 * first + 1)));
 
+const pixels = onnxModel({
+  inputs: [value('x', ['N', 3, 2, 2])],
+  nodes: [node('Identity', ['x'], ['y'])],
+  outputs: [value('y', ['N', 3, 2, 2])],
+});
+
 /** Takes a while: a hundred convolutions. */
 const slow = onnxModel({
   inputs: [value('x', [1, 16, 96, 96])],
@@ -164,6 +170,21 @@ test('feeds are copied at once: views of larger memory, and memory that threads 
   }
 });
 
+test('feeds stay with their owner, whatever their own methods do', async () => {
+  const images = (await open(pixels)).forImages({ scale: 1 });
+  sessions.push(images);
+  const session = await SharedSession.open(images.share());
+  const bytes = Buffer.alloc(100, 7);
+  const part = bytes.subarray(10, 22);
+  for (const data of [part, Buffer.from(part)]) {
+    const { y } = await session.run({ x: { type: 'uint8', dims: [1, 2, 2, 3], data } as never });
+    expect(y!.data).toEqual(new Float32Array(12).fill(7));
+    expect([data.length, data[11]]).toEqual([12, 7]);
+  }
+  expect(bytes.length).toBe(100);
+  session.dispose();
+});
+
 test('refuses what the session refuses, in its words', async () => {
   const session = await open(affine);
   const user = await useOf(session);
@@ -215,11 +236,73 @@ test('release() lets runs that are under way end, and later ones are refused', a
   expect(() => session.share()).toThrow(expect.objectContaining({ code: 'ERR_WARPCONV_DISPOSED' }));
 });
 
-test('a port whose session has been released opens nothing', async () => {
+test.each([0, 300])('a port whose session was released %i ms ago runs nothing', async (milliseconds) => {
   const session = await open(affine);
-  const user = new User(session.share());
+  const [early, late] = [new User(session.share()), new User(session.share())];
+  await early.ask('open');
   await session.release();
-  await expect(user.ask('open')).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+  await setTimeout(milliseconds);
+  const used = late.ask('open').then(() => late.ask('run', 'run', { x: rows(1) }));
+  await expect(used).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+});
+
+test('a port is opened once, by one', async () => {
+  const session = await open(affine);
+  const port = session.share();
+  const first = await SharedSession.open(port);
+  for (const again of [() => SharedSession.open(port), () => SharedSession.open(port)])
+    await expect(again()).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+      message: 'port is open already; session.share() gives a port for each',
+    });
+  expect((await first.run({ x: rows(1) } as never)).y!.data).toEqual(answer(1));
+  first.dispose();
+  const { port1, port2 } = new MessageChannel();
+  await expect(SharedSession.open(port1)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+  port2.postMessage({ kind: 'something else' });
+  await expect(SharedSession.open(port1)).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+  port1.close();
+  await new Promise((resolve) => port2.once('close', resolve));
+  await expect(SharedSession.open(port1)).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+});
+
+test('whatever comes through a port does nothing to the owner', async () => {
+  const session = await open(affine);
+  const port = session.share();
+  for (const message of [
+    null,
+    7,
+    'x',
+    {},
+    { kind: 'cancel' },
+    { kind: 'run' },
+    { kind: 'run', id: 1000, inputs: [null] },
+  ])
+    port.postMessage(message);
+  await setTimeout(20);
+  const shared = await SharedSession.open(port);
+  expect((await shared.run({ x: rows(2) } as never)).y!.data).toEqual(answer(2));
+  shared.dispose();
+});
+
+test('a session for images is closed with the one that it was made from', async () => {
+  const session = await open(pixels);
+  const [first, second] = [session.forImages({ scale: 1 }), session.forImages({ scale: 1 })];
+  const [one, two, own] = await Promise.all(
+    [first, second, session].map((each) => SharedSession.open(each.share())),
+  );
+  const gone = {
+    code: 'ERR_WARPCONV_DISPOSED',
+    message: 'the session has been released, or the thread that has it has ended',
+  };
+  const bytes = { x: { type: 'uint8', dims: [1, 2, 2, 3], data: new Uint8Array(12) } } as never;
+  await first.release();
+  await expect(one!.run(bytes)).rejects.toMatchObject(gone);
+  await two!.run(bytes);
+  await session.release();
+  await expect(two!.run(bytes)).rejects.toMatchObject(gone);
+  const elements = { x: { type: 'float32', dims: [1, 3, 2, 2], data: new Float32Array(12) } } as never;
+  await expect(own!.run(elements)).rejects.toMatchObject(gone);
 });
 
 test('a thread that ends in the middle, or lets go, leaves the session to others', async () => {
@@ -261,6 +344,8 @@ test('weights are there once', async () => {
 test.each([undefined, null, 7, {}, 'model.onnx'])('%p is no port', async (port) => {
   await expect(SharedSession.open(port as never)).rejects.toMatchObject({
     code: 'ERR_WARPCONV_INVALID_ARGUMENT',
-    message: expect.stringMatching(/^port must be the MessagePort of session\.share\(\), got /),
+    message: expect.stringMatching(
+      /^port must be the MessagePort of session\.share\(\), which is opened once, got /,
+    ),
   });
 });

@@ -43,11 +43,16 @@ function read(pid: string, file: string): string {
 
 /** Those of this process. */
 function decoders(): number[] {
-  return readdirSync('/proc')
-    .filter((pid) => /^\d+$/.test(pid))
-    .filter((pid) => read(pid, 'status').includes(`\nPPid:\t${process.pid}\n`))
+  return children()
     .filter((pid) => read(pid, 'cmdline').includes('decoder_process'))
     .map(Number);
+}
+
+/** Those of this process, ended ones too that it took no note of. */
+function children(): string[] {
+  return readdirSync('/proc')
+    .filter((pid) => /^\d+$/.test(pid))
+    .filter((pid) => read(pid, 'status').includes(`\nPPid:\t${process.pid}\n`));
 }
 
 type Pixel = readonly [number, number, number];
@@ -131,6 +136,38 @@ test('an image that nobody waits for any more is let go of, begun or not', async
   await expect(ask(decoder, large, cancelled)).rejects.toThrow('before');
 });
 
+test('one that does not answer is replaced once nobody waits for its images', async () => {
+  const decoder = open(1);
+  const file = await png([4, 4, 4]);
+  await ask(decoder, file);
+  const [stuck] = decoders();
+  process.kill(stuck!, 'SIGSTOP');
+  const cancellations = [new Cancellation(), new Cancellation()];
+  const lost = cancellations.map((one) => expect(ask(decoder, file, one)).rejects.toThrow('late'));
+  const later = ask(decoder, file);
+  // It has two of them by then.
+  await setTimeout(100);
+  cancellations.forEach((one) => one.request(new Error('late')));
+  await Promise.all(lost);
+  expect((await later).data[0]).toBe(4);
+  expect(decoders()).not.toContain(stuck);
+}, 60_000);
+
+test.each([
+  [
+    'that there is no program',
+    "Object.defineProperty(process, 'execPath', { value: '/nowhere/node' });",
+    'ENOENT',
+  ],
+  ['arguments that are too long', "process.env.LONG = 'x'.repeat(2 ** 22);", 'E2BIG'],
+  ['too many open files', 'for (;;) try { openSync("/dev/null") } catch { break; }', 'EMFILE'],
+])('where none can be started, images are refused: %s', async (_, prepare, code) => {
+  const script = path.join(__dirname, 'children/decode_nowhere.cjs');
+  const command = `ulimit -n 200; exec ${process.execPath} ${script} "$0"`;
+  const { stdout, stderr } = await promisify(execFile)('sh', ['-c', command, prepare]);
+  expect([stdout, stderr]).toEqual([expect.stringMatching(new RegExp(`^(500 .*${code}.*\\n){3}$`)), '']);
+});
+
 test('do not keep the process from ending', async () => {
   const script = path.join(__dirname, 'children/decode_once.cjs');
   const body = (await png([1, 2, 3])).toString('base64');
@@ -194,6 +231,7 @@ describe('of a server', () => {
   });
 
   test('end with it, and are not there unless images come', async () => {
+    const before = children();
     const { url, close, release } = await start();
     await request(url, { path: '/v2/models/m' });
     expect(decoders()).toEqual([]);
@@ -204,7 +242,7 @@ describe('of a server', () => {
     await setTimeout(50);
     expect((await post(url, await png([3, 2, 1]))).status).toBe(200);
     await close();
-    await until(() => decoders().length === 0);
+    expect(children()).toEqual(before);
     await release();
   });
 });

@@ -1,6 +1,7 @@
 /** What a process that decodes images runs. */
 import os from 'node:os';
 
+import { Refusal } from '../refusal';
 import type { Answer, Question } from './processes';
 import { decode } from './sharp';
 
@@ -17,8 +18,14 @@ async function answer({ id, body, plan }: Question): Promise<Answer> {
   try {
     return { id, pixels: await decode(body, plan) };
   } catch (error) {
-    return { id, failure: error instanceof Error ? error.message : String(error) };
+    const failure = error instanceof Error ? error.message : String(error);
+    return { id, failure, status: error instanceof Refusal ? error.status : undefined };
   }
+}
+
+/** The server may go between two lines of this. */
+function exitIf(error: Error | null): void {
+  if (error !== null) process.exit();
 }
 
 stepBack();
@@ -27,6 +34,6 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 process.on('disconnect', () => process.exit());
 process.on('message', (question: Question) => {
   void answer(question).then((message) => {
-    if (process.connected) process.send!(message);
+    if (process.connected) process.send!(message, exitIf);
   });
 });

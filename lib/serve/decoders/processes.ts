@@ -5,8 +5,10 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import path from 'node:path';
 
+import { LINGER_MS } from '../body';
 import type { Cancellation } from '../cancellation';
 import { Refusal } from '../refusal';
+import { setTimeout } from '../timers';
 import type { ImageDecoder, ImagePlan, Pixels } from './decoder';
 import { loadSharp } from './sharp';
 
@@ -17,14 +19,24 @@ export interface Question {
 }
 
 export type Answer =
-  { readonly id: number; readonly pixels: Pixels } | { readonly id: number; readonly failure: string };
+  | { readonly id: number; readonly pixels: Pixels }
+  | {
+      readonly id: number;
+      readonly failure: string;
+      /** Of the answer to the client, where it is not the image's fault */
+      readonly status: number | undefined;
+    };
 
 /** One is decoded, and the next one is there when that is done. */
 const IMAGES_AT_ONCE = 2;
 
+/** A process that has not answered so long after nobody waited any more is stuck. */
+const STUCK_MS = 5000;
+
 interface Job {
   readonly body: Buffer;
   readonly plan: ImagePlan;
+  readonly cancellation: Cancellation;
   readonly resolve: (pixels: Pixels) => void;
   readonly reject: (error: Error) => void;
 }
@@ -65,7 +77,10 @@ class DecoderProcess {
   take(job: Job): void {
     const id = this.#asked++;
     this.#jobs.set(id, job);
-    const { body, plan } = job;
+    const { body, plan, cancellation } = job;
+    cancellation.follow(() => this.#killLater(STUCK_MS, () => this.#jobs.has(id)));
+    // One that could not be started, or is about to end, says so soon.
+    if (!this.#child.connected) return;
     this.#child.send({ id, body, plan } satisfies Question, (error) => {
       if (error !== null) this.#child.kill('SIGKILL');
     });
@@ -73,12 +88,20 @@ class DecoderProcess {
 
   close(): void {
     if (this.#child.connected) this.#child.disconnect();
+    // Only a thread that is still there takes note of its end.
+    this.#child.ref();
+    this.#killLater(LINGER_MS, () => true);
+  }
+
+  #killLater(milliseconds: number, isDue: () => boolean): void {
+    setTimeout(() => isDue() && this.#child.kill('SIGKILL'), milliseconds).unref();
   }
 
   #settle(answer: Answer): void {
     const job = this.#jobs.get(answer.id)!;
     this.#jobs.delete(answer.id);
     if ('pixels' in answer) job.resolve(answer.pixels);
+    else if (answer.status !== undefined) job.reject(new Refusal(answer.status, answer.failure));
     else job.reject(new Error(answer.failure));
     this.onIdle();
   }
@@ -104,7 +127,7 @@ export class DecoderProcesses implements ImageDecoder {
     await loadSharp();
     cancellation.throwIfRequested();
     return new Promise((resolve, reject) => {
-      const job = { body, plan, resolve, reject };
+      const job = { body, plan, cancellation, resolve, reject };
       this.#waiting.add(job);
       // What is being decoded is decoded from a copy, for nobody.
       cancellation.follow(() => {
@@ -123,18 +146,31 @@ export class DecoderProcesses implements ImageDecoder {
 
   #start(): void {
     for (const job of this.#waiting) {
-      const free = this.#free();
-      if (free === undefined) return;
-      this.#waiting.delete(job);
-      free.take(job);
+      try {
+        const free = this.#free();
+        if (free === undefined) return;
+        this.#waiting.delete(job);
+        free.take(job);
+      } catch (error) {
+        this.#waiting.delete(job);
+        job.reject(
+          new Refusal(500, `no process to decode the image could be started: ${(error as Error).message}`),
+        );
+      }
     }
   }
 
   #free(): DecoderProcess | undefined {
     let least: DecoderProcess | undefined;
     for (const one of this.#processes) if (least === undefined || one.jobs < least.jobs) least = one;
-    if ((least === undefined || least.jobs > 0) && this.#processes.size < this.most) return this.#add();
-    return least !== undefined && least.jobs < IMAGES_AT_ONCE ? least : undefined;
+    if ((least === undefined || least.jobs > 0) && this.#processes.size < this.most) {
+      try {
+        return this.#add();
+      } catch (error) {
+        if (least === undefined) throw error;
+      }
+    }
+    return least!.jobs < IMAGES_AT_ONCE ? least : undefined;
   }
 
   #add(): DecoderProcess {

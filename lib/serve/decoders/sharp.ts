@@ -24,20 +24,23 @@ const MOST_PIXELS = 2 ** 26;
 
 const OPTIONS = { limitInputPixels: MOST_PIXELS, sequentialRead: true };
 
+const ELSE = 'send UINT8';
+
 let loading: Promise<Sharp> | undefined;
 
-/** @throws Refusal 415 where it is not installed */
+/** @throws Refusal 415 where it is not installed, 500 where it is and does not load */
 export function loadSharp(): Promise<Sharp> {
   return (loading ??= import('sharp').then(
     ({ default: sharp }) => sharp as unknown as Sharp,
     (error: unknown) => {
       loading = undefined;
-      // One that is there and does not load is the server's fault.
-      if (!/MODULE_NOT_FOUND$/.test(String((error as { code?: unknown }).code))) throw error;
-      throw new Refusal(
-        415,
-        'encoded images are decoded by sharp, which is not installed on the server; send UINT8',
-      );
+      if (/MODULE_NOT_FOUND$/.test(String((error as { code?: unknown }).code)))
+        throw new Refusal(
+          415,
+          `encoded images are decoded by sharp, which is not installed on the server; ${ELSE}`,
+        );
+      const message = `sharp, which decodes images, does not load on the server; ${ELSE}`;
+      throw Object.assign(new Refusal(500, message), { cause: error });
     },
   ));
 }

@@ -22,6 +22,17 @@ export interface Failure {
   readonly name: string;
   readonly message: string;
   readonly stack: string | undefined;
+  readonly cause: Failure | undefined;
+}
+
+export function failureOf(error: unknown): Failure {
+  const { name, message, stack, cause } = error instanceof Error ? error : new Error(String(error));
+  return { name, message, stack, cause: cause === undefined ? undefined : failureOf(cause) };
+}
+
+export function errorOf({ cause, ...failure }: Failure): Error {
+  const options = cause === undefined ? undefined : { cause: errorOf(cause) };
+  return Object.assign(new Error(failure.message, options), failure);
 }
 
 /** What a reader is asked to do, one after the other. */

@@ -14,7 +14,7 @@ import { Service, type QueuedModel } from '../service';
 import { holdRequests } from '../stop_listening';
 import { setInterval, setTimeout } from '../timers';
 import { TakenDescriptors } from './descriptors';
-import { Outbox, type FromReader, type Task, type ToReader } from './messages';
+import { failureOf, Outbox, type FromReader, type Task, type ToReader } from './messages';
 import { modelOf, type PlainModel } from './plain_model';
 import { RemoteCalls, RemoteQueue } from './remote_queue';
 import { SharedByteCounter, SharedNumber, type CounterMemory } from './shared_counters';
@@ -103,8 +103,7 @@ export class Reader {
     return {
       error: (details) => {
         const { err, model } = details as { err: unknown; model: string | undefined };
-        const { name, message, stack } = err instanceof Error ? err : new Error(String(err));
-        this.#outbox.tell({ kind: 'failed', failure: { name, message, stack }, model });
+        this.#outbox.tell({ kind: 'failed', failure: failureOf(err), model });
       },
     };
   }

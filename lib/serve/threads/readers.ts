@@ -11,7 +11,7 @@ import type { Queues } from '../queues';
 import { clearTimeout, setTimeout, wait } from '../timers';
 import { Desk } from './desk';
 import { descriptorOf, duplicateDescriptor, TakenDescriptors } from './descriptors';
-import { Outbox, type FromReader, type Task, type ToReader } from './messages';
+import { errorOf, Outbox, type FromReader, type Task, type ToReader } from './messages';
 import { plainModel } from './plain_model';
 import type { ReaderData } from './reader';
 import { SharedByteCounter, SharedNumber, type CounterMemory } from './shared_counters';
@@ -133,7 +133,7 @@ class ReaderThread {
         return void this.#onPage().then((text) => this.#outbox.tell({ kind: 'page', text }));
       case 'failed': {
         const { failure, model } = message;
-        const err = Object.assign(new Error(failure.message), failure);
+        const err = errorOf(failure);
         return this.#shared.queues.settings.logger.error({ err, model }, 'a request failed');
       }
       case 'counts':

@@ -8,10 +8,12 @@ const png = Buffer.from(
   'base64',
 );
 
+const logger = { error: ({ err }) => console.error(err) };
+
 async function main() {
   const [threads, file] = process.argv.slice(2);
   const models = { m: { file, sessionOptions: { device: 'cpu' }, image: { scale: 1 } } };
-  const { url, close } = await serve({ port: 0, threads: Number(threads), models });
+  const { url, close } = await serve({ port: 0, threads: Number(threads), models, logger });
   const ask = async (type, body) => {
     const answer = await fetch(`${url}/v2/models/m/infer`, {
       ...{ method: 'POST', headers: { 'Content-Type': type }, body },

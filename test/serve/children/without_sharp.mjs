@@ -1,8 +1,10 @@
-// Hides sharp from whoever imports it, in this thread and in those that inherit this import.
+// Hides sharp from whoever imports it, in this thread and in those that inherit this import; or, with BROKEN_SHARP in the
+// environment, has it fail to load.
 import { register } from 'node:module';
 
 const hooks = `export async function resolve(specifier, context, next) {
   if (specifier !== 'sharp') return next(specifier, context);
-  throw Object.assign(new Error("Cannot find package 'sharp'"), { code: 'ERR_MODULE_NOT_FOUND' });
+  throw ${'BROKEN_SHARP' in process.env} ? new Error('Could not load the "sharp" module')
+    : Object.assign(new Error("Cannot find package 'sharp'"), { code: 'ERR_MODULE_NOT_FOUND' });
 }`;
 register(`data:text/javascript,${encodeURIComponent(hooks)}`);
