@@ -1,7 +1,7 @@
 import { Server } from 'node:net';
 import { promisify } from 'node:util';
 
-import { wait } from './timers';
+import { nextTurn, wait } from './timers';
 
 /** No connection came for so long: nobody is about to make one. */
 const QUIET_MS = 100;
@@ -24,6 +24,9 @@ export async function stopListening(
   server: Server,
   connected: Connected = connectedTo(server),
 ): Promise<void> {
+  // Connections that the system has made count when the event loop has turned, which may have been held up.
+  await nextTurn();
+  await nextTurn();
   if ((await connected.count()) === 0) return;
   const release = await connected.hold();
   await quiet(server);
@@ -58,6 +61,8 @@ async function quiet(server: Server): Promise<void> {
   for (let round = 0; round < MOST_ROUNDS && !isQuiet; round++) {
     isQuiet = true;
     await wait(QUIET_MS);
+    // Where the process was held up, timers come before connections that are there already.
+    await nextTurn();
   }
   server.off('connection', onConnection);
 }

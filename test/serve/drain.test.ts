@@ -155,6 +155,7 @@ describe('SIGTERM', () => {
   async function start(): Promise<{
     url: string;
     terminate: () => Promise<void>;
+    kill: (signal: NodeJS.Signals) => void;
     ended: Promise<unknown[]>;
     printed: () => string;
   }> {
@@ -170,7 +171,8 @@ describe('SIGTERM', () => {
       child.kill('SIGTERM');
       await until(() => printed.includes('terminating'));
     };
-    return { url: printed.trim(), terminate, ended, printed: () => printed };
+    const kill = (signal: NodeJS.Signals) => void child.kill(signal);
+    return { url: printed.trim(), terminate, kill, ended, printed: () => printed };
   }
 
   const slow = (index: number) => ({
@@ -227,6 +229,33 @@ describe('SIGTERM', () => {
     expect(printed()).toContain(
       `requests_total{model="slow",status="200"} ${outcomes.length - others.length}\n`,
     );
+  });
+
+  // The system goes on making connections for it, which it has not seen when it goes on itself.
+  test('resets no connection where the process is held up', async () => {
+    const drainOnce = async () => {
+      const { url, terminate, kill, ended } = await start();
+      let isOver = false;
+      const client = async () => {
+        const outcomes: (number | string)[] = [];
+        while (!isOver && outcomes.at(-1) !== 'ECONNREFUSED') outcomes.push(await outcome(infer(url, 1)));
+        return outcomes;
+      };
+      const clients = Promise.all(Array.from({ length: 8 }, client));
+      await setTimeout(300);
+      await terminate();
+      for (let pause = 0; pause < 6; pause++) {
+        await setTimeout(50 * pause);
+        kill('SIGSTOP');
+        await setTimeout(150);
+        kill('SIGCONT');
+      }
+      expect(await ended).toEqual([0, null]);
+      isOver = true;
+      return (await clients).flat();
+    };
+    const outcomes = new Set((await Promise.all([1, 2, 3, 4].map(drainOnce))).flat());
+    expect([...outcomes].filter((one) => typeof one === 'string' && one !== 'ECONNREFUSED')).toEqual([]);
   });
 
   test('a second one ends the process at once', async () => {

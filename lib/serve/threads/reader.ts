@@ -12,7 +12,7 @@ import type { ServeLogger } from '../options';
 import type { BodyLimits } from '../request';
 import { Service, type QueuedModel } from '../service';
 import { holdRequests } from '../stop_listening';
-import { setInterval, setTimeout } from '../timers';
+import { nextTurn, setInterval, setTimeout } from '../timers';
 import { TakenDescriptors } from './descriptors';
 import { failureOf, Outbox, type FromReader, type Task, type ToReader } from './messages';
 import { modelOf, type PlainModel } from './plain_model';
@@ -148,6 +148,9 @@ export class Reader {
 
   /** Ends the thread, once there are no connections: what is not idle by now sends requests that are refused. */
   async #close(): Promise<void> {
+    // Connections may have come a moment ago: in between the event loop reads what they brought.
+    await nextTurn();
+    await nextTurn();
     this.#server.closeIdleConnections();
     const timer = setTimeout(() => this.#server.closeAllConnections(), LINGER_MS);
     timer.unref();
