@@ -14,7 +14,7 @@ import { nextTurn } from './timers';
 /** How much is copied into a batch in one turn of the event loop: 0.6 ms into fresh memory, page faults included (Zen 4). */
 const COPY_BYTES = 2 ** 20;
 
-/** A request's input of so many bytes is copied in less time than it takes to hand it over as one part of several. */
+/** Requests of up to so many bytes are joined here: to hand one over as a part takes longer than to copy it. */
 const COPIED_BYTES = 2 ** 12;
 
 /** A request, as far as a run needs to know it. */

@@ -56,8 +56,8 @@ export interface ServedSession {
     options: object,
   ): Promise<Readonly<Record<string, unknown>>>;
   /**
-   * As `run`, for inputs that come in parts along dimension 0, of which there may be one; their elements may be in memory
-   * that threads share. Without this method they are put together before.
+   * As `run`, for inputs that come in parts along dimension 0. There may be a single part. Elements may be in memory that
+   * threads share. Without this method parts are put together before.
    */
   runJoined?(
     feeds: Readonly<Record<string, readonly ServedTensor[]>>,

@@ -14,7 +14,7 @@ export interface Parcel {
 }
 
 export interface Failure {
-  /** `undefined` for what is not the package's own error */
+  /** `undefined` for errors of other classes than WarpconvError */
   readonly code: WarpconvErrorCode | undefined;
   readonly message: string;
 }

@@ -18,7 +18,7 @@ export interface Shareable {
   ): Promise<Readonly<Record<string, Tensor>>>;
 }
 
-/** The owner's end: runs the session for whoever has the other end of the port. */
+/** Runs a session for the thread at the other end of a port. */
 export class SharingOwner {
   readonly #port: MessagePort;
   readonly #session: Shareable;
@@ -32,7 +32,7 @@ export class SharingOwner {
     const { inputs, outputs, device } = session;
     this.#tell({ kind: 'session', inputs, outputs, device });
     port.on('message', (message: unknown) => {
-      // Whoever has the other end may send anything.
+      // The port is public: any value may come.
       if (isObject(message)) this.#hear(message as ToOwner);
     });
     port.once('close', () => {

@@ -1,5 +1,5 @@
-// Hides sharp from whoever imports it, in this thread and in those that inherit this import; or, with BROKEN_SHARP in the
-// environment, has it fail to load.
+// Makes the import of sharp fail, in this thread and in those that inherit this import. It looks as if sharp were not
+// installed, or, with BROKEN_SHARP in the environment, as if its binary did not load.
 import { register } from 'node:module';
 
 const hooks = `export async function resolve(specifier, context, next) {
