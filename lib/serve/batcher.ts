@@ -5,6 +5,7 @@
 import { runTogether } from './batch_run';
 import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
+import { GpuShares, type GpuShare } from './gpu_shares';
 import { HEAP, type Held } from './memory';
 import { bringsImage, type Model, type Replica, type ValueSpec } from './model';
 import { USUAL_URGENCY, type Queue, type RunResult } from './queue';
@@ -44,6 +45,8 @@ interface Lane {
   readonly replica: Replica;
   /** Its own: another has compiled other shapes by now, and may be another GPU. */
   readonly sizes: BatchSizes;
+  /** Of a GPU that other models use, too */
+  readonly share: GpuShare | undefined;
   running: number;
   /** When the latest of its runs that have ended did, by `performance.now()` */
   ended: number;
@@ -59,6 +62,7 @@ interface Batch {
 export class Batcher implements Queue {
   #waiting: Job[] = [];
   readonly #lanes: readonly Lane[];
+  readonly #shares: readonly GpuShare[];
 
   /**
    * @param onRun - told after each run how many requests it served, and in how many milliseconds
@@ -69,10 +73,17 @@ export class Batcher implements Queue {
     readonly maxQueue: number,
     readonly onRun: (requests: number, milliseconds: number) => void,
     readonly onWaiting: (requests: number) => void = () => {},
+    gpus = new GpuShares([]),
   ) {
+    const devices = new Set(gpusOf(model));
+    const shares = new Map(
+      [...devices].map((gpu) => [gpu, gpus.of(gpu, model.gpuShare, () => this.#startRuns())]),
+    );
     this.#lanes = model.replicas.map((replica) => {
-      return { replica, sizes: new BatchSizes(), running: 0, ended: -Infinity };
+      const share = shares.get(replica.gpu ?? '');
+      return { replica, share, sizes: new BatchSizes(), running: 0, ended: -Infinity };
     });
+    this.#shares = [...shares.values()].filter((share) => share !== undefined);
   }
 
   get waiting(): number {
@@ -115,18 +126,26 @@ export class Batcher implements Queue {
   /** Begins what runs can begin now. */
   #startRuns(): void {
     while (this.#waiting.length > 0) {
-      const lane =
-        this.#lanes.find(({ running }) => running === 0) ??
-        this.#lanes.find(({ replica, running }) => replica.isOnGpu && running === 1);
-      if (lane === undefined) return;
-      const batch = this.#takeBatch(lane, lane.running > 0);
-      if (batch === undefined) return;
-      void this.#run(lane, batch);
+      const lane = this.#freeLane();
+      const batch = lane && this.#takeBatch(lane, lane.running > 0);
+      if (batch === undefined) break;
+      void this.#run(lane!, batch);
     }
+    for (const share of this.#shares) share.isWaiting = this.#waiting.length > 0;
+  }
+
+  #freeLane(): Lane | undefined {
+    const lanes =
+      this.#shares.length === 0 ? this.#lanes : this.#lanes.filter(({ share }) => share?.mayBegin() ?? true);
+    return (
+      lanes.find(({ running }) => running === 0) ??
+      lanes.find(({ replica, running }) => replica.gpu !== undefined && running === 1)
+    );
   }
 
   async #run(lane: Lane, { jobs, sizes }: Batch): Promise<void> {
     lane.running++;
+    lane.share?.begin();
     const begun = performance.now();
     const turn = nextTurn();
     const outcome = await this.#compute(lane.replica, jobs);
@@ -135,15 +154,18 @@ export class Batcher implements Queue {
     jobs.forEach(({ memory }) => memory.letGo());
     const answers = async () => failedTogether || (await answer(jobs, outcome));
     // Elsewhere runs need the processors that write answers.
-    if (!lane.replica.isOnGpu) await answers();
+    const isOnGpu = lane.replica.gpu !== undefined;
+    if (!isOnGpu) await answers();
     // A short run may be over before the event loop turns: what that still brings belongs to the next batch.
     await turn;
     const ended = performance.now();
     if (outcome.isDone) sizes?.ran(jobs.length, ended - Math.max(begun, lane.ended));
     lane.ended = ended;
     lane.running--;
+    lane.share?.end();
     this.#startRuns();
-    if (lane.replica.isOnGpu) await answers();
+    lane.share?.yield();
+    if (isOnGpu) await answers();
   }
 
   /**
@@ -229,6 +251,11 @@ async function answer(jobs: readonly Job[], outcome: Outcome): Promise<void> {
     resolve({ tensors: results[index]!, waited: begun - queued, computed });
     if (index % ANSWERS === ANSWERS - 1) await nextTurn();
   }
+}
+
+/** The GPUs that run the model. */
+export function gpusOf({ replicas }: Model): readonly string[] {
+  return replicas.map(({ gpu }) => gpu).filter((gpu) => gpu !== undefined);
 }
 
 /** @throws Refusal 503 if the queue is full */

@@ -1,6 +1,7 @@
 /** What is served: sessions, and what their metadata says of them. */
 import {
   checkInteger,
+  checkNumber,
   checkOneOf,
   describe,
   invalid,
@@ -102,6 +103,11 @@ export interface ModelOptions {
    */
   readonly maxBatch?: number;
   /**
+   * How much of a GPU's time is due to the model while other models of the server have work for that GPU, too: in
+   * proportion to theirs. Default 1.
+   */
+  readonly gpuShare?: number;
+  /**
    * Takes images for a float32 input, besides its own elements: tensors of `UINT8`, and bodies that are a JPEG, PNG or WebP
    * file. Needs a session of this package. Default: none are taken.
    */
@@ -143,12 +149,14 @@ export interface Replica {
   readonly session: ServedSession;
   /** The same for requests that bring images */
   readonly imageSession: ServedSession | undefined;
-  readonly isOnGpu: boolean;
+  /** The GPU that runs it, such as `'cuda:0'`; nothing for the CPU. */
+  readonly gpu: string | undefined;
 }
 
 export interface Model extends ModelDescription {
   readonly replicas: readonly Replica[];
   readonly maxBatch: number;
+  readonly gpuShare: number;
   /** Whether the session's `canJoin` has to be asked */
   readonly needsProof: boolean;
 }
@@ -159,6 +167,7 @@ const MODEL_DEFAULTS = {
   session: undefined,
   version: '1',
   maxBatch: undefined,
+  gpuShare: 1,
   image: undefined,
 } as const satisfies Record<keyof ModelOptions, unknown>;
 
@@ -175,6 +184,7 @@ export function readModel(option: string, name: string, value: unknown): Model {
   const outputs = readSpecs(`${option}'s outputMetadata`, session.outputMetadata);
   const version = checkName(`${option}.version`, given.version);
   const maxBatch = readMaxBatch(`${option}.maxBatch`, given.maxBatch, [...inputs, ...outputs]);
+  const gpuShare = checkPositive(`${option}.gpuShare`, given.gpuShare);
   const needsProof = given.maxBatch === undefined;
   // Nobody else's session can prove anything.
   const canJoin = !needsProof || typeof session.canJoin === 'function';
@@ -183,9 +193,9 @@ export function readModel(option: string, name: string, value: unknown): Model {
   const replicas = sessions.map((one, index) => ({
     session: one,
     imageSession: images[index]!.imageSession,
-    isOnGpu: one.device !== undefined && one.device !== 'cpu',
+    gpu: one.device === 'cpu' ? undefined : one.device,
   }));
-  return { ...served, replicas, image: images[0]!.image };
+  return { ...served, replicas, gpuShare, image: images[0]!.image };
 }
 
 /** All of them take and give the same. */
@@ -249,6 +259,12 @@ function checkSession(name: string, value: unknown): ServedSession {
 export function checkName(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value;
   throw mismatch(name, 'a string that is not empty', value);
+}
+
+function checkPositive(name: string, value: unknown): number {
+  const number = checkNumber(name, value);
+  if (number > 0 && Number.isFinite(number)) return number;
+  throw mismatch(name, 'a number above 0', value);
 }
 
 function readSpecs(name: string, metadata: unknown): ValueSpec[] {

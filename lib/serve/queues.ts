@@ -1,5 +1,6 @@
 /** The queues of a server's models, all in one thread, whoever reads the requests. */
-import { Batcher } from './batcher';
+import { Batcher, gpusOf } from './batcher';
+import { GpuShares } from './gpu_shares';
 import { MemoryBudget } from './memory';
 import { metricsPage, RunMetrics, type Gauges, type RequestCounts } from './metrics';
 import type { HandlerSettings } from './options';
@@ -17,9 +18,10 @@ export class Queues {
     readonly budget: MemoryBudget = new MemoryBudget(settings.maxHeldBytes),
     onWaiting: (model: number, requests: number) => void = () => {},
   ) {
+    const gpus = new GpuShares([...settings.models.values()].map(gpusOf));
     const models = [...settings.models].map(([name, model], index) => {
       const onRun = (...run: [requests: number, milliseconds: number]) => this.#runs.ran(name, ...run);
-      const queue = new Batcher(model, settings.maxQueue, onRun, (count) => onWaiting(index, count));
+      const queue = new Batcher(model, settings.maxQueue, onRun, (count) => onWaiting(index, count), gpus);
       return [name, { ...model, queue }] as const;
     });
     this.models = new Map(models);

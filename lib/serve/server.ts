@@ -124,7 +124,7 @@ async function make(
 const MOST_USUAL_THREADS = 8;
 
 function usualThreads({ models }: HandlerSettings): number {
-  const hasGpu = [...models.values()].some(({ replicas }) => replicas.some(({ isOnGpu }) => isOnGpu));
+  const hasGpu = [...models.values()].some(({ replicas }) => replicas.some(({ gpu }) => gpu !== undefined));
   // There connections are not handed on: see Readers.take.
   if (!hasGpu || process.platform === 'win32') return 1;
   return Math.min(Math.max(1, availableParallelism() >> 1), MOST_USUAL_THREADS);

@@ -1,0 +1,120 @@
+/**
+ * Divides a GPU's time between models: of those that have requests waiting, the one that has had least begins the next run.
+ * As long as only one has, it has the GPU to itself. A model that was idle begins with what the others have, as in
+ * start-time fair queueing (Goyal, Vin and Cheng, 1996): it has saved nothing up.
+ */
+
+/** A GPU that several models use. */
+class SharedGpu {
+  readonly shares: GpuShare[] = [];
+  /** Whose runs are under way, the oldest first. */
+  readonly #runs: GpuShare[] = [];
+  #settled = 0;
+
+  /**
+   * Charges the time since the last call to the oldest run: the GPU takes kernels in the order in which they come. What a
+   * younger one does in its gaps is not counted.
+   */
+  settle(): void {
+    const now = performance.now();
+    this.#runs[0]?.charge(now - this.#settled);
+    this.#settled = now;
+  }
+
+  begin(share: GpuShare): void {
+    this.settle();
+    this.#runs.push(share);
+  }
+
+  end(share: GpuShare): void {
+    this.settle();
+    this.#runs.splice(this.#runs.indexOf(share), 1);
+  }
+
+  isRunning(share: GpuShare): boolean {
+    return this.#runs.includes(share);
+  }
+}
+
+/** A model's part of a GPU. */
+export class GpuShare {
+  /** Whether there are requests that could not begin */
+  isWaiting = false;
+  /** Milliseconds that its runs have had, over its weight */
+  #used = 0;
+
+  /** @param resume - called when runs may begin that might not before */
+  constructor(
+    readonly gpu: SharedGpu,
+    readonly weight: number,
+    readonly resume: () => void,
+  ) {
+    gpu.shares.push(this);
+  }
+
+  /** False while another waits that has had less. Of those that wait, one may always run. */
+  mayBegin(): boolean {
+    this.gpu.settle();
+    if (!this.#isActive) this.#catchUp();
+    return this.#others.every((other) => !other.isWaiting || other.#used >= this.#used);
+  }
+
+  begin(): void {
+    this.gpu.begin(this);
+  }
+
+  end(): void {
+    this.gpu.end(this);
+  }
+
+  /** Lets others begin, the one that has had least first. */
+  yield(): void {
+    const waiting = this.#others.filter((other) => other.isWaiting);
+    for (const other of waiting.sort((a, b) => a.#used - b.#used)) other.resume();
+  }
+
+  charge(milliseconds: number): void {
+    this.#used += milliseconds / this.weight;
+  }
+
+  /** Forgets what the model did not use while it was idle. */
+  #catchUp(): void {
+    const active = this.#others.filter((other) => other.#isActive).map((other) => other.#used);
+    const others = this.#others.map((other) => other.#used);
+    this.#used = Math.max(this.#used, active.length > 0 ? Math.min(...active) : Math.max(...others));
+  }
+
+  get #isActive(): boolean {
+    return this.isWaiting || this.gpu.isRunning(this);
+  }
+
+  get #others(): GpuShare[] {
+    return this.gpu.shares.filter((share) => share !== this);
+  }
+}
+
+/** The GPUs of a server's models. */
+export class GpuShares {
+  readonly #gpus = new Map<string, SharedGpu>();
+
+  /** @param users - the GPUs of each model */
+  constructor(users: readonly (readonly string[])[]) {
+    const seen = new Set<string>();
+    for (const gpus of users) {
+      for (const gpu of new Set(gpus)) {
+        if (seen.has(gpu)) this.#gpus.set(gpu, new SharedGpu());
+        seen.add(gpu);
+      }
+    }
+  }
+
+  /**
+   * A model's part of the GPU, of which it asks for one.
+   *
+   * @returns nothing where no other model uses the GPU
+   */
+  of(name: string, weight: number, resume: () => void): GpuShare | undefined {
+    const gpu = this.#gpus.get(name);
+    return gpu && new GpuShare(gpu, weight, resume);
+  }
+}
