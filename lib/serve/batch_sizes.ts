@@ -34,14 +34,20 @@ const MOST_SLOW = 3;
 /** A size that pays is tried again if a smaller one was preferred for so many requests. It may have been measured badly. */
 const STALE = 16_384;
 
-/** Requests for each one that a trial held up. These are then too few to move the 99th percentile. */
-const REQUESTS_PER_TRIED = 256;
+/**
+ * Requests for each one that a trial held up. Those held up are then too few to move the 99th percentile. On a GPU a batch
+ * that does not pay costs little, and one that pays more the longer it is not tried: with trials as seldom as on a CPU, a
+ * ResNet-50 on an H100 went on with single images for seconds after its clients had become many, at two fifths of what it
+ * gives in batches.
+ */
+const REQUESTS_PER_TRIED = { cpu: 256, gpu: 16 } as const;
 
 /** Kinds of requests that are remembered. Clients choose the shapes, so there may be any number of them. */
 const KINDS = 64;
 
 /** What all kinds of a model share. */
 interface Budget {
+  readonly requestsPerTried: number;
   requests: number;
   /** Those that trials held up. */
   tried: number;
@@ -50,7 +56,11 @@ interface Budget {
 /** The sizes of a model's batches. */
 export class BatchSizes {
   readonly #kinds = new Map<string, KindSizes>();
-  readonly #budget: Budget = { requests: 0, tried: 0 };
+  readonly #budget: Budget;
+
+  constructor(device: keyof typeof REQUESTS_PER_TRIED) {
+    this.#budget = { requestsPerTried: REQUESTS_PER_TRIED[device], requests: 0, tried: 0 };
+  }
 
   /**
    * @param kind - the same for requests that take the same time
@@ -195,7 +205,7 @@ export class KindSizes {
 
   /** The size on trial, or the one whose trial may begin. */
   #sizeToTry(waiting: number, largest: number, best: number): number | undefined {
-    const { requests } = this.#budget;
+    const { requests, requestsPerTried } = this.#budget;
     const trial = (this.#trial ??= this.#beginTrial(largest, best));
     if (trial === undefined) return undefined;
     const { size, seen } = trial.joined;
@@ -204,13 +214,13 @@ export class KindSizes {
       return size;
     }
     // Fewer requests come than when it began: it must not keep smaller sizes from being tried.
-    if (requests - seen > REQUESTS_PER_TRIED) this.#trial = undefined;
+    if (requests - seen > requestsPerTried) this.#trial = undefined;
     return undefined;
   }
 
   #beginTrial(largest: number, best: number): Trial | undefined {
-    const { requests, tried } = this.#budget;
-    if (tried * REQUESTS_PER_TRIED > requests) return undefined;
+    const { requests, requestsPerTried, tried } = this.#budget;
+    if (tried * requestsPerTried > requests) return undefined;
     const joined = this.#leastTried(largest, best);
     if (joined === undefined) return undefined;
     const isNew = !joined.pays;

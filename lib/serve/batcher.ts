@@ -81,7 +81,13 @@ export class Batcher implements Queue {
     );
     this.#lanes = model.replicas.map((replica) => {
       const share = shares.get(replica.gpu ?? '');
-      return { replica, share, sizes: new BatchSizes(), running: 0, ended: -Infinity };
+      return {
+        replica,
+        share,
+        sizes: new BatchSizes(replica.gpu === undefined ? 'cpu' : 'gpu'),
+        running: 0,
+        ended: -Infinity,
+      };
     });
     this.#shares = [...shares.values()].filter((share) => share !== undefined);
   }

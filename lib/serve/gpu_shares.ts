@@ -34,6 +34,11 @@ class SharedGpu {
   isRunning(share: GpuShare): boolean {
     return this.#runs.includes(share);
   }
+
+  /** Two keep it busy. */
+  get isFull(): boolean {
+    return this.#runs.length >= 2;
+  }
 }
 
 /** A model's part of a GPU. */
@@ -52,8 +57,12 @@ export class GpuShare {
     gpu.shares.push(this);
   }
 
-  /** False while another waits that has had less. Of those that wait, one may always run. */
+  /**
+   * False while another waits that has had less; of those that wait, one may always run. False, too, for a second run on a
+   * GPU that has two: the more of them share it, the less is known of what each took.
+   */
   mayBegin(): boolean {
+    if (this.gpu.isFull && this.gpu.isRunning(this)) return false;
     this.gpu.settle();
     if (!this.#isActive) this.#catchUp();
     return this.#others.every((other) => !other.isWaiting || other.#used >= this.#used);

@@ -10,7 +10,7 @@ const NOISE = 0.05;
 
 beforeAll(() => process.stdout.write(`seed ${SEED}\n`));
 
-const sizesFor = (kind = 'x') => new BatchSizes().of(kind, MOST);
+const sizesFor = (kind = 'x') => new BatchSizes('cpu').of(kind, MOST);
 
 interface Beside extends Measured {
   /** Answers per second over those one by one, and the same of the 99th percentile. */
@@ -63,6 +63,19 @@ describe('a device that takes as long for each request of a batch', () => {
       expect(joined).toBeLessThan(10);
     }
   });
+});
+
+test('a GPU whose clients become many finds its sizes at once', () => {
+  /** Milliseconds of a ResNet-50 on an H100 */
+  const times = new Map(Object.entries({ 1: 0.36, 2: 0.62, 4: 1.1, 8: 1.7, 16: 2.8, 32: 4.4 }));
+  const noise = 0.3;
+  const device = noisy((size) => times.get(String(size))!, noise);
+  for (let seed = SEED; seed < SEED + 20; seed++) {
+    const sizes = new BatchSizes('gpu').of('x', MOST);
+    for (const clients of [1, 8]) simulate(device, sizes, { clients, seconds: 3, seed });
+    const { perSecond } = simulate(device, sizes, { clients: 128, seconds: 3, seed });
+    expect(perSecond).toBeGreaterThan((0.8 * 32_000) / (times.get('32')! * (1 + noise)));
+  }
 });
 
 describe('a device that takes less for each request of a batch', () => {
@@ -124,7 +137,7 @@ describe('the first requests', () => {
 
   /** The sizes of runs while so many wait. */
   function sizesOf(runs: number, { waiting = 100, most = MOST, time = milliseconds } = {}): number[] {
-    const sizes = new BatchSizes().of('x', most);
+    const sizes = new BatchSizes('cpu').of('x', most);
     return Array.from({ length: runs }, () => {
       const size = sizes.choose(waiting);
       sizes.ran(size, time(size));
@@ -198,7 +211,7 @@ test('a size that pays and is refused is dropped', () => {
 });
 
 test('kinds have sizes of their own, and one budget for trials', () => {
-  const model = new BatchSizes();
+  const model = new BatchSizes('cpu');
   const kinds = [2, 5].map((each) => ({ each, sizes: model.of(`${each}`, MOST) }));
   let joined = 0;
   for (let run = 0; run < 500; run++) {
@@ -214,7 +227,7 @@ test('kinds have sizes of their own, and one budget for trials', () => {
 });
 
 test('kinds are forgotten when there are many', () => {
-  const model = new BatchSizes();
+  const model = new BatchSizes('cpu');
   const [often, once] = [model.of('often', MOST), model.of('once', MOST)];
   for (let kind = 0; kind < 1000; kind++) {
     model.of(`${kind}`, MOST);
