@@ -60,9 +60,9 @@ struct Layer {
   std::vector<Kernel> kernels;
 
   double fastest() const {
-    return std::min_element(kernels.begin(), kernels.end(), [](const Kernel& a, const Kernel& b) {
-             return a.milliseconds < b.milliseconds;
-           })->milliseconds;
+    return std::min_element(kernels.begin(), kernels.end(),
+                            [](const Kernel& a, const Kernel& b) { return a.milliseconds < b.milliseconds; })
+        ->milliseconds;
   }
 };
 
@@ -135,8 +135,8 @@ Model kernelModel(ModelConstants constants, Predict predictOne) {
 /** Index in the tiles of a family, or nothing. */
 template <typename Tiles>
 std::optional<int> tileOf(const Tiles& tiles, const std::string& variant) {
-  const auto found = std::find_if(std::begin(tiles), std::end(tiles),
-                                  [&](const auto& tile) { return tile.variant == variant; });
+  const auto found =
+      std::find_if(std::begin(tiles), std::end(tiles), [&](const auto& tile) { return tile.variant == variant; });
   if (found == std::end(tiles)) return std::nullopt;
   return static_cast<int>(found - std::begin(tiles));
 }
@@ -163,9 +163,9 @@ Model pointwiseModel(Fitted pointwise::Models::*fitted, const Tile& tile) {
 Model im2winModel(im2win::Model im2win::Models::*fitted) {
   const auto models = std::make_shared<im2win::Models>(im2win::kModels);
   static constexpr auto memberOf = [](const im2win::GemmTile& tile) {
-    return tile.byWarpgroups()     ? &im2win::Models::warpgroup
+    return tile.byWarpgroups()    ? &im2win::Models::warpgroup
            : tile.onTensorCores() ? &im2win::Models::tensor
-                                   : &im2win::Models::fma;
+                                  : &im2win::Models::fma;
   };
   return kernelModel(im2win::constantsOf((*models).*fitted),
                      [models, fitted](const GpuRequest& request, const Kernel& kernel) -> std::optional<Prediction> {
@@ -205,7 +205,7 @@ struct NamedModel {
   Model (*make)();
 };
 constexpr NamedModel kModels[] = {
-    {"pointwise-fma", [] { return pointwiseModel(&pointwise::Models::fma, pointwise::GemmTile{}); }},
+    {"pointwise-fma", [] { return pointwiseModel(&pointwise::Models::fma, pointwise::FmaTile{}); }},
     {"pointwise-tensor", [] { return pointwiseModel(&pointwise::Models::tensor, pointwise::TensorTile{}); }},
     {"pointwise-stream", [] { return pointwiseModel(&pointwise::Models::stream, pointwise::StreamTile{}); }},
     {"pointwise-streamTensor",
@@ -296,9 +296,10 @@ void search(const ModelConstants& constants, auto&& loss) {
 }
 
 void print(const char* when, const Fit& fit) {
-  std::printf("%s: off by %.1f %% (%d times near the fastest); what is chosen is %.1f %% slower than the fastest on "
-              "average, and within 10 %% of it in %.0f %% of the problems\n",
-              when, 100 * (std::exp(std::sqrt(fit.loss)) - 1), fit.count, 100 * (fit.regret - 1), 100 * fit.within);
+  std::printf(
+      "%s: off by %.1f %% (%d times near the fastest); what is chosen is %.1f %% slower than the fastest on "
+      "average, and within 10 %% of it in %.0f %% of the problems\n",
+      when, 100 * (std::exp(std::sqrt(fit.loss)) - 1), fit.count, 100 * (fit.regret - 1), 100 * fit.within);
 }
 
 void calibrate(std::string_view gpu, std::string_view kernels) {

@@ -2,8 +2,8 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/phase_barrier.cuh"
+#include "cuda/pointwise/halves_layout.h"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tiles.h"
 
 namespace warpconv::cuda::pointwise {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <type_traits>
 
 #include "cuda/im2win/plan.h"
 #include "divide.h"
@@ -24,54 +25,41 @@ static_assert(std::ranges::all_of(kBf16RowsTiles, [](auto& tile) { return tile.c
  */
 constexpr int64_t kStepsBeyond = kMostSplits + kMostChunkSteps;
 
-/** How a candidate's tiles lie over the pixels. */
-struct Pixels {
-  /** Of a tile, at most; with `isEven` all tiles have about as many */
-  int most;
-  bool isEven;
-};
-
-struct TilePixels {
-  Pixels operator()(std::monostate) const { return {1, false}; }
-  Pixels operator()(const DynamicTile& tile) const { return {tile.blockPixels(), false}; }
-  Pixels operator()(const GemmTile& tile) const { return {tile.pixels, false}; }
-  Pixels operator()(const TensorTile& tile) const { return {tile.block.n, false}; }
-  Pixels operator()(const StreamTile& tile) const { return {tile.pixels(), false}; }
-  Pixels operator()(const StreamTensorTile& tile) const { return {tile.n, false}; }
-  Pixels operator()(const WarpgroupTile& tile) const { return {tile.pixels, true}; }
-  template <typename Rows>
-  Pixels operator()(const Rows&) const {
-    return {Rows::kPixels, true};
-  }
-};
-
 int64_t pixelTilesOf(const ConvProblem& x, const Candidate& candidate) {
-  const Pixels pixels = std::visit(TilePixels{}, candidate.tile);
   const int64_t all = x.n * x.p * x.q;
-  return ceilDivide(all, (pixels.isEven ? pixelsOfTile(all, pixels.most) : pixels.most) * candidate.iterations);
+  const auto pixels = [&]<typename Tile>(const Tile& tile) -> int64_t {
+    if constexpr (std::is_same_v<Tile, std::monostate>) {
+      return 1;
+    } else {
+      const int most = tile.patch().pixels;
+      return Tile::kFamily.filters == FilterSource::parts ? pixelsOfTile(all, most) : most;
+    }
+  };
+  return ceilDivide(all, std::visit(pixels, candidate.tile) * candidate.iterations);
 }
 
-/** How the filters of a tile lie that are halved. */
-struct TileHalves {
-  std::optional<HalvesLayout> operator()(const WarpgroupTile&) const { return WarpgroupTile::kHalves; }
-  template <typename Tile>
-  std::optional<HalvesLayout> operator()(const Tile& tile) const {
+/** How the filters of a tile lie that are in parts. */
+std::optional<HalvesLayout> partsOf(const Candidate& candidate) {
+  const auto halves = []<typename Tile>(const Tile& tile) -> std::optional<HalvesLayout> {
     if constexpr (requires { tile.halves(); }) return tile.halves();
     return std::nullopt;
-  }
-};
+  };
+  return std::visit(halves, candidate.tile);
+}
 
 bool readsCopies(const Candidate& candidate) {
-  return std::holds_alternative<StreamTile>(candidate.tile) || std::holds_alternative<StreamTensorTile>(candidate.tile);
+  const auto isWhole = []<typename Tile>(const Tile&) {
+    if constexpr (requires { Tile::kFamily; }) return Tile::kFamily.filters == FilterSource::whole;
+    return false;
+  };
+  return std::visit(isWhole, candidate.tile);
 }
 
 /** With the copies that are wanted, unless the form is there with others: then best more, as few as there are. */
 CopiedForm copied(int wanted, int64_t copyBytes, const std::function<FilterForm(int copies)>& formOf,
                   const Weights& weights) {
   const int most = copiesOf(copyBytes, std::numeric_limits<int64_t>::max());
-  const auto with = [&](int copies) {
-    return CopiedForm{formOf(copies), copies, std::min(copies, wanted), copyBytes};
-  };
+  const auto with = [&](int copies) { return CopiedForm{formOf(copies), copies, std::min(copies, wanted), copyBytes}; };
   for (int copies = wanted; copies <= most; copies *= 2) {
     if (const CopiedForm more = with(copies); more.form.isIn(weights)) return more;
   }
@@ -99,7 +87,7 @@ int64_t transposedPitch(const ConvProblem& x) { return im2win::filterPitch(x); }
 FilterForms formsOf(const ConvProblem& x, const Candidate& candidate, const Weights& weights) {
   const int64_t pixelTiles = pixelTilesOf(x, candidate);
   FilterForms forms;
-  const std::optional<HalvesLayout> halved = std::visit(TileHalves{}, candidate.tile);
+  const std::optional<HalvesLayout> halved = partsOf(candidate);
   forms.isRounded = halved && mayBeRounded(x);
   forms.transposed = forms.isRounded ? CopiedForm{im2win::windowsForm(x, roundedSteps(x), true)}
                                      : transposedForm(x, readsCopies(candidate) ? pixelTiles : 1, weights);

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cuda/filter_form.h"
+#include "cuda/pointwise/halves_layout.h"
 #include "cuda/pointwise/planner.h"
 
 namespace warpconv::cuda::pointwise {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cuda/pointwise/tiles.h"
+#include "cuda/pointwise/halves_layout.h"
 #include "cuda/shape.h"
 
 namespace warpconv::cuda::pointwise {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "cuda/cuda_status.h"
@@ -8,9 +9,9 @@
 #include "cuda/im2win/kernels.h"
 #include "cuda/launch.cuh"
 #include "cuda/lazy_kernel.h"
+#include "cuda/pointwise/arguments.h"
 #include "cuda/pointwise/filter_forms.h"
 #include "cuda/pointwise/filter_halves.h"
-#include "cuda/pointwise/kernels.h"
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shape.h"
@@ -38,18 +39,23 @@ __global__ void __launch_bounds__(256)
 
 /** Kernels for what may be given, and what their launch takes beside the grid. */
 struct Instances {
-  /** By Given::aligned and Given::bounded */
+  /** By KernelCase::aligned and KernelCase::bounded */
   LazyKernel<Kernel> kernels[2][2];
   int threads;
   int sharedBytes;
 
-  /** `mostSharedBytes`: that any launch of the kernels has */
-  void set(int blockThreads, int64_t bytes, int64_t mostSharedBytes, auto&& kernelFor) {
-    threads = blockThreads;
+  /**
+   * @param most - shared memory that any launch of the kernels has
+   * @param channels - of a block
+   */
+  template <typename Tile>
+  void set(const Tile& tile, int64_t bytes, int64_t most, int split, int64_t channels) {
+    threads = tile.threads();
     sharedBytes = static_cast<int>(bytes);
     for (const bool aligned : {false, true}) {
       for (const bool bounded : {false, true}) {
-        kernels[aligned][bounded].set(kernelFor(Given{aligned, bounded}), static_cast<int>(mostSharedBytes));
+        const Kernel kernel = tile.kernel({split, channels, aligned, bounded});
+        kernels[aligned][bounded].set(kernel, static_cast<int>(most));
       }
     }
   }
@@ -80,38 +86,7 @@ class Pointwise final : public GpuConvolution {
                   .byOutputWidth = FastDivisor(x.q),
                   .byGroups = FastDivisor(x.groups),
                   .bySplit = FastDivisor(candidate.split)};
-    if (const auto* tile = std::get_if<DynamicTile>(&candidate.tile)) {
-      takeTile(tile->blockFilters(), tile->blockPixels());
-      const Kernel kernel = dynamicKernelOf(*tile);
-      instances_.set(DynamicTile::kDynamicThreads, tile->sharedBytes(), tile->sharedBytes(),
-                     [&](const Given&) { return kernel; });
-    } else if (const auto* gemm = std::get_if<GemmTile>(&candidate.tile)) {
-      takeTile(gemm->filters, gemm->pixels);
-      takeSplit(*gemm, gemm->sharedBytes(), gemm->residentBlocks(), gemmKernelOf);
-    } else if (const auto* tensor = std::get_if<TensorTile>(&candidate.tile)) {
-      takeTile(tensor->block.m, tensor->block.n);
-      takeSplit(*tensor, tensor->sharedBytes(), tensor->residentBlocks, tensorKernelOf);
-    } else if (const auto* stream = std::get_if<StreamTile>(&candidate.tile)) {
-      takeTile(stream->filters, stream->pixels());
-      takeStreamed(*stream, request.traits, streamKernelOf);
-    } else if (const auto* streamTensor = std::get_if<StreamTensorTile>(&candidate.tile)) {
-      takeTile(streamTensor->m, streamTensor->n);
-      takeStreamed(*streamTensor, request.traits, streamTensorKernelOf);
-    } else if (const auto* warpgroup = std::get_if<WarpgroupTile>(&candidate.tile)) {
-      takeHalved(*warpgroup, warpgroup->pixels, WarpgroupTile::kFilters, request.traits,
-                 [&](const WarpgroupTile& tile, int split, const Given& given) {
-                   const bool isPair = tile.isPair(arguments_.splitChannels, given.aligned);
-                   return warpgroupKernelOf(tile, split, isPair, given);
-                 });
-    } else if (const auto* rows = std::get_if<RowsTile>(&candidate.tile)) {
-      takeHalved(*rows, RowsTile::kPixels, rows->filters, request.traits, rowsKernelOf);
-    } else if (const auto* tf32Rows = std::get_if<Tf32RowsTile>(&candidate.tile)) {
-      takeHalved(*tf32Rows, Tf32RowsTile::kPixels, tf32Rows->filters, request.traits, tf32RowsKernelOf);
-    } else {
-      const auto& bf16Rows = std::get<Bf16RowsTile>(candidate.tile);
-      takeHalved(bf16Rows, Bf16RowsTile::kPixels, bf16Rows.filters, request.traits,
-                 [](const Bf16RowsTile& tile, int, const Given& given) { return bf16RowsKernelOf(tile, given); });
-    }
+    std::visit([&](const auto& tile) { take(tile, request.traits); }, candidate.tile);
     overlaps_ = shouldOverlap(request.traits.computeCapability, blocks_, blocksHeld_ * request.traits.multiprocessors);
   }
 
@@ -157,48 +132,32 @@ class Pointwise final : public GpuConvolution {
   }
 
  private:
+  /** No plan is made of a blocking without a kernel. */
+  void take(std::monostate, const GpuTraits&) {}
+
+  template <typename Tile>
+  void take(const Tile& tile, const GpuTraits& traits) {
+    constexpr Family kFamily = Tile::kFamily;
+    const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
+    const int64_t sharedBytes = sharedBytesFor(tile, channels, arguments_.split, arguments_.aligned);
+    // What those need that read all filters at once depends on the problem: all plans let a kernel have the same.
+    const int64_t most = kFamily.isStreamed() ? std::min(kMostStreamedBytes, traits.sharedBytesPerBlock) : sharedBytes;
+    arguments_.splitChannels = static_cast<int>(channels);
+    instances_.set(tile, sharedBytes, most, arguments_.split, channels);
+    // The paper's kernels do not wait for those before.
+    blocksHeld_ = std::is_same_v<Tile, DynamicTile> ? 0 : residentBlocksOf(tile);
+    const auto [filters, pixels] = tile.patch();
+    arguments_.tilePixels =
+        kFamily.filters == FilterSource::parts ? static_cast<int>(pixelsOfTile(arguments_.pixels, pixels)) : pixels;
+    takeGrid(filters, arguments_.tilePixels);
+  }
+
   /** The grid of tiles, times what shares one. */
-  void takeTile(int filters, int pixels) {
+  void takeGrid(int filters, int pixels) {
     arguments_.filterTiles = ceilDivide(arguments_.groupOutputs, filters);
     arguments_.byFilterTiles = FastDivisor(arguments_.filterTiles);
     blocks_ = int64_t{arguments_.filterTiles} * arguments_.groups * arguments_.split *
               ceilDivide(arguments_.pixels, pixels * arguments_.iterations);
-  }
-
-  /** The channels of a block, and its kernels. */
-  template <typename Tile>
-  void takeSplit(const Tile& tile, int64_t sharedBytes, int blocksHeld, auto&& kernelOf) {
-    takeSplit(tile, sharedBytes, sharedBytes, blocksHeld, kernelOf);
-  }
-  template <typename Tile>
-  void takeSplit(const Tile& tile, int64_t sharedBytes, int64_t mostSharedBytes, int blocksHeld, auto&& kernelOf) {
-    arguments_.splitChannels =
-        static_cast<int>(channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split));
-    instances_.set(tile.threads(), sharedBytes, mostSharedBytes,
-                   [&](const Given& given) { return kernelOf(tile, given); });
-    blocksHeld_ = blocksHeld;
-  }
-
-  /**
-   * The same for kernels that read all filters at once, whose shared memory depends on the problem: all plans let one
-   * have the same.
-   */
-  template <typename Tile>
-  void takeStreamed(const Tile& tile, const GpuTraits& traits, auto&& kernelOf) {
-    const int64_t channels = channelsOfBlock(arguments_.groupInputs, tile.unitChannels(), arguments_.split);
-    const int64_t sharedBytes = sharedBytesFor(tile, channels, arguments_.split, arguments_.aligned);
-    takeSplit(tile, sharedBytes, std::min(kMostStreamedBytes, traits.sharedBytesPerBlock), tile.residentBlocks,
-              kernelOf);
-  }
-
-  /** The same for those by products of warpgroups, of up to so many pixels. */
-  template <typename Tile>
-  void takeHalved(const Tile& tile, int pixels, int filters, const GpuTraits& traits, auto&& kernelOf) {
-    arguments_.tilePixels = static_cast<int>(pixelsOfTile(arguments_.pixels, pixels));
-    takeTile(filters, arguments_.tilePixels);
-    takeStreamed(tile, traits, [&](const Tile& own, const Given& given) {
-      return kernelOf(own, arguments_.split, given);
-    });
   }
 
   /** Has blocks read from copies of filters in turns. */
@@ -230,15 +189,15 @@ class Pointwise final : public GpuConvolution {
     const auto inversesOf = [&](void* ordered) {
       return reinterpret_cast<float*>(static_cast<char*>(ordered) + forms.inversesAt);
     };
-    auto halves = filtersIn(
-        forms.halves->form, weights, problem, "splitting filters",
-        [&](const float* given, void* ordered, cudaStream_t stream) {
-          const cudaError_t error = cudaMemsetAsync(ordered, 0, static_cast<size_t>(forms.inversesAt), stream);
-          if (error != cudaSuccess) return error;
-          launchFilterHalves(shapeOf(problem), forms.layout, forms.filterTiles, forms.steps, given,
-                             static_cast<uint32_t*>(ordered), inversesOf(ordered), stream);
-          return copyFirst(ordered, *forms.halves, stream);
-        });
+    auto halves = filtersIn(forms.halves->form, weights, problem, "splitting filters",
+                            [&](const float* given, void* ordered, cudaStream_t stream) {
+                              const cudaError_t error =
+                                  cudaMemsetAsync(ordered, 0, static_cast<size_t>(forms.inversesAt), stream);
+                              if (error != cudaSuccess) return error;
+                              launchFilterHalves(shapeOf(problem), forms.layout, forms.filterTiles, forms.steps, given,
+                                                 static_cast<uint32_t*>(ordered), inversesOf(ordered), stream);
+                              return copyFirst(ordered, *forms.halves, stream);
+                            });
     if (!halves.isOk()) return halves.status();
     halves_ = std::move(halves.value());
     arguments_.halves = reinterpret_cast<const uint32_t*>(halves_->floats());
@@ -256,13 +215,6 @@ class Pointwise final : public GpuConvolution {
 };
 
 }  // namespace
-
-Kernel dynamicKernelOf(const DynamicTile& tile) {
-  for (const auto part : {detail::fewChannelsKernel, detail::manyChannelsKernel, detail::pixelsKernel}) {
-    if (const Kernel kernel = part(tile)) return kernel;
-  }
-  return nullptr;
-}
 
 }  // namespace pointwise
 

@@ -10,45 +10,11 @@ namespace warpconv::cuda {
 namespace {
 
 Tiles tilesOf(const pointwise::Candidate& candidate) {
-  if (const auto* tile = std::get_if<pointwise::DynamicTile>(&candidate.tile)) {
-    return {{"layout", static_cast<int64_t>(tile->layout)},
-            {"C_num", tile->channels},
-            {"T_num", tile->elements},
-            {"Warp_H", tile->height},
-            {"BlockTile_W", tile->blockWidth()},
-            {"BlockTile_H", tile->blockHeight()},
-            {"Iter", candidate.iterations}};
-  }
-  if (const auto* tile = std::get_if<pointwise::GemmTile>(&candidate.tile)) {
-    return {{"filters", tile->filters},
-            {"pixels", tile->pixels},
-            {"channels", tile->channels},
-            {"stages", tile->stages},
-            {"split", candidate.split}};
-  }
-  if (const auto* tile = std::get_if<pointwise::TensorTile>(&candidate.tile)) {
-    return {{"filters", tile->block.m},
-            {"pixels", tile->block.n},
-            {"channels", tile->block.k},
-            {"stages", tile->stages},
-            {"split", candidate.split}};
-  }
-  if (const auto* tile = std::get_if<pointwise::StreamTile>(&candidate.tile)) {
-    return {{"filters", tile->filters}, {"pixels", tile->pixels()}, {"slices", tile->slices}};
-  }
-  if (const auto* tile = std::get_if<pointwise::StreamTensorTile>(&candidate.tile)) {
-    return {{"filters", tile->m}, {"pixels", tile->n}, {"slices", tile->parts}, {"split", candidate.split}};
-  }
-  if (const auto* tile = std::get_if<pointwise::WarpgroupTile>(&candidate.tile)) {
-    return {{"filters", tile->kFilters}, {"pixels", tile->pixels}, {"split", candidate.split}};
-  }
-  const auto ofRows = [&]<typename Tile>(const Tile& tile) -> Tiles {
-    if constexpr (requires { Tile::kPixels; }) {
-      return {{"filters", tile.filters}, {"pixels", Tile::kPixels}, {"split", candidate.split}};
-    }
+  const auto describe = [&]<typename Tile>(const Tile& tile) -> Tiles {
+    if constexpr (requires { tile.describe(candidate); }) return tile.describe(candidate);
     return {};
   };
-  return std::visit(ofRows, candidate.tile);
+  return std::visit(describe, candidate.tile);
 }
 
 ConsideredKernel considered(const pointwise::Candidate& candidate, const std::string& chosen,

@@ -28,8 +28,8 @@ namespace {
 constexpr cuda::GpuTraits kH100{90, 132, 65536, 228 * 1024, 227 * 1024, int64_t{50} << 20, 66.9e12, 3.35e12};
 
 void keep(const FilterForm& form, Weights& weights) {
-  const auto made = weights.form<DeviceFilters>(
-      form.parameters, [&](const float*) -> Result<std::shared_ptr<const DeviceFilters>> {
+  const auto made =
+      weights.form<DeviceFilters>(form.parameters, [&](const float*) -> Result<std::shared_ptr<const DeviceFilters>> {
         return std::make_shared<const DeviceFilters>(DeviceFilters{nullptr, form.bytes});
       });
   REQUIRE(made.isOk());
@@ -240,12 +240,10 @@ TEST_CASE("filters that lie several times serve kernels that read fewer copies, 
   asked.inputDims = {1, 16, 112, 112};
   const ConvProblem x = makeConvProblem(asked).value();
   const auto candidates = cuda::pointwise::planPointwise(x, kH100);
-  const auto stream = std::ranges::find_if(candidates, [](const auto& one) {
-    return std::holds_alternative<cuda::pointwise::StreamTile>(one.tile);
-  });
-  const auto gemm = std::ranges::find_if(candidates, [](const auto& one) {
-    return std::holds_alternative<cuda::pointwise::GemmTile>(one.tile);
-  });
+  const auto stream = std::ranges::find_if(
+      candidates, [](const auto& one) { return std::holds_alternative<cuda::pointwise::StreamTile>(one.tile); });
+  const auto gemm = std::ranges::find_if(
+      candidates, [](const auto& one) { return std::holds_alternative<cuda::pointwise::FmaTile>(one.tile); });
   REQUIRE(stream != candidates.end());
   REQUIRE(gemm != candidates.end());
   const auto transposed = [&](const auto& candidate, const Weights& weights) {

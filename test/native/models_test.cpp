@@ -6,7 +6,7 @@
 
 #include "cuda/halo/model.h"
 #include "cuda/im2win/model.h"
-#include "cuda/pointwise/model.h"
+#include "cuda/pointwise/families.h"
 #include "cuda/stem/model.h"
 
 namespace warpconv::cuda {

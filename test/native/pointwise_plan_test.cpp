@@ -110,7 +110,7 @@ TEST_CASE("the layout follows the filters, and so does halving") {
 }
 
 TEST_CASE("every plan chooses one candidate that exists, and says of the others why they lost") {
-  const std::set<std::string_view> names(std::begin(kPointwiseVariants), std::end(kPointwiseVariants));
+  const std::set<std::string_view> names(std::begin(kVariants), std::end(kVariants));
   for (const GpuTraits& traits : {kTuring, kHopper}) {
     for (const int64_t filters : {1, 2, 23, 24, 47, 48, 96, 130, 511, 512, 2048, 5000}) {
       for (const int64_t extent : {1, 7, 28, 112}) {
@@ -122,7 +122,7 @@ TEST_CASE("every plan chooses one candidate that exists, and says of the others 
           REQUIRE(chosen.has_value());
           for (const Candidate& one : all) {
             CHECK(names.count(one.name()) == 1);
-            if (std::holds_alternative<GemmTile>(one.tile)) CHECK(chosen->milliseconds <= one.milliseconds);
+            if (std::holds_alternative<FmaTile>(one.tile)) CHECK(chosen->milliseconds <= one.milliseconds);
             const auto* tile = std::get_if<DynamicTile>(&one.tile);
             if (tile != nullptr) CHECK(std::count(kDynamicTiles.begin(), kDynamicTiles.end(), *tile) == 1);
           }
@@ -380,7 +380,7 @@ TEST_CASE("a warpgroup's block has the filters of whole chunks, and room for wha
 }
 
 TEST_CASE("a block with pixels as rows has the filters of whole chunks, and room for what comes of its cluster") {
-  constexpr RowsTile kNarrow{24, 3, 2}, kWide{64, 4, 2};
+  constexpr RowsTile kNarrow{{24, 3, 2}}, kWide{{64, 4, 2}};
   // Four bytes of a filter's channel, in whole chunks of 48 channels, or 64
   CHECK(kNarrow.filterBytes(48) == 48 * 24 * 4);
   CHECK(kNarrow.filterBytes(49) == 96 * 24 * 4);

@@ -12,7 +12,7 @@ namespace warpconv::test {
 
 /** The GPU's algorithms in the order of cuda/algorithms.cpp, less what makes kernels of them and needs nvcc. */
 inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
-    {"pointwise", cuda::kPointwiseVariants, cuda::refusePointwise, cuda::estimatePointwise, cuda::formsPointwise,
+    {"pointwise", cuda::pointwise::kVariants, cuda::refusePointwise, cuda::estimatePointwise, cuda::formsPointwise,
      cuda::packedPointwiseVariant, nullptr},
     {"shuffle", cuda::kShuffleVariants, cuda::refuseShuffle, cuda::estimateShuffle, cuda::formsShuffle, nullptr,
      nullptr},

@@ -1,0 +1,21 @@
+#include "cuda/pointwise/stream/tensor_tile.h"
+
+#include "cuda/pointwise/gemm_prediction.h"
+
+namespace warpconv::cuda::pointwise {
+
+bool StreamTensorTile::isFor(const Matrix& matrix, const GpuTraits& traits) {
+  return hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum;
+}
+
+double StreamTensorTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
+                                 const Models& models) const {
+  const int64_t held = blocksHeld(*this, candidate.sharedBytes, traits);
+  return predictGemm(matrix, candidate, gemmKernelOf(models.streamTensor, block(), held), traits);
+}
+
+Tiles StreamTensorTile::describe(const Candidate& candidate) const {
+  return {{"filters", m}, {"pixels", n}, {"slices", parts}, {"split", candidate.split}};
+}
+
+}  // namespace warpconv::cuda::pointwise
