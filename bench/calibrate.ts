@@ -4,7 +4,7 @@
  * from: nothing is changed. Takes up to a few minutes, and no GPU; what has one measures the times:
  *
  *     npx ts-node bench/kernel_times.ts
- *     npx ts-node bench/calibrate.ts --kernels im2win-warpgroup --times bench/results/NAME-kernels.json [--times …]
+ *     npx ts-node bench/calibrate.ts --kernels im2win-warpgroup --times bench/data/NAME-kernels.json [--times …]
  *
  * KERNELS: pointwise-fma, -tensor, -stream, -streamTensor, -warpgroup, -rows, -tf32Rows or -bf16Rows; im2win-fma, -tensor or
  * -warpgroup; halo; stem.

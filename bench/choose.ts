@@ -8,7 +8,8 @@ bench/results/<device>-<date>.json with a report beside it.
 
   --device cpu|cuda|cuda:N   what to measure
   --quick                    fewer turns, for a first look
-  --report FILE              write the report of bench/results/NAME.json anew, with its pictures, and measure nothing
+  --report FILE              write the report of bench/results/NAME.json anew, and measure nothing
+  --pictures FILE            draw what is in it, into bench/pictures
   --help
 
 On a GPU, where --group, --layer and --batch may be given again for more:
@@ -36,7 +37,7 @@ export interface Choice {
 
 /**
  * @param hasGpu - asked only where the arguments do not decide
- * @param read - reads the file of `--report`, which belongs to the bench that wrote it
+ * @param read - reads the file of `--report` or `--pictures`, which belongs to the bench that wrote it
  */
 export function chooseBench(
   args: readonly string[],
@@ -48,16 +49,16 @@ export function chooseBench(
     options: {
       device: { type: 'string' },
       report: { type: 'string' },
+      pictures: { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
     strict: false,
     tokens: true,
   });
-  const { device, report, help } = values;
+  const { device, report, pictures, help } = values;
   if (help !== undefined) return { bench: 'help', args };
-  if (typeof report === 'string') {
-    return { bench: benchOf(report, read), args };
-  }
+  if (typeof report === 'string') return { bench: benchOf('report', report, read), args };
+  if (typeof pictures === 'string') return { bench: benchOf('pictures', pictures, read), args };
   if (device === undefined) return { bench: hasGpu() ? 'gpu' : 'cpu', args };
   if (typeof device !== 'string' || !/^(cpu|cuda(:\d+)?)$/.test(device)) {
     throw new Error(`--device takes cpu, cuda or cuda:N, not '${device}'`);
@@ -84,7 +85,7 @@ export function requireOwnOptions(bench: 'gpu' | 'cpu', args: readonly string[])
   const other = bench === 'cpu' ? 'gpu' : 'cpu';
   const foreign = names.find((name) => OWN_OPTIONS[other].includes(name));
   if (foreign === undefined) return;
-  const decisive = ['report', 'device'].find((name) => names.includes(name));
+  const decisive = ['report', 'pictures', 'device'].find((name) => names.includes(name));
   const why = decisive === undefined ? FOUND[bench] : `as --${decisive} says`;
   throw new Error(
     `--${foreign} is for the bench of the ${other.toUpperCase()}, but that of the ${bench.toUpperCase()} is meant, ` +
@@ -92,16 +93,19 @@ export function requireOwnOptions(bench: 'gpu' | 'cpu', args: readonly string[])
   );
 }
 
-function benchOf(file: string, read: (file: string) => string): 'gpu' | 'cpu' {
+function benchOf(option: string, file: string, read: (file: string) => string): 'gpu' | 'cpu' {
   let stored: unknown;
   try {
     stored = JSON.parse(read(file));
   } catch (error) {
-    throw new Error(`--report takes the JSON that a bench has stored: ${file}: ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw new Error(
+      `--${option} takes the JSON that a bench has stored: ${file}: ${(error as Error).message}`,
+      {
+        cause: error,
+      },
+    );
   }
   const kind = (['gpu', 'cpu'] as const).find((one) => Object.keys(stored ?? {}).includes(one));
   if (kind !== undefined) return kind;
-  throw new Error(`--report takes the JSON that a bench has stored; ${file} has neither a gpu nor a cpu`);
+  throw new Error(`--${option} takes the JSON that a bench has stored; ${file} has neither a gpu nor a cpu`);
 }

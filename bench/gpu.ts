@@ -5,7 +5,7 @@
  * thoroughly. What was measured on the same day before stays, unless it is measured again.
  *
  *     npm run bench -- [--group mec12] [--layer conv1] [--batch 1] [--quick] [--json] [--out FOLDER] [--device cuda:0]
- *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew, with its pictures
+ *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew
  *
  * `--json` prints the result instead of the report. Exit code 1: a layer failed, or has regressed from its newest thorough
  * measurement in the stored results of the same device (REGRESSION_THRESHOLD in gpu_result.ts).
@@ -42,7 +42,8 @@ import { readBatch } from './options';
 import { toSvg } from './plot';
 import { showProgress } from './progress';
 import { isCpuResult, type BenchResult } from './report';
-import { FOLDER, gpuFileName, readJson, slugOf, writeText } from './results';
+import { installPackages } from './rivals';
+import { FOLDER, gpuFileName, readJson, slugOf, writePicture, writeText } from './results';
 import { versionNow } from './version';
 
 /** Of one layer, with the start of a process; nothing that goes well takes a tenth of this. */
@@ -243,7 +244,7 @@ class Measurement {
     this.record.noteClocks(`after ${group}, batch ${batch}`);
     const own = groupLayers(this.record.layers).find((one) => one.group === group && one.batch === batch);
     if (own !== undefined) console.error(summariseGroup(own));
-    writeMarkdown(this.record.result, this.record.name, this.settings.folder, []);
+    writeReport(this.record.result, this.record.name, this.settings.folder);
   }
 }
 
@@ -272,48 +273,29 @@ function newestCpu(date: string): CpuPart | undefined {
     .at(-1);
 }
 
-function writeMarkdown(
-  result: GpuBenchResult,
-  name: string,
-  folder: string,
-  pictures: readonly string[],
-): string {
-  const report = renderGpuReport(result, name, { pictures, cpu: newestCpu(result.date) });
+function writeReport(result: GpuBenchResult, name: string, folder: string): string {
+  const report = renderGpuReport(result, name, newestCpu(result.date));
   writeText(`${name}.md`, report, folder);
   return report;
 }
 
-/** Draws what there is to draw. Where Vega is not installed the report goes without. */
-async function writePictures(result: GpuBenchResult, name: string, folder: string): Promise<string[]> {
-  const drawn: string[] = [];
-  try {
-    for (const [suffix, spec] of gpuPictures(result)) {
-      writeText(`${name}-${suffix}.svg`, await toSvg(spec), folder);
-      drawn.push(suffix);
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    console.error(
-      `bench: no pictures, since Vega is not installed: npm --prefix bench/rivals ci --ignore-scripts, then ` +
-        `npm run bench -- --report ${path.join(folder, name)}.json`,
-    );
-  }
-  return drawn;
-}
-
-async function writeReport(result: GpuBenchResult, name: string, folder: string): Promise<string> {
-  return writeMarkdown(result, name, folder, await writePictures(result, name, folder));
-}
-
-async function renderStored(file: string): Promise<void> {
+function readStored(file: string): {
+  readonly result: GpuBenchResult;
+  readonly name: string;
+  readonly dir: string;
+} {
   const { dir, name } = path.parse(path.resolve(file));
   const result = readJson<GpuBenchResult>(name, dir);
-  if (result?.schema !== SCHEMA) {
-    throw new Error(
-      `${file} is not a result of this bench (schema ${SCHEMA}); earlier reports stay as they are`,
-    );
-  }
-  console.log(await writeReport(result, name, dir));
+  if (result?.schema === SCHEMA) return { result, name, dir };
+  throw new Error(
+    `${file} is not a result of this bench (schema ${SCHEMA}); earlier reports stay as they are`,
+  );
+}
+
+async function drawStored(file: string): Promise<void> {
+  const { result, name } = readStored(file);
+  installPackages();
+  for (const [suffix, spec] of gpuPictures(result)) writePicture(`${name}-${suffix}`, await toSvg(spec));
 }
 
 /** @param args - of the command line */
@@ -329,9 +311,14 @@ export async function benchGpu(args: readonly string[]): Promise<void> {
       json: { type: 'boolean', default: false },
       out: { type: 'string', default: FOLDER },
       report: { type: 'string' },
+      pictures: { type: 'string' },
     },
   });
-  if (values.report !== undefined) return renderStored(values.report);
+  if (values.pictures !== undefined) return drawStored(values.pictures);
+  if (values.report !== undefined) {
+    const { result, name, dir } = readStored(values.report);
+    return console.log(writeReport(result, name, dir));
+  }
   const { group: groups, layer: names, quick, json } = values;
   const layers = selectLayers({ groups, names, batches: values.batch.map(readBatch) });
   if (layers.length === 0) throw new Error('no layer is in all of --group, --layer and --batch');
@@ -343,7 +330,7 @@ export async function benchGpu(args: readonly string[]): Promise<void> {
   await new Measurement(tasks, settings, record).finish();
   const isWhole = groups.length + names.length === 0;
   if (isWhole && !quick) record.setLoadRequests(await countLoadRequests());
-  const report = await writeReport(record.result, record.name, settings.folder);
+  const report = writeReport(record.result, record.name, settings.folder);
   console.log(json ? JSON.stringify(record.result) : report);
   judge(record.layers);
   console.error(`bench: wrote ${path.join(settings.folder, record.name)}.json and .md`);

@@ -38,6 +38,7 @@ import {
   type Regression,
   type RunInfo,
 } from './gpu_result';
+import { drawnBy } from './results';
 import { requestsPerOutput, type LoadRequests } from './load_requests';
 import { renderSpeedups, type BenchResult } from './report';
 import { percent, tableOf } from './report_engine';
@@ -47,12 +48,6 @@ import { geometricMean } from './statistics';
 export interface CpuPart {
   readonly name: string;
   readonly result: BenchResult;
-}
-
-export interface ReportParts {
-  /** Pictures by suffix: `NAME-tflops.svg` */
-  readonly pictures: readonly string[];
-  readonly cpu?: CpuPart | undefined;
 }
 
 export const NONE = '–';
@@ -70,29 +65,24 @@ export const versus = (ratio: number | undefined) =>
 const spread = ([low, middle, high]: Quartiles) =>
   `${microseconds(middle)} (${microseconds(low)} – ${microseconds(high)})`;
 
-export function renderGpuReport(
-  result: GpuBenchResult,
-  name: string,
-  { pictures, cpu }: ReportParts,
-): string {
-  const picture = (suffix: string, title: string) =>
-    pictures.includes(suffix) ? [`![${title}](${name}-${suffix}.svg)`, ''] : [];
+export function renderGpuReport(result: GpuBenchResult, name: string, cpu?: CpuPart): string {
   const groups = groupLayers(result.layers);
   return [
     ...heading(result),
     ...goals('Goals', gpuGoals(result.layers)),
     ...summary(groups),
-    ...picture('roofline', 'roofline'),
     ...groups.flatMap((group) => groupSection(group, result.runs)),
-    ...figure2(result.layers, picture),
-    ...memory(result.layers, picture),
-    ...ablation(result.layers, picture),
+    ...figure2(result.layers),
+    ...memory(result.layers),
+    ...ablation(result.layers),
     ...loadRequests(result.loadRequests),
     ...shuffleVariants(groups),
-    ...planner(result.layers, picture),
+    ...planner(result.layers),
     ...selection(result.layers),
     ...failures(result.layers),
     ...cpuSection(cpu),
+    drawnBy(name),
+    '',
   ].join('\n');
 }
 
@@ -263,8 +253,6 @@ function layerRow(layer: LayerResult, run: RunInfo | undefined): string[] {
   ];
 }
 
-type Picture = (suffix: string, title: string) => string[];
-
 /** The paper's twelve layers at its batch size. */
 export function paperLayers(layers: readonly LayerResult[]): LayerResult[] {
   return layers.filter(({ group, batch }) => group === 'mec12' && batch === 128);
@@ -282,7 +270,7 @@ export const FIGURE_2: readonly { title: string; pick: (layer: LayerResult) => M
     { title: 'cuDNN NHWC', pick: (layer) => bestCudnn(layer, 'fp32', 'nhwc') },
   ];
 
-function figure2(all: readonly LayerResult[], picture: Picture): string[] {
+function figure2(all: readonly LayerResult[]): string[] {
   const layers = paperLayers(all);
   if (layers.length === 0) return [];
   const rate = (layer: LayerResult, entry: MeasuredEntry | undefined) =>
@@ -298,7 +286,6 @@ function figure2(all: readonly LayerResult[], picture: Picture): string[] {
       layers.map((layer) => [layer.name, ...FIGURE_2.map(({ pick }) => rate(layer, pick(layer)))]),
     ),
     '',
-    ...picture('tflops', 'TFLOP/s per layer'),
   ];
 }
 
@@ -313,7 +300,7 @@ export const FIGURE_3: readonly { title: string; pick: (layer: LayerResult) => M
     { title: 'cuDNN NCHW', pick: (layer) => bestCudnn(layer, 'fp32', 'nchw') },
   ];
 
-function memory(all: readonly LayerResult[], picture: Picture): string[] {
+function memory(all: readonly LayerResult[]): string[] {
   const layers = paperLayers(all);
   if (layers.length === 0) return [];
   const cell = (entry: MeasuredEntry | undefined) =>
@@ -333,7 +320,6 @@ function memory(all: readonly LayerResult[], picture: Picture): string[] {
       ]),
     ),
     '',
-    ...picture('memory', 'memory'),
   ];
 }
 
@@ -347,7 +333,7 @@ export const FIGURE_4 = [
   'implicit',
 ] as const;
 
-function ablation(all: readonly LayerResult[], picture: Picture): string[] {
+function ablation(all: readonly LayerResult[]): string[] {
   const layers = paperLayers(all).filter((layer) => own(layer, 'im2win', 'explicit') !== undefined);
   if (layers.length === 0) return [];
   const rate = (layer: LayerResult, variant: string) => {
@@ -376,7 +362,6 @@ function ablation(all: readonly LayerResult[], picture: Picture): string[] {
       ],
     ),
     '',
-    ...picture('ablation', 'ablation'),
   ];
 }
 
@@ -448,7 +433,7 @@ function shareClose(chosen: readonly Choice[]): string {
   return `${close} of ${chosen.length} within 10 %`;
 }
 
-function planner(layers: readonly LayerResult[], picture: Picture): string[] {
+function planner(layers: readonly LayerResult[]): string[] {
   const chosen = pointwiseChoices(layers);
   if (chosen.length === 0) return [];
   const rows = chosen.map(({ layer, ratio }) => {
@@ -476,7 +461,6 @@ function planner(layers: readonly LayerResult[], picture: Picture): string[] {
     '',
     ...tableOf(head, rows),
     '',
-    ...picture('planner', 'choice over best candidate'),
   ];
 }
 

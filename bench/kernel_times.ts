@@ -1,6 +1,6 @@
 /**
  * Times every kernel that the planners of GPU families choose from by a model of time, on the named layers, each judged
- * first: what bench/calibrate.ts fits their constants to. Writes bench/results/<gpu>-<date>-kernels.json.
+ * first: what bench/calibrate.ts fits their constants to. Writes bench/data/<gpu>-<date>-kernels.json.
  *
  *     npx ts-node bench/kernel_times.ts [--batch 1] [--group pointwise] [--layer conv1] [--family pointwise]
  *         [--device cuda] [--out FOLDER]
@@ -17,7 +17,7 @@ import { findGpu } from './gpu_machine';
 import { formatJson } from './json';
 import { readBatch } from './options';
 import { showProgress } from './progress';
-import { FOLDER, slugOf, writeText } from './results';
+import { DATA, slugOf, writeText } from './results';
 import { significant } from './statistics';
 import { versionNow } from './version';
 
@@ -118,7 +118,7 @@ async function main(): Promise<void> {
       group: { type: 'string', multiple: true, default: ['mec12', 'resnet', 'pointwise'] },
       layer: { type: 'string', multiple: true, default: [] },
       family: { type: 'string', multiple: true, default: FAMILIES },
-      out: { type: 'string', default: FOLDER },
+      out: { type: 'string', default: DATA },
     },
   });
   const unknown = values.family.find((family) => !FAMILIES.includes(family));

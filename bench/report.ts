@@ -2,7 +2,7 @@
 import { describeLayer, isDepthwise, isPointwise, shapesOf, type Layer } from './layers';
 import type { PackingResult } from './packing';
 import { packingShare, percent, renderEngine, type EngineResults } from './report_engine';
-import { softwareOf, type Circumstances } from './results';
+import { drawnBy, softwareOf, type Circumstances } from './results';
 import { geometricMean, sum } from './statistics';
 
 export interface LayerResult extends Layer {
@@ -198,10 +198,10 @@ export function renderReport(result: BenchResult, name: string, engine: EngineRe
       'output that the caller owns unless it says otherwise.',
     '',
     ...renderSpeedups(result, engine.packing),
-    `![speed-ups, sorted](${name}.svg)`,
-    '',
     ...result.runs.map(renderModels),
-    ...renderEngine(engine, `${name}-packing.svg`),
+    ...renderEngine(engine),
     ...result.runs.map(losses),
+    drawnBy(name),
+    '',
   ].join('\n');
 }

@@ -82,7 +82,7 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-export function renderPacking(result: PackingResult, plot?: string): string {
+export function renderPacking(result: PackingResult): string {
   const rows = packingShares(result).map(({ model, packing, ratio }) => [
     model,
     percent(packing.im2col),
@@ -97,7 +97,6 @@ export function renderPacking(result: PackingResult, plot?: string): string {
     '',
     ...tableOf(['model', 'im2col', 'sconv', "sconv's time, of im2col's"], rows),
     '',
-    ...(plot === undefined ? [] : [`![packing and the rest](${plot})`, '']),
   ].join('\n');
 }
 
@@ -108,10 +107,10 @@ export interface EngineResults {
   readonly cache?: CacheResult | undefined;
 }
 
-/** The sections on what was measured; `plot` is the picture of packing. */
-export function renderEngine({ packing, ablation, cache }: EngineResults, plot: string): string[] {
+/** The sections on what was measured. */
+export function renderEngine({ packing, ablation, cache }: EngineResults): string[] {
   return [
-    packing && renderPacking(packing, plot),
+    packing && renderPacking(packing),
     ablation && renderAblation(ablation),
     cache && renderCacheMisses(cache),
   ].filter((section) => section !== undefined);

@@ -8,6 +8,15 @@ import { devices, type CpuInfo } from 'warpconv';
 import { versionNow } from './version';
 
 export const FOLDER = path.join(__dirname, 'results');
+/** Times of single kernels, which constants are fitted to. */
+export const DATA = path.join(__dirname, 'data');
+/** Of what is drawn from them. */
+export const PICTURES = path.join(__dirname, 'pictures');
+
+/** How a report's pictures are had, which are not stored. */
+export function drawnBy(name: string): string {
+  return `Pictures of all this: \`npm run bench -- --pictures bench/results/${name}.json\`.`;
+}
 
 /** When and on what something was measured. */
 export interface Circumstances {
@@ -65,10 +74,16 @@ export function writeText(file: string, text: string, folder = FOLDER): void {
   renameSync(`${target}.new`, target);
 }
 
-/** Compact, and to six digits: measurements repeat to two or three. */
+/** Into a folder that is not kept, and says where. */
+export function writePicture(name: string, svg: string): void {
+  writeText(`${name}.svg`, svg, PICTURES);
+  console.log(path.relative(process.cwd(), path.join(PICTURES, `${name}.svg`)));
+}
+
+/** Compact, and to four digits: measurements repeat to two or three. */
 export function writeJson(name: string, value: unknown): void {
   const rounded = (_: string, one: unknown) =>
-    typeof one === 'number' && !Number.isInteger(one) ? Number(one.toPrecision(6)) : one;
+    typeof one === 'number' && !Number.isInteger(one) ? Number(one.toPrecision(4)) : one;
   writeText(`${name}.json`, `${JSON.stringify(value, rounded)}\n`);
 }
 

@@ -25,7 +25,7 @@ import { plotPacking, plotSpeedups } from './plot';
 import { showProgress } from './progress';
 import { isCpuResult, renderReport, type BenchResult, type ThreadsResult } from './report';
 import { installPackages, installRivals, rivalEnvironment } from './rivals';
-import { circumstances, FOLDER, nameOf, readJson, writeJson, writeText } from './results';
+import { circumstances, FOLDER, nameOf, readJson, writeJson, writePicture, writeText } from './results';
 
 function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> {
   const child = fork(path.join(__dirname, 'measure.ts'), {
@@ -88,8 +88,9 @@ interface CpuRequest {
   readonly quick: boolean;
   /** Whether it is of all groups and of the usual threads */
   readonly isWhole: boolean;
-  /** The file of an earlier result, which is rendered instead of measuring */
+  /** The files of earlier results, which are rendered or drawn instead of measuring */
   readonly report: string | undefined;
+  readonly pictures: string | undefined;
 }
 
 /** @param args - of the command line */
@@ -101,19 +102,21 @@ export function readCpuRequest(args: readonly string[], cores: number): CpuReque
       threads: { type: 'string', multiple: true },
       quick: { type: 'boolean', default: false },
       report: { type: 'string' },
+      pictures: { type: 'string' },
     },
   });
-  const { group, threads, quick, report } = values;
+  const { group, threads, quick, report, pictures } = values;
   const counts = threads?.map((text) => readThreads(text, cores)) ?? COUNTS.filter((count) => count <= cores);
   requireKnown('group', group ?? [], GROUPS, 'on a GPU the bench has other groups');
   const isWhole = group === undefined && threads === undefined;
-  return { groups: group ?? GROUPS, counts, quick, isWhole, report };
+  return { groups: group ?? GROUPS, counts, quick, isWhole, report, pictures };
 }
 
 /** @param args - of the command line */
 export async function benchCpu(args: readonly string[]): Promise<void> {
   const { cores } = devices()[0] as CpuInfo;
-  const { groups, counts, quick, isWhole, report } = readCpuRequest(args, cores);
+  const { groups, counts, quick, isWhole, report, pictures } = readCpuRequest(args, cores);
+  if (pictures !== undefined) return drawStored(pictures);
   if (report !== undefined) return renderStored(report);
   installRivals();
   const about = circumstances(quick);
@@ -127,7 +130,7 @@ async function store(result: BenchResult): Promise<void> {
   const name = nameOf(result);
   writeJson(name, result);
   for (const script of PARTS) runScript(script, ['--name', name]);
-  console.log(await writeReport(result, name, FOLDER));
+  console.log(writeReport(result, name, FOLDER));
 }
 
 function print(result: BenchResult, isWhole: boolean): void {
@@ -143,21 +146,26 @@ export function readCpuResult(file: string): BenchResult {
   throw new Error(`${file} is not a result of this bench, which is called <machine>-<date>.json`);
 }
 
-async function renderStored(file: string): Promise<void> {
+function renderStored(file: string): void {
+  const { dir, name } = path.parse(path.resolve(file));
+  console.log(writeReport(readCpuResult(file), name, dir));
+}
+
+async function drawStored(file: string): Promise<void> {
   const result = readCpuResult(file);
   installPackages();
   const { dir, name } = path.parse(path.resolve(file));
-  console.log(await writeReport(result, name, dir));
+  writePicture(name, await plotSpeedups(result));
+  const packing = readJson<PackingResult>(`${name}-packing`, dir);
+  if (packing !== undefined) writePicture(`${name}-packing`, await plotPacking(packing));
 }
 
 /** With all that was measured under that name. */
-async function writeReport(result: BenchResult, name: string, folder: string): Promise<string> {
+function writeReport(result: BenchResult, name: string, folder: string): string {
   const packing = readJson<PackingResult>(`${name}-packing`, folder);
   const ablation = readJson<AblationResult>(`${name}-ablation`, folder);
   const cache = readJson<CacheResult>(`${name}-cache`, folder);
   const report = renderReport(result, name, { packing, ablation, cache });
   writeText(`${name}.md`, report, folder);
-  writeText(`${name}.svg`, await plotSpeedups(result), folder);
-  if (packing !== undefined) writeText(`${name}-packing.svg`, await plotPacking(packing), folder);
   return report;
 }

@@ -38,7 +38,7 @@ inline ModelConstants constantsOf(Model& x) {
  * conv1 and conv2 at batch 1, the two layers that are folded.
  *
  * That was before tiles ended with the last output. Of the kernels since then (what bench/calibrate.ts prints first for
- * bench/results/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json, layers at batch 1, 16 and 128), the 268 near a layer's
+ * bench/data/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json, layers at batch 1, 16 and 128), the 268 near a layer's
  * fastest are off by 11 %, and what is chosen is 1.8 % slower than the fastest on average: at batch 1 the fastest but
  * for conv3 and conv5 (4 and 5 %), at 128 within 6 %, and at 16 within 7 % but for res_28s2 (22 %, since strides read
  * more than is counted) and conv1 and conv2 (17 %), which are folded. Of those of 2026-11-25, which have less to skip,

@@ -52,7 +52,7 @@ struct Models {
  * batch 1, 4 and 16, 0.4, 2.0 and 0.0 % instead of 1.4, 1.5 and 1.5.
  *
  * Of all kernels on an H100 (what bench/calibrate.ts prints first for
- * bench/results/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json), those near a layer's fastest are off by 29 % (fma), 43
+ * bench/data/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json), those near a layer's fastest are off by 29 % (fma), 43
  * (tensor) and 16; what is chosen is 1.5 % slower than the fastest on average.
  */
 inline constexpr Models kModels{

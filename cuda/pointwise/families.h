@@ -31,7 +31,7 @@ struct FamilyList {
 
 /**
  * All families but the paper's (dynamic/blocking.h), in the order in which their kernels are offered. The choice among
- * all of them is 0.2 % slower than the fastest kernel on average at batch 1 and 2, and 2.7 % at most (bench/results,
+ * all of them is 0.2 % slower than the fastest kernel on average at batch 1 and 2, and 2.7 % at most (bench/data,
  * nvidia-h100-80gb-hbm3-2026-11-26-kernels.json).
  */
 using Families =

@@ -68,8 +68,8 @@ const CPU: BenchResult = {
   ],
 };
 
-const render = (more: Parameters<typeof result>[1] = {}, pictures: string[] = []) =>
-  renderGpuReport(result([LAYER, POINTWISE, LOST], more), 'NAME', { pictures });
+const render = (more: Parameters<typeof result>[1] = {}) =>
+  renderGpuReport(result([LAYER, POINTWISE, LOST], more), 'NAME');
 
 /** The cells of the row of a table that begins so. */
 function row(report: string, beginning: string): string[] {
@@ -132,9 +132,9 @@ describe('the report', () => {
     expect(report).toContain('What auto takes: 2 of 2 within 10 %');
   });
 
-  it('shows only the pictures that there are', () => {
+  it('says how its pictures are had', () => {
     expect(report).not.toContain('.svg');
-    expect(render({}, ['tflops'])).toContain('![TFLOP/s per layer](NAME-tflops.svg)');
+    expect(report).toContain('`npm run bench -- --pictures bench/results/NAME.json`');
   });
 
   it('shows load requests, or why there are none', () => {
@@ -150,10 +150,7 @@ describe('the report', () => {
 
   it('covers the CPU, where that was measured', () => {
     expect(report).not.toContain('## The CPU');
-    const both = renderGpuReport(result([LAYER]), 'NAME', {
-      pictures: [],
-      cpu: { name: 'cpu-name', result: CPU },
-    });
+    const both = renderGpuReport(result([LAYER]), 'NAME', { name: 'cpu-name', result: CPU });
     expect(both).toContain('[its own report](cpu-name.md)');
     expect(row(both, 'over im2col + OpenBLAS, 393 layers').slice(1)).toEqual([
       '≥ 1.6 ×, ahead on ≥ 95 %',
@@ -164,9 +161,9 @@ describe('the report', () => {
 
   it('does without ceilings and without anything measured', () => {
     const { ceilings: _, ...run } = result([]).runs[0]!;
-    const bare = renderGpuReport(result([LAYER], { runs: [run] }), 'NAME', { pictures: [] });
+    const bare = renderGpuReport(result([LAYER], { runs: [run] }), 'NAME');
     expect(row(bare, 'conv12')[6]).toBe('–');
-    expect(renderGpuReport(result([]), 'NAME', { pictures: [] })).toContain('not measured');
+    expect(renderGpuReport(result([]), 'NAME')).toContain('not measured');
   });
 });
 
