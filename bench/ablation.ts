@@ -9,8 +9,9 @@ import { Conv2d, setThreads, Tensor, WarpconvError, type AlgorithmName, type Sco
 import { runScript } from './command';
 import { random, timeInTurns, verify, type Contender } from './contenders';
 import { loadLayers, planOptions, shapesOf, type Layer } from './layers';
+import type { AblationResult } from './engine_results';
 import { renderAblation } from './report_engine';
-import { circumstances, nameOf, scriptArguments, writeJson, type Circumstances } from './results';
+import { circumstances, nameOf, scriptArguments, writeJson } from './results';
 
 interface Variant {
   readonly name: string;
@@ -32,12 +33,6 @@ const VARIANTS: readonly Variant[] = [
   { name: 'windows packed, ahead', sconv: { presentation: 'packed', packing: 'ahead' } },
   { name: 'im2col', algorithm: 'im2col' },
 ];
-
-export interface AblationResult extends Circumstances {
-  readonly variants: readonly string[];
-  /** Milliseconds by variant; those are missing that a layer cannot have or that change nothing in it */
-  readonly layers: readonly (Layer & { readonly ms: Readonly<Record<string, number>> })[];
-}
 
 /** A large workspace costs page faults in its first run and not in each: glibc keeps what it was given. */
 const KEEP_MEMORY = { MALLOC_MMAP_MAX_: '0', MALLOC_TRIM_THRESHOLD_: String(2 ** 30) };

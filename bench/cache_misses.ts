@@ -13,21 +13,9 @@ import { promisify } from 'node:util';
 
 import { buildNativePrograms, LAYER_RUNS, lineOf } from './native_programs';
 import { byModel, isPointwise, loadLayers, shapesOf, type Layer } from './layers';
-import { PACKING_ALGORITHMS, type PackingAlgorithm } from './packing';
+import { PACKING_ALGORITHMS, type CacheResult, type Counts, type PackingAlgorithm } from './engine_results';
 import { renderCacheMisses } from './report_engine';
 import { circumstances, nameOf, scriptArguments, writeJson, type Circumstances } from './results';
-
-export interface Counts {
-  readonly instructions: number;
-  /** Reads and writes of data */
-  readonly accesses: number;
-  readonly l1Misses: number;
-  readonly l2Misses: number;
-}
-
-export interface CacheResult extends Circumstances {
-  readonly layers: readonly (Layer & { readonly counts: Readonly<Record<PackingAlgorithm, Counts>> })[];
-}
 
 /** Cachegrind, which computes each multiply-add in software, takes about a minute for a thousand million. */
 const MOST_MULTIPLY_ADDS = 5e8;

@@ -10,7 +10,7 @@ import load from '../dist/load.js';
 import compiling from '../dist/model/compile.js';
 import constants from '../dist/model/constants.js';
 import loading from '../dist/model/onnx/load.js';
-import native from '../dist/native_program.js';
+import native from '../dist/session/native_program.js';
 
 const { file, dims } = JSON.parse(process.argv[2]);
 

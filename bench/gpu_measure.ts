@@ -12,7 +12,7 @@ import {
   type ContestEntry,
   type ContestReport,
   type ContestResult,
-} from '../lib/contest';
+} from '../lib/conv2d/contest';
 import { problemOf, type GpuLayer } from './gpu_layers';
 import type { Ceilings, Contestant, Entry, Quartiles } from './gpu_result';
 import { significant } from './statistics';

@@ -12,10 +12,10 @@ import { parseArgs } from 'node:util';
 import type { Device } from 'warpconv';
 
 import type { NativeMeasurement } from '../lib/addon';
-import { openContestPlan } from '../lib/contest';
-import { readProblem } from '../lib/options';
+import { openContestPlan } from '../lib/conv2d/contest';
+import { readProblem } from '../lib/conv2d/options';
 import { indexOf, locate, type Place } from '../lib/placement';
-import { openPlan } from '../lib/tuning';
+import { openPlan } from '../lib/conv2d/tuning';
 import { BATCHES, problemOf, selectLayers, type GpuLayer } from './gpu_layers';
 import { findGpu } from './gpu_machine';
 import { readBatch } from './options';

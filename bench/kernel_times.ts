@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import type { Device, GpuInfo } from 'warpconv';
 
 import type { NativePlan } from '../lib/addon';
-import { holdContest, openContestPlan, TOLERANCE, type ContestResult } from '../lib/contest';
+import { holdContest, openContestPlan, TOLERANCE, type ContestResult } from '../lib/conv2d/contest';
 import { problemOf, selectLayers, type GpuExtents, type GpuLayer } from './gpu_layers';
 import { findGpu } from './gpu_machine';
 import { formatJson } from './json';

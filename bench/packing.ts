@@ -8,21 +8,9 @@
 import { run } from './command';
 import { buildNativePrograms, LAYER_RUNS, lineOf } from './native_programs';
 import { loadLayers, type Layer } from './layers';
+import { PACKING_ALGORITHMS, type PackingResult } from './engine_results';
 import { renderPacking } from './report_engine';
-import { circumstances, nameOf, scriptArguments, writeJson, type Circumstances } from './results';
-
-export const PACKING_ALGORITHMS = ['sconv', 'im2col'] as const;
-export type PackingAlgorithm = (typeof PACKING_ALGORITHMS)[number];
-
-export interface PackingTime {
-  /** Milliseconds of a run, and of rearranging its input */
-  readonly total: number;
-  readonly packing: number;
-}
-
-export interface PackingResult extends Circumstances {
-  readonly layers: readonly (Layer & { readonly ms: Readonly<Record<PackingAlgorithm, PackingTime>> })[];
-}
+import { circumstances, nameOf, scriptArguments, writeJson } from './results';
 
 function measure(layers: readonly Layer[], quick: boolean): PackingResult['layers'] {
   const output = run(LAYER_RUNS, ['time', quick ? '3' : '9', ...PACKING_ALGORITHMS], {

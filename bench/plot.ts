@@ -1,7 +1,7 @@
 /** The pictures of the report, after figures of the SConv paper. */
 import path from 'node:path';
 
-import type { PackingResult } from './packing';
+import type { PackingResult } from './engine_results';
 import { packingShares } from './report_engine';
 import { PAIRS, speedups, type BenchResult } from './report';
 

@@ -1,6 +1,6 @@
 /** From measurements to the Markdown report. */
 import { describeLayer, isDepthwise, isPointwise, shapesOf, type Layer } from './layers';
-import type { PackingResult } from './packing';
+import type { PackingResult } from './engine_results';
 import { packingShare, percent, renderEngine, type EngineResults } from './report_engine';
 import { drawnBy, softwareOf, type Circumstances } from './results';
 import { geometricMean, sum } from './statistics';

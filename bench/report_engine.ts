@@ -1,8 +1,6 @@
 /** The report's sections on the engine itself: what packing takes, what its ideas bring, how the caches fare. */
-import type { AblationResult } from './ablation';
-import type { CacheResult, Counts } from './cache_misses';
+import type { AblationResult, CacheResult, Counts, PackingAlgorithm, PackingResult } from './engine_results';
 import { byModel, describeLayer, isPointwise } from './layers';
-import type { PackingAlgorithm, PackingResult } from './packing';
 import { geometricMean, sum } from './statistics';
 
 export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): string[] {

@@ -14,12 +14,10 @@ import { parseArgs } from 'node:util';
 
 import { devices, type CpuInfo } from 'warpconv';
 
-import type { AblationResult } from './ablation';
-import type { CacheResult } from './cache_misses';
+import type { AblationResult, CacheResult, PackingResult } from './engine_results';
 import { ROOT, runScript } from './command';
 import { GROUPS } from './layers';
 import type { MeasureMessage, MeasureRequest } from './measure';
-import type { PackingResult } from './packing';
 import { readThreads, requireKnown } from './options';
 import { plotPacking, plotSpeedups } from './plot';
 import { showProgress } from './progress';

@@ -8,7 +8,7 @@
 import { types } from 'node:util';
 
 import { WarpconvError } from './errors';
-import { isDetached, kindOf, lengthOf, type TypedArray } from './typed_array';
+import { isDetached, kindOf, lengthOf, type TypedArray } from './tensor/typed_array';
 
 /** The largest stride, dilation, padding or group count: native code counts in 32 bits. */
 export const MAX_INT32 = 2 ** 31 - 1;

@@ -2,11 +2,11 @@
 import { parseArgs } from 'node:util';
 
 // Not through ./index, which throws where the binary does not load: that is what the doctor is for.
-import { formatComparison, readArguments, type CompareArguments } from './compare_command';
-import { examine, format, isHealthy } from './doctor';
+import { formatComparison, readArguments, type CompareArguments } from './commands/compare_command';
+import { examine, format, isHealthy } from './commands/doctor';
 import { WarpconvError } from './errors';
 import { packageVersion } from './load';
-import { readServeArguments, runServer, type ServeArguments } from './serve_command';
+import { readServeArguments, runServer, type ServeArguments } from './commands/serve_command';
 
 const USAGE = `usage: warpconv doctor [--json]
        warpconv serve [NAME=]MODEL.onnx ... [--port N] [--host ADDRESS] [--threads N] [--device cuda:N]
@@ -45,7 +45,7 @@ function doctor(json: boolean): number {
 async function compare(args: CompareArguments, json: boolean): Promise<number> {
   const request = readArguments(args);
   if (typeof request === 'string') return misuse(request);
-  const { compareWithCudnn } = await import('./compare.js');
+  const { compareWithCudnn } = await import('./conv2d/compare.js');
   const result = await compareWithCudnn(request.input, request.weight, request.options);
   print(`${json ? JSON.stringify(result, null, 2) : formatComparison(result)}\n`);
   return result.withinTolerance ? 0 : 1;

@@ -1,12 +1,12 @@
 import type { NativeCpu, NativeGpu } from './addon';
 import { checkInteger } from './check';
 import { callNative } from './errors';
-import { describeAlgorithms, type AlgorithmInfo } from './explanation';
+import { describeAlgorithms, type AlgorithmInfo } from './conv2d/explanation';
 import { addon } from './load';
-import { readProblem, type ConvolutionProblem } from './options';
+import { readProblem, type ConvolutionProblem } from './conv2d/options';
 import { checkDeviceOrAuto, indexOf, locate, whyNoGpu, type Device } from './placement';
-import { liveTensors } from './tensor';
-import { openPlan, openRemembered } from './tuning';
+import { liveTensors } from './tensor/tensor';
+import { openPlan, openRemembered } from './conv2d/tuning';
 
 /** The processor: always there, always usable. */
 export interface CpuInfo {

@@ -14,10 +14,10 @@ import path from 'node:path';
 import { checkList, isObject, mismatch, propertyOf, unreadable } from './check';
 import { WarpconvError } from './errors';
 import type { ValueMetadata } from './model/metadata';
-import { InferenceSession } from './session';
-import type { SessionOptions } from './session_options';
-import type { Tensor } from './tensor';
-import type { TensorLike } from './tensor_like';
+import { InferenceSession } from './session/session';
+import type { SessionOptions } from './session/session_options';
+import type { Tensor } from './tensor/tensor';
+import type { TensorLike } from './tensor/tensor_like';
 
 /** What onnxruntime asks of a loaded model. */
 export interface SessionHandler {

@@ -2,8 +2,8 @@
 import { invalidNode, unsupportedNode } from './refusals';
 import type { Constants } from './constants';
 import type { ConstantTensor, GraphNode } from './graph';
-import { BFLOAT16, FLOAT16, fromBits } from '../float16';
-import type { DataType } from '../tensor';
+import { BFLOAT16, FLOAT16, fromBits } from '../tensor/float16';
+import type { DataType } from '../tensor/tensor';
 import { type BinaryOperation, type Instruction, type Step, type UnaryOperation } from './steps';
 import {
   broadcastDims,

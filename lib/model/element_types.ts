@@ -1,5 +1,5 @@
 /** The numbers by which ONNX names the types of elements, in files and in attributes such as Cast's `to`. */
-import type { DataType } from '../tensor';
+import type { DataType } from '../tensor/tensor';
 
 const SUPPORTED: Readonly<Record<number, DataType>> = {
   1: 'float32',

@@ -2,7 +2,7 @@
  * A network as its file says it: nodes that read and write named values. What is done with it, from inferring shapes to
  * running it, knows this form alone and not the file's.
  */
-import type { DataType, DataTypeMap } from '../tensor';
+import type { DataType, DataTypeMap } from '../tensor/tensor';
 
 /** An extent known only when a run brings its inputs has a name, or none (`null`). */
 export type Extent = number | string | null;

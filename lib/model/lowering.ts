@@ -2,8 +2,8 @@
 import { numbersOf, shapeOf, type Builder } from './builder';
 import type { ConstantTensor, GraphNode } from './graph';
 import { invalidNode } from './refusals';
-import type { MaybeSliced, Sliced } from '../slices';
-import type { DataType } from '../tensor';
+import type { MaybeSliced, Sliced } from '../session/slices';
+import type { DataType } from '../tensor/tensor';
 import type { Value } from './values';
 
 /** A value has to be known before a run, for example the dims that a Reshape asks for, and is not. */

@@ -1,4 +1,4 @@
-import type { DataType } from '../tensor';
+import type { DataType } from '../tensor/tensor';
 import type { ValueInfo } from './graph';
 
 /** What a model says of an input or output: onnxruntime-common's `ValueMetadata` of a tensor. */

@@ -10,7 +10,7 @@
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
 import { elementCount } from '../check';
-import type { DataType } from '../tensor';
+import type { DataType } from '../tensor/tensor';
 import type { GraphNode } from './graph';
 import { invalidNode, unsupportedNode } from './refusals';
 

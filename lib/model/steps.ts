@@ -10,7 +10,7 @@ import type {
   NativeCandidate,
   NativeGpuBuffer,
   NativeStore,
-} from '../addon';
+} from '../native_types';
 
 export interface ConvolutionStep<B> {
   readonly kind: 'convolution';

@@ -1,6 +1,6 @@
 /** The tensors of a network that is being compiled. */
 import { elementCount } from '../check';
-import { CONSTRUCTORS, type DataType } from '../tensor';
+import { CONSTRUCTORS, type DataType } from '../tensor/tensor';
 import type { ConstantTensor } from './graph';
 
 /** Memory that tensors lie in. Two are the same memory when they are the same object. */

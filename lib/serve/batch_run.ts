@@ -2,14 +2,14 @@
 import { types } from 'node:util';
 
 import { describe, elementCount, isObject } from '../check';
-import { isOwnSession } from '../own_sessions';
-import { kindOf, type TypedArray } from '../typed_array';
+import { isOwnSession } from '../session/own_sessions';
+import { kindOf, type TypedArray } from '../tensor/typed_array';
 import { Cancellation } from './cancellation';
 import type { ModelDescription, ServedSession, ServedTensor, ValueSpec } from './model';
 import { brokenSession } from './refusal';
-import type { InputTensor } from './request';
-import type { OutputTensor } from './response';
+
 import { nextTurn } from './timers';
+import type { InputTensor, OutputTensor } from './tensors';
 
 /** How much is copied into a batch in one turn of the event loop: 0.6 ms into fresh memory, page faults included (Zen 4). */
 const COPY_BYTES = 2 ** 20;

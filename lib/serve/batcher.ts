@@ -10,8 +10,9 @@ import { HEAP, type Held } from './memory';
 import { bringsImage, type Model, type Replica, type ValueSpec } from './model';
 import { USUAL_URGENCY, type Queue, type RunResult } from './queue';
 import { unavailable } from './refusal';
-import type { InputTensor } from './request';
+
 import { nextTurn } from './timers';
+import type { InputTensor } from './tensors';
 
 /**
  * How many answers are written in one turn of the event loop, of a batch of more. With 128 clients on the processors that

@@ -1,7 +1,7 @@
 /** The protocol's element types: their names there and in sessions, their arrays, and their elements in JSON. */
-import type { DataType } from '../tensor';
-import type { TypedArray } from '../typed_array';
-import { BFLOAT16, FLOAT16, fromBits, toBits, type Float16Format } from '../float16';
+import type { DataType } from '../tensor/tensor';
+import type { TypedArray } from '../tensor/typed_array';
+import { BFLOAT16, FLOAT16, fromBits, toBits, type Float16Format } from '../tensor/float16';
 
 type ElementArray = new (buffer: ArrayBufferLike, byteOffset: number, length: number) => TypedArray;
 

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 
 import { describe, elementCount, invalid, mismatch, plural } from '../check';
-import type { TypedArray } from '../typed_array';
+import type { TypedArray } from '../tensor/typed_array';
 import type { Datatype } from './datatypes';
 import { Refusal } from './refusal';
 

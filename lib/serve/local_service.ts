@@ -1,4 +1,4 @@
-import { LOCAL } from './decoders/decoder';
+import { LOCAL } from './decoders/sharp';
 import { HEAP } from './memory';
 import { RequestMetrics, type RequestCounts } from './metrics';
 import type { Queues } from './queues';

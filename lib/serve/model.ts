@@ -11,7 +11,7 @@ import {
   readProperties,
 } from '../check';
 import { WarpconvError } from '../errors';
-import { IMAGE_DEFAULTS, type ImageOptions } from '../images';
+import { IMAGE_DEFAULTS, type ImageOptions } from '../session/images';
 import { datatypeOf, type Datatype } from './datatypes';
 
 /** Metadata of an input or an output, as in onnxruntime-common. */

@@ -1,6 +1,6 @@
 /** Models that a server loads itself: sessions on all GPUs of the machine, or on the CPU. */
 import { isObject, mismatch, propertyOf } from '../check';
-import type { SessionOptions } from '../session_options';
+import type { SessionOptions } from '../session/session_options';
 import type { ModelOptions, ServedSession } from './model';
 
 /** An ONNX file, and what there is to say about serving it. The server makes the sessions, and releases them. */
@@ -59,7 +59,7 @@ async function openSessions(
   opened: Releasable[],
 ): Promise<readonly Releasable[]> {
   // Servers of other sessions load none of this.
-  const { InferenceSession } = await import('../session.js');
+  const { InferenceSession } = await import('../session/session.js');
   const made: Releasable[] = [];
   for (const device of options?.device === undefined ? await allDevices() : [options.device]) {
     const session = await InferenceSession.create(file, { ...options, device });

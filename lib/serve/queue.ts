@@ -1,8 +1,7 @@
 import type { Cancellation } from './cancellation';
 import type { Held } from './memory';
 import type { ValueSpec } from './model';
-import type { InputTensor } from './request';
-import type { OutputTensor } from './response';
+import type { InputTensor, OutputTensor } from './tensors';
 
 /** What a run gave to one of its requests. */
 export interface RunResult {

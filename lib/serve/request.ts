@@ -14,19 +14,13 @@ import {
   mismatch,
   plural,
 } from '../check';
-import type { TypedArray } from '../typed_array';
+import type { TypedArray } from '../tensor/typed_array';
 import type { Datatype } from './datatypes';
 import { checkLength, ElementSink, notNested, parseJson, parseLongList, type LongLists } from './json';
 import type { ImageSpec, ModelDescription, ValueSpec } from './model';
 import { USUAL_URGENCY } from './queue';
 import { Refusal } from './refusal';
-
-export interface InputTensor {
-  readonly type: string;
-  readonly dims: readonly number[];
-  readonly data: TypedArray;
-  readonly location: 'cpu';
-}
+import type { InputTensor } from './tensors';
 
 export interface RequestedOutput {
   readonly spec: ValueSpec;

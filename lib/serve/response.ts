@@ -1,5 +1,5 @@
 /** From the tensors of a session to the bytes of an inference response. */
-import type { TypedArray } from '../typed_array';
+import type { TypedArray } from '../tensor/typed_array';
 import { answer, type Answer } from './answer';
 
 import type { ModelDescription, ValueSpec } from './model';
@@ -7,11 +7,6 @@ import type { RunResult } from './queue';
 import { Refusal } from './refusal';
 import type { InferRequest } from './request';
 import { nextTurn } from './timers';
-
-export interface OutputTensor {
-  readonly dims: readonly number[];
-  readonly elements: TypedArray;
-}
 
 /** How many elements are turned into text in one turn of the event loop: 1 to 3 ms, at 20 to 40 ms per MiB of text. */
 const PIECE = 2 ** 12;

@@ -1,8 +1,8 @@
 /** What goes between the thread that has a session and one that shares it. */
 import type { WarpconvErrorCode } from '../errors';
 import type { ValueInfo } from '../model/graph';
-import { copyOf, type DataType } from '../tensor';
-import type { TypedArray } from '../typed_array';
+import { copyOf, type DataType } from '../tensor/tensor';
+import type { TypedArray } from '../tensor/typed_array';
 
 /** A value whose elements the receiver gets. */
 export interface Parcel {

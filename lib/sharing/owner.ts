@@ -3,7 +3,7 @@ import type { MessagePort } from 'node:worker_threads';
 import { isObject } from '../check';
 import { WarpconvError } from '../errors';
 import type { ValueInfo } from '../model/graph';
-import type { Tensor } from '../tensor';
+import type { Tensor } from '../tensor/tensor';
 import { buffersOf, copied, type Failure, type FromOwner, type Parcel, type ToOwner } from './messages';
 
 /** What the owner's end needs of a session. */

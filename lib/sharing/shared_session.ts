@@ -3,15 +3,15 @@ import { MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { follow } from '../calls';
 import { invalid, isObject, mismatch } from '../check';
 import { abortedBy, WarpconvError } from '../errors';
-import { readFeed, readJoinedFeed, type Feed } from '../feeds';
+import { readFeed, readJoinedFeed, type Feed } from '../session/feeds';
 import type { ValueInfo } from '../model/graph';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
-import { noteOwnSession } from '../own_sessions';
+import { noteOwnSession } from '../session/own_sessions';
 import type { Place } from '../placement';
-import { readRunArguments, type RunArguments, type RunOptions } from '../session_options';
-import { tensorOver, type Tensor } from '../tensor';
-import type { TensorLike } from '../tensor_like';
-import { kindOf } from '../typed_array';
+import { readRunArguments, type RunArguments, type RunOptions } from '../session/session_options';
+import { tensorOver, type Tensor } from '../tensor/tensor';
+import type { TensorLike } from '../tensor/tensor_like';
+import { kindOf } from '../tensor/typed_array';
 import { buffersOf, copied, type Failure, type FromOwner, type Parcel, type ToOwner } from './messages';
 
 interface Call {

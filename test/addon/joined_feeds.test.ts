@@ -3,8 +3,8 @@ import { setImmediate } from 'node:timers/promises';
 
 import type { InferenceSession } from '../../lib';
 import { Tensor, type TensorLike } from '../../lib';
-import { noteLent } from '../../lib/lent_memory';
-import type { DataType } from '../../lib/tensor';
+import { noteLent } from '../../lib/tensor/lent_memory';
+import type { DataType } from '../../lib/tensor/tensor';
 import { node, onnxModel, tensor, value, type OnnxType } from '../support/onnx_builder';
 import { Random } from '../support/random';
 import { create } from '../support/sessions';

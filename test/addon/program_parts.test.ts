@@ -3,7 +3,7 @@ import { InferenceSession, memory, Tensor } from '../../lib';
 import type { Done, NativeFailure } from '../../lib/addon';
 import { addon } from '../../lib/load';
 import type { NativeBuffer, NativeProgram, NativeProgramPart } from '../../lib/model/steps';
-import { makeProgram } from '../../lib/native_program';
+import { makeProgram } from '../../lib/session/native_program';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 const at = (space: NativeBuffer['space'], index = 0, offset = 0): NativeBuffer => ({ space, index, offset });

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { InferenceSession, Tensor, type ValueMetadata } from '../../lib';
-import { newArray } from '../../lib/tensor';
+import { newArray } from '../../lib/tensor/tensor';
 import { damage } from '../support/damage';
 import { TEST_DEVICE } from '../support/gpu';
 import { Random } from '../support/random';

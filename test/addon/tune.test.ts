@@ -18,7 +18,7 @@ import {
   type PlanExplanation,
   type TuneProgress,
 } from '../../lib';
-import { TuningCache, type TuningRecord } from '../../lib/tuning_cache';
+import { TuningCache, type TuningRecord } from '../../lib/conv2d/tuning_cache';
 import { cleanEnding, runChild } from '../support/child';
 import { TEST_DEVICE } from '../support/gpu';
 import { Random } from '../support/random';

@@ -1,6 +1,6 @@
 import { linesOf } from '../../bench/calibrate';
 import { timesOf, type LayerTimes } from '../../bench/kernel_times';
-import type { ContestResult } from '../../lib/contest';
+import type { ContestResult } from '../../lib/conv2d/contest';
 
 const LAYER: LayerTimes = {
   name: 'pw_56_64_256',

@@ -11,9 +11,9 @@ import {
   memory,
   Tensor,
 } from '../../lib';
-import { noteLent } from '../../lib/lent_memory';
+import { noteLent } from '../../lib/tensor/lent_memory';
 import { PACKAGE_ROOT } from '../../lib/load';
-import { pinMemory } from '../../lib/shared_memory';
+import { pinMemory } from '../../lib/tensor/shared_memory';
 import { runChild } from '../support/child';
 import { collectGarbage } from '../support/garbage';
 import { describeGpu } from '../support/gpu';

@@ -1,5 +1,5 @@
 /** What memory is admitted, on machines that are pretended. */
-import { admit, allocate, availableMemory, LEAST_CHECKED_BYTES } from '../../lib/allocation';
+import { admit, allocate, availableMemory, LEAST_CHECKED_BYTES } from '../../lib/tensor/allocation';
 import { addon } from '../../lib/load';
 import { pretendMachine, restoreMachine } from '../support/memory';
 

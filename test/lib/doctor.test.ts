@@ -1,5 +1,5 @@
 import type { Addon } from '../../lib/addon';
-import { examine, format, isHealthy, type Finding } from '../../lib/doctor';
+import { examine, format, isHealthy, type Finding } from '../../lib/commands/doctor';
 
 let mockLoad: () => Partial<Addon>;
 jest.mock('../../lib/load', () => ({

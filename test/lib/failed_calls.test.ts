@@ -1,9 +1,9 @@
 /** Outputs on a GPU that is not there, of calls whose ends the test says. */
 import type { Done, NativeFailure } from '../../lib/addon';
-import { conv2d, conv2dSync } from '../../lib/convolution';
-import type { Conv2dOptions, Conv2dRunOptions } from '../../lib/options';
-import { Conv2d } from '../../lib/plan';
-import { Tensor } from '../../lib/tensor';
+import { conv2d, conv2dSync } from '../../lib/conv2d/convolution';
+import type { Conv2dOptions, Conv2dRunOptions } from '../../lib/conv2d/options';
+import { Conv2d } from '../../lib/conv2d/plan';
+import { Tensor } from '../../lib/tensor/tensor';
 
 let mockFailure: NativeFailure | undefined;
 const mockBuffers = new Set<object>();

@@ -1,6 +1,6 @@
 /** Tensors over a GPU that is a piece of CPU memory. */
 import type { Done } from '../../lib/addon';
-import { allocPinned, Tensor } from '../../lib/tensor';
+import { allocPinned, Tensor } from '../../lib/tensor/tensor';
 
 const mockLive = new Set<object>();
 let mockFailure: { code: string; message: string } | undefined;

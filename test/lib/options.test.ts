@@ -5,7 +5,7 @@ import {
   readRunOptions,
   readTuneRequest,
   requirePrecision,
-} from '../../lib/options';
+} from '../../lib/conv2d/options';
 
 const method = (options: object) => readConv2dOptions(options).method;
 

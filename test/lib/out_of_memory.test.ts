@@ -1,10 +1,10 @@
 /** Memory of the CPU that cannot be had: each call says so by the package's own error. */
 import type { Done } from '../../lib/addon';
-import { conv2d } from '../../lib/convolution';
-import { Conv2d } from '../../lib/plan';
-import { InferenceSession } from '../../lib/session';
-import { emptyOnGpu, Tensor } from '../../lib/tensor';
-import type { TensorLike } from '../../lib/tensor_like';
+import { conv2d } from '../../lib/conv2d/convolution';
+import { Conv2d } from '../../lib/conv2d/plan';
+import { InferenceSession } from '../../lib/session/session';
+import { emptyOnGpu, Tensor } from '../../lib/tensor/tensor';
+import type { TensorLike } from '../../lib/tensor/tensor_like';
 import { pretendMachine, restoreMachine } from '../support/memory';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
@@ -52,8 +52,8 @@ jest.mock('../../lib/load', () => ({
 }));
 
 /** Whatever is copied has more bytes than there can be. */
-jest.mock('../../lib/typed_array', () => ({
-  ...jest.requireActual<object>('../../lib/typed_array'),
+jest.mock('../../lib/tensor/typed_array', () => ({
+  ...jest.requireActual<object>('../../lib/tensor/typed_array'),
   bytesUnder: () => ({ length: Number.MAX_SAFE_INTEGER, byteLength: 4 }),
 }));
 

@@ -1,7 +1,7 @@
 /** Plans over native code that does what the test says. */
 import type { Done, NativeCandidate } from '../../lib/addon';
-import { Conv2d } from '../../lib/plan';
-import { Tensor } from '../../lib/tensor';
+import { Conv2d } from '../../lib/conv2d/plan';
+import { Tensor } from '../../lib/tensor/tensor';
 
 const mockRun = jest.fn();
 const mockRunSync = jest.fn();

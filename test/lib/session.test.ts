@@ -2,8 +2,8 @@
 import { getEventListeners } from 'node:events';
 
 import type { Done, NativeFailure } from '../../lib/addon';
-import { InferenceSession } from '../../lib/session';
-import { Tensor } from '../../lib/tensor';
+import { InferenceSession } from '../../lib/session/session';
+import { Tensor } from '../../lib/tensor/tensor';
 import { node, onnxModel, value } from '../support/onnx_builder';
 
 class MockStore {

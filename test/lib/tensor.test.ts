@@ -1,9 +1,9 @@
 import { runInNewContext } from 'node:vm';
 
 import type { Addon } from '../../lib/addon';
-import { copyOf, liveTensors, Tensor, type DataType } from '../../lib/tensor';
-import { readTensor, stableData, writableElements } from '../../lib/tensor_like';
-import type { TypedArray } from '../../lib/typed_array';
+import { copyOf, liveTensors, Tensor, type DataType } from '../../lib/tensor/tensor';
+import { readTensor, stableData, writableElements } from '../../lib/tensor/tensor_like';
+import type { TypedArray } from '../../lib/tensor/typed_array';
 
 jest.mock('../../lib/load', () => ({
   addon: () =>

@@ -1,11 +1,11 @@
 /** Networks with `algorithm: 'tune'`, where measuring finds what the test says. */
 import type { ConvolutionSpec } from '../../lib/addon';
 import type { NativeBuffer, Step } from '../../lib/model/steps';
-import { tuneProgram } from '../../lib/tuned_program';
+import { tuneProgram } from '../../lib/session/tuned_program';
 import type { Place } from '../../lib/placement';
-import { openChosen } from '../../lib/tuning';
+import { openChosen } from '../../lib/conv2d/tuning';
 
-jest.mock('../../lib/tuning', () => ({ openChosen: jest.fn() }));
+jest.mock('../../lib/conv2d/tuning', () => ({ openChosen: jest.fn() }));
 const measured = jest.mocked(openChosen);
 
 beforeEach(() => {

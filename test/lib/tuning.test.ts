@@ -5,9 +5,9 @@ import path from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { ConvolutionSpec, Done, NativeFailure, NativeGpu, NativeMeasurement } from '../../lib/addon';
-import { explain } from '../../lib/explanation';
-import { readProblem } from '../../lib/options';
-import { openChosen, openChosenSync, type PlanRequest } from '../../lib/tuning';
+import { explain } from '../../lib/conv2d/explanation';
+import { readProblem } from '../../lib/conv2d/options';
+import { openChosen, openChosenSync, type PlanRequest } from '../../lib/conv2d/tuning';
 
 interface MockCall {
   readonly spec: ConvolutionSpec;
@@ -364,7 +364,7 @@ it('is ignored, and measured again, where its file is corrupt', () => {
   jest.isolateModules(() => {
     writeFileSync(path.join(folder, 'tuning-1', name), '{');
     // eslint-disable-next-line @typescript-eslint/no-require-imports
-    const fresh = require('../../lib/tuning') as { openChosenSync: typeof openChosenSync };
+    const fresh = require('../../lib/conv2d/tuning') as { openChosenSync: typeof openChosenSync };
     expect(fresh.openChosenSync(request).tuning).toMatchObject({ fromCache: false });
   });
   expect(warnings).toHaveBeenCalledTimes(1);

@@ -1,5 +1,5 @@
 /** Real sessions behind the server: what is joined where that pays, and what is not. */
-import { InferenceSession } from '../../lib/session';
+import { InferenceSession } from '../../lib/session/session';
 import { float, node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { json, postJson } from './support/client';
 import { joinAll } from './support/joining';

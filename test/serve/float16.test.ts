@@ -1,5 +1,5 @@
 /** The conversions of 16-bit floating-point numbers, over all of them. */
-import { BFLOAT16, FLOAT16, fromBits, toBits, type Float16Format } from '../../lib/float16';
+import { BFLOAT16, FLOAT16, fromBits, toBits, type Float16Format } from '../../lib/tensor/float16';
 
 /** The float32 of those bits. */
 function float32(bits: number): number {

@@ -1,6 +1,6 @@
 /** Random networks: wherever runs may be joined, each gets from the joined run what it gets alone. */
-import { InferenceSession } from '../../lib/session';
-import { Tensor } from '../../lib/tensor';
+import { InferenceSession } from '../../lib/session/session';
+import { Tensor } from '../../lib/tensor/tensor';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { Random } from '../support/random';
 

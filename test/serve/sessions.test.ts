@@ -9,7 +9,7 @@ import { BatchSizes } from '../../lib/serve/batch_sizes';
 import { Batcher } from '../../lib/serve/batcher';
 import { Cancellation } from '../../lib/serve/cancellation';
 import { readModel } from '../../lib/serve/model';
-import { InferenceSession } from '../../lib/session';
+import { InferenceSession } from '../../lib/session/session';
 import { node, onnxModel, value as onnxValue } from '../support/onnx_builder';
 import { json, postJson, RawConnection, request, type Received } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';

@@ -1,7 +1,7 @@
 /** Operators that compute each element from those at the same place of their inputs, which are broadcast to each other. */
 import { describe } from '../../check';
-import type { Sliced } from '../../slices';
-import { CONSTRUCTORS } from '../../tensor';
+import type { Sliced } from '../../session/slices';
+import { CONSTRUCTORS } from '../../tensor/tensor';
 import { flag, integer } from '../attributes';
 import { elementType } from '../element_types';
 import type { Operands } from './operands';

@@ -3,8 +3,8 @@ import path from 'node:path';
 
 import { invalid, mismatch } from '../../check';
 import { WarpconvError } from '../../errors';
-import { atOnce, inSlices, type Sliced } from '../../slices';
-import { isDetached, kindOf, lengthOf, partOf } from '../../typed_array';
+import { atOnce, inSlices, type Sliced } from '../../session/slices';
+import { isDetached, kindOf, lengthOf, partOf } from '../../tensor/typed_array';
 import { invalidModel } from '../complaints';
 import type { Graph } from '../graph';
 import { externalTensors, readExternalData, type ExternalData } from './external_data';

@@ -2,10 +2,10 @@
 import { BinaryReader } from '@bufbuild/protobuf/wire';
 
 import { describe, elementCount, plural } from '../../check';
-import { CONSTRUCTORS, type DataType } from '../../tensor';
+import { CONSTRUCTORS, type DataType } from '../../tensor/tensor';
 import { invalidModel } from '../complaints';
 import { elementType, unsupportedTypeName } from '../element_types';
-import type { Sliced } from '../../slices';
+import type { Sliced } from '../../session/slices';
 import type { ConstantTensor } from '../graph';
 import { copyInSlices } from './files';
 import type { TensorProto } from './onnx_pb';

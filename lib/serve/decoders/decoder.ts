@@ -1,6 +1,5 @@
 /** What turns encoded images into pixels: this process, or others. */
 import type { Cancellation } from '../cancellation';
-import { decode } from './sharp';
 
 /** What is wanted of an image. */
 export interface ImagePlan {
@@ -29,6 +28,3 @@ export interface ImageDecoder {
    */
   decode(body: Buffer, plan: ImagePlan, cancellation: Cancellation): Promise<Pixels>;
 }
-
-/** On libuv's threads. */
-export const LOCAL: ImageDecoder = { decode };

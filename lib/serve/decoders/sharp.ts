@@ -1,6 +1,6 @@
 /** Images are decoded by sharp, if that is installed, on libuv's threads. */
 import { Refusal } from '../refusal';
-import type { ImagePlan, Pixels } from './decoder';
+import type { ImageDecoder, ImagePlan, Pixels } from './decoder';
 
 /** The part of sharp that is used here. */
 interface Pipeline {
@@ -73,3 +73,6 @@ function toSize(image: Pipeline, { height, width, resize }: ImagePlan): Pipeline
   const [left, top] = [Math.floor((resize - w) / 2), Math.floor((resize - h) / 2)];
   return square.extract({ left, top, width: w, height: h });
 }
+
+/** On libuv's threads. */
+export const LOCAL: ImageDecoder = { decode };

@@ -1,13 +1,14 @@
 /** Takes to the queues of the models what one reader sends, and back what they give. */
-import { noteLent } from '../../lent_memory';
+import { noteLent } from '../../tensor/lent_memory';
 import { Cancellation } from '../cancellation';
 import type { ModelDescription } from '../model';
 import type { RunResult } from '../queue';
 import type { Queues } from '../queues';
 import { clientGone, refusalFor, reportIfOurs } from '../refusal';
-import type { InputTensor } from '../request';
+
 import type { QueuedModel } from '../service';
 import type { FromReader, Outbox, SharedInput, ToReader } from './messages';
+import type { InputTensor } from '../tensors';
 
 /** Makes memory readable for GPUs in place, until the function that it returns is called. */
 export type PinMemory = (memory: SharedArrayBuffer) => () => void;

@@ -1,5 +1,5 @@
 /** What a thread that reads requests and the thread of the models tell each other. */
-import type { TypedArray } from '../../typed_array';
+import type { TypedArray } from '../../tensor/typed_array';
 import type { RequestCounts } from '../metrics';
 
 /** Elements in the memory that a reader shares. */

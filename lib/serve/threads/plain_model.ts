@@ -1,5 +1,5 @@
 /** What clients see of a model as plain data, which can go to another thread. */
-import type { DataType } from '../../tensor';
+import type { DataType } from '../../tensor/tensor';
 import { datatypeOf } from '../datatypes';
 import type { ImageSpec, ModelDescription, ValueSpec } from '../model';
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 
-import { pinMemory } from '../../shared_memory';
+import { pinMemory } from '../../tensor/shared_memory';
 import { LINGER_MS } from '../body';
 import { pastCounts, type RequestCounts } from '../metrics';
 import type { Queues } from '../queues';

@@ -5,10 +5,11 @@ import type { Held } from '../memory';
 import { bringsImage, type ModelDescription, type ValueSpec } from '../model';
 import type { Queue, RunResult } from '../queue';
 import { Refusal } from '../refusal';
-import type { InputTensor } from '../request';
+
 import type { FromReader, Outbox as Outboxes, ToReader } from './messages';
 import type { SharedNumber } from './shared_counters';
 import type { SlabMemory } from './slabs';
+import type { InputTensor } from '../tensors';
 
 type Outbox = Outboxes<FromReader>;
 

@@ -1,5 +1,5 @@
 /** Memory for the bodies of requests that another thread reads in place, in a few large pieces that stay. */
-import { bytesUnder, type TypedArray } from '../../typed_array';
+import { bytesUnder, type TypedArray } from '../../tensor/typed_array';
 import type { RequestMemory } from '../memory';
 import { setTimeout } from '../timers';
 import type { SharedElements } from './messages';

@@ -6,7 +6,7 @@ const path = require('node:path');
 
 const { InferenceSession } = require('../../../dist/index.js');
 const { readFilePart } = require('../../../dist/model/onnx/files.js');
-const { TuningCache } = require('../../../dist/tuning_cache.js');
+const { TuningCache } = require('../../../dist/conv2d/tuning_cache.js');
 
 const folder = process.argv[2];
 process.env.WARPCONV_CACHE_DIR = folder;

@@ -1,5 +1,5 @@
 // Writes as many entries of the tuning cache as its argument says over and over, until it is killed. Says when it has begun.
-const { TuningCache } = require('../../../dist/tuning_cache.js');
+const { TuningCache } = require('../../../dist/conv2d/tuning_cache.js');
 
 const count = Number(process.argv[2]);
 const cache = new TuningCache();

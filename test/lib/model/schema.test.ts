@@ -3,7 +3,7 @@ import { foldedNames } from '../../../lib/model/fold';
 import type { GraphNode } from '../../../lib/model/graph';
 import { operatorNames } from '../../../lib/model/operators';
 import { checkInputs, hasSchema } from '../../../lib/model/schema';
-import type { DataType } from '../../../lib/tensor';
+import type { DataType } from '../../../lib/tensor/tensor';
 
 type Input = readonly [type: DataType, ...dims: number[]] | undefined;
 

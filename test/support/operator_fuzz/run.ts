@@ -1,6 +1,6 @@
 /** Runs a model of one node and says what became of it. */
 import { InferenceSession, Tensor } from '../../../lib';
-import { CONSTRUCTORS } from '../../../lib/tensor';
+import { CONSTRUCTORS } from '../../../lib/tensor/tensor';
 import { TEST_DEVICE } from '../gpu';
 import { evaluate } from '../onnx_reference';
 import {

@@ -1,0 +1,113 @@
+/** `npx warpconv compare`: one convolution beside cuDNN, as a table. */
+import type { CudnnComparison } from '../conv2d/compare';
+import type { CompareOptions } from '../conv2d/options';
+import { Tensor } from '../tensor/tensor';
+
+/** Options of the command line, as text. */
+export interface CompareArguments {
+  readonly input?: string;
+  readonly weight?: string;
+  readonly stride?: string;
+  readonly padding?: string;
+  readonly dilation?: string;
+  readonly groups?: string;
+  readonly algorithm?: string;
+  readonly variant?: string;
+  readonly device?: string;
+}
+
+export interface CompareRequest {
+  readonly input: Tensor<'float32'>;
+  readonly weight: Tensor<'float32'>;
+  readonly options: CompareOptions;
+}
+
+/** What the arguments ask for, with random tensors; a sentence where they do not say it. */
+export function readArguments(args: CompareArguments): CompareRequest | string {
+  const inputDims = args.input === undefined ? undefined : extents(args.input);
+  const weightDims = args.weight === undefined ? undefined : extents(args.weight);
+  if (inputDims?.length !== 4) return `compare needs --input NxCxHxW, for example --input 1x64x56x56`;
+  if (weightDims?.length !== 4) return `compare needs --weight KxCxRxS, for example --weight 64x64x3x3`;
+  const options: Record<string, unknown> = {};
+  for (const name of ['stride', 'padding', 'dilation'] as const) {
+    const value = args[name];
+    if (value !== undefined) options[name] = oneOrMore(value);
+  }
+  if (args.groups !== undefined) options.groups = Number(args.groups);
+  for (const name of ['algorithm', 'variant', 'device'] as const) {
+    if (args[name] !== undefined) options[name] = args[name];
+  }
+  return { input: random(inputDims), weight: random(weightDims), options };
+}
+
+/** `3` as a number, `1x2` as a list, a word as it is. */
+function oneOrMore(text: string): number | number[] | string {
+  const numbers = extents(text);
+  if (numbers === undefined) return text;
+  return numbers.length === 1 ? numbers[0]! : numbers;
+}
+
+function extents(text: string): number[] | undefined {
+  return /^\d+(x\d+)*$/.test(text) ? text.split('x').map(Number) : undefined;
+}
+
+function random(dims: readonly number[]): Tensor<'float32'> {
+  const size = dims.reduce((product, extent) => product * extent, 1);
+  return new Tensor(
+    'float32',
+    Float32Array.from({ length: size }, () => 2 * Math.random() - 1),
+    dims,
+  );
+}
+
+export function formatComparison(result: CudnnComparison): string {
+  const rows = [
+    ['', 'algorithm', 'milliseconds', 'workspace', 'error', 'relative error'],
+    row(
+      'warpconv',
+      result.algorithm,
+      result.milliseconds,
+      result.workspaceBytes,
+      result.maxError,
+      result.maxRelativeError,
+    ),
+    row(
+      `cuDNN ${result.cudnnVersion}`,
+      result.cudnnAlgorithm,
+      result.cudnnMilliseconds,
+      result.cudnnWorkspaceBytes,
+      result.cudnnMaxError,
+      result.cudnnMaxRelativeError,
+    ),
+  ];
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
+  const table = rows.map((cells) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
+  const verdict = result.withinTolerance ? 'within' : 'OUTSIDE';
+  return [
+    ...table,
+    `speed-up ${result.speedup.toFixed(2)} × on ${result.device}; warpconv is ${verdict} the float32 tolerance`,
+  ].join('\n');
+}
+
+function row(
+  name: string,
+  algorithm: string,
+  milliseconds: number,
+  workspaceBytes: number,
+  error: number,
+  relativeError: number,
+): string[] {
+  return [
+    name,
+    algorithm,
+    milliseconds.toFixed(4),
+    `${(workspaceBytes / 2 ** 20).toFixed(1)} MiB`,
+    error.toExponential(1),
+    relativeError.toExponential(1),
+  ];
+}

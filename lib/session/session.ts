@@ -1,0 +1,738 @@
+/** Whole networks. */
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+
+import { LRUCache } from 'lru-cache';
+
+import type { NativeGpuBuffer } from '../addon';
+import { callNativeAsync, runOnLoop, unlessAborted } from '../calls';
+import {
+  areSameDims,
+  checkInteger,
+  checkIntegers,
+  describe,
+  elementCount,
+  invalid,
+  isObject,
+  MAX_INT32,
+  mismatch,
+  readProperties,
+  unreadable,
+} from '../check';
+import { abortedBy, callNative, WarpconvError } from '../errors';
+import {
+  arrayOf,
+  checkData,
+  elementsOf,
+  findConflict,
+  fitsShape,
+  hasSharedDimensions,
+  haveDims,
+  readDims,
+  readFeed,
+  readJoinedFeed,
+  requireConsistent,
+  type Feed,
+} from './feeds';
+import { readImageOptions, type ImageOptions } from './images';
+import { Chains } from '../model/chains';
+import { compile, requireOperators, type Bindings, type Compiled, type Port } from '../model/compile';
+import { Constants } from '../model/constants';
+import type { ConstantTensor, Extent, Graph } from '../model/graph';
+import { withImages } from '../model/images';
+import { metadataOf, type ValueMetadata } from '../model/metadata';
+import { ValueNeeded } from '../model/lowering';
+import { rowFunction } from '../model/rows';
+import { loadOnnx } from '../model/onnx/load';
+import { unsupportedNode } from '../model/refusals';
+import { explainProgram, type SessionExplanation } from '../model/explain';
+import {
+  readRunArguments,
+  readSessionOptions,
+  type RunArguments,
+  type RunOptions,
+  type SessionOptions,
+  type SessionRequest,
+} from './session_options';
+import { newOutputArray } from '../conv2d/outputs';
+import { noteOwnSession } from './own_sessions';
+import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
+import { Programs } from './programs';
+import { SharingOwner, type Shareable } from '../sharing/owner';
+import type { Prepared, SharedProgram } from './shared_program';
+import { copyOf, tensorOver, type Tensor } from '../tensor/tensor';
+import { readLocation, requireApart, requireStable, type TensorLike } from '../tensor/tensor_like';
+import { tuneProgram } from './tuned_program';
+import type { TypedArray } from '../tensor/typed_array';
+
+/** Most input dims for which a session remembers what their rows compute. */
+const MOST_ROW_FUNCTIONS = 256;
+
+/** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
+const MOST_DECIDING = 1024;
+
+/** What {@link InferenceSession.create} hands to the constructor, and nobody else can make. */
+class Loaded {
+  readonly #made = true;
+
+  /** Without asking the value, as `instanceof` does. */
+  static isOne(value: unknown): value is Loaded {
+    return isObject(value) && #made in value;
+  }
+
+  /** @param form - the name of the graph among those that share programs */
+  constructor(
+    readonly graph: Graph,
+    readonly place: Place,
+    readonly options: SessionRequest,
+    readonly shared: Shared,
+    readonly form = '',
+  ) {}
+}
+
+/** What sessions share that run one network, and take its inputs in different forms. */
+interface Shared {
+  readonly constants: Constants;
+  readonly programs: Programs;
+  readonly running: Set<Promise<unknown>>;
+  /** By the session that other threads use */
+  readonly sharings: Map<SharingOwner, InferenceSession>;
+  isReleased: boolean;
+}
+
+/**
+ * A network that is loaded, compiled and ready to run, in the shape of onnxruntime-common's `InferenceSession`.
+ *
+ * Runs may overlap. For each new set of input dims the network is compiled once; the programs of the sets used last are
+ * kept.
+ */
+export class InferenceSession {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  /** Where it runs, for example `'cuda:0'`. */
+  readonly device: string;
+
+  readonly #graph: Graph;
+  readonly #constants: Constants;
+  /** None where all runs bring inputs of the same dims */
+  readonly #chains: Chains | undefined;
+  readonly #place: Place;
+  readonly #options: SessionRequest;
+  readonly #programs: Programs;
+  /** Whether extents have to be compared with each other */
+  readonly #sharesDimensions: boolean;
+  /** The dims of the last run and their key: it takes longer to make than to compare them. */
+  #latest: { readonly dims: readonly (readonly number[])[]; readonly key: string } | undefined;
+  readonly #shared: Shared;
+  readonly #form: string;
+  readonly #rowFunctions = new LRUCache<string, { readonly name: string | undefined }>({
+    max: MOST_ROW_FUNCTIONS,
+  });
+  /** The inputs whose elements were found to decide shapes */
+  readonly #deciding = new Set<string>();
+  /** Whether this one was, whose network others may still use */
+  #isReleased = false;
+
+  /** Use {@link InferenceSession.create}. */
+  private constructor(loaded: Loaded) {
+    if (!Loaded.isOne(loaded)) {
+      throw invalid('a session is made by await InferenceSession.create(model)');
+    }
+    noteOwnSession(this);
+    const { graph, place, options, shared, form } = loaded;
+    this.#graph = graph;
+    this.#shared = shared;
+    this.#form = form;
+    this.#constants = shared.constants;
+    this.#programs = shared.programs;
+    this.#place = place;
+    this.#options = options;
+    this.#chains = this.#fixedDims() === undefined ? new Chains(this.#constants) : undefined;
+    this.device = place;
+    this.inputNames = Object.freeze(graph.inputs.map(({ name }) => name));
+    this.outputNames = Object.freeze(graph.outputs.map(({ name }) => name));
+    this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
+    this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
+    this.#sharesDimensions = hasSharedDimensions(graph.inputs);
+  }
+
+  /**
+   * Loads and checks a model. Where all its input dims are fixed, it is compiled too; otherwise the first run of each
+   * set of dims does that.
+   *
+   * @param model - an ONNX file by its path, or its bytes, which are read until the promise has settled
+   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_MODEL`, `ERR_WARPCONV_UNSUPPORTED` with every
+   * operator that cannot be run, `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_NO_DEVICE`,
+   * `ERR_WARPCONV_OUT_OF_MEMORY`
+   */
+  static async create(model: string | Uint8Array, options?: SessionOptions): Promise<InferenceSession> {
+    const request = readSessionOptions(options);
+    if (!isProbed(request.device)) await probeElsewhere(request.device);
+    const place = locateForWork(request.device);
+    await openPlace(place);
+    const graph = await loadOnnx(model);
+    await requireOperators(graph);
+    const shared = {
+      constants: new Constants(graph.constants.values()),
+      programs: new Programs(place, request),
+      running: new Set<Promise<unknown>>(),
+      sharings: new Map<SharingOwner, InferenceSession>(),
+      isReleased: false,
+    };
+    const session = new InferenceSession(new Loaded(graph, place, request, shared));
+    const dims = session.#fixedDims();
+    if (dims !== undefined) await session.#prepareAhead(dims);
+    return session;
+  }
+
+  /**
+   * Runs the network without holding up the event loop, and returns all outputs: on other threads, or, where its last run
+   * for these dims took no more than three milliseconds and runs come one by one, on this one. Feeds are read in place:
+   * neither write to them nor dispose them before the promise settles. On a GPU, those in CPU memory are copied there;
+   * tensors on that GPU are taken as they are. Outputs are in CPU memory.
+   *
+   * @param feeds - a tensor for each input, by name
+   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT` naming the feed,
+   * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` where the network cannot take these dims,
+   * `ERR_WARPCONV_ABORTED`, `ERR_WARPCONV_DISPOSED`, `ERR_WARPCONV_OUT_OF_MEMORY`
+   */
+  run(feeds: Readonly<Record<string, TensorLike>>, options?: RunOptions): Promise<Record<string, Tensor>>;
+  /**
+   * As above, for some of the outputs.
+   *
+   * @param fetches - the names of the outputs that are wanted, or for each a tensor to write it into, or null for a new
+   * one. Such a tensor is in CPU memory, over an ordinary `ArrayBuffer`, and shares no memory with feeds or other outputs
+   */
+  run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: readonly string[] | Readonly<Record<string, Tensor | null>>,
+    options?: RunOptions,
+  ): Promise<Record<string, Tensor>>;
+  async run(...args: [feeds: unknown, ...rest: unknown[]]): Promise<Record<string, Tensor>> {
+    const request = readRunArguments(args, this.outputNames);
+    const inputs = this.#readFeeds(request);
+    this.#requireLive();
+    return this.#track(this.#runWith(inputs, request));
+  }
+
+  /**
+   * As {@link InferenceSession.run}, for inputs that come in parts: each feed is a list of tensors in CPU memory, which are
+   * taken as one under the other along dimension 0. They are put together off the event loop; on a GPU, by the copies that
+   * bring them there.
+   *
+   * @param feeds - for each input, by name, tensors whose dims differ in dimension 0 alone
+   * @throws {@link WarpconvError}, as a rejection, with the codes of {@link InferenceSession.run}
+   */
+  async runJoined(
+    feeds: Readonly<Record<string, readonly TensorLike[]>>,
+    ...rest: [options?: RunOptions] | [fetches: readonly string[], options?: RunOptions]
+  ): Promise<Record<string, Tensor>> {
+    const request = readRunArguments([feeds, ...rest], this.outputNames);
+    const inputs = this.#graph.inputs.map((info) => readJoinedFeed(info, request.feeds, this.#place));
+    this.#requireLive();
+    return this.#track(this.#runWith(inputs, request));
+  }
+
+  /**
+   * As {@link InferenceSession.run}, on the calling thread: for scripts and workers. It compiles nothing: the network must
+   * have been compiled for these dims, by `create` where the model fixes them all, or by an earlier `run`. A signal that
+   * is already aborted throws; later it cannot be noticed.
+   *
+   * @throws {@link WarpconvError} with the codes of {@link InferenceSession.run}; `ERR_WARPCONV_UNSUPPORTED` for dims that
+   * the network was not compiled for
+   */
+  runSync(feeds: Readonly<Record<string, TensorLike>>, options?: RunOptions): Record<string, Tensor>;
+  /** As above, for some of the outputs; see {@link InferenceSession.run}. */
+  runSync(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: readonly string[] | Readonly<Record<string, Tensor | null>>,
+    options?: RunOptions,
+  ): Record<string, Tensor>;
+  runSync(...args: [feeds: unknown, ...rest: unknown[]]): Record<string, Tensor> {
+    const request = readRunArguments(args, this.outputNames);
+    const inputs = this.#readFeeds(request);
+    this.#requireLive();
+    if (request.signal?.aborted) throw abortedBy(request.signal);
+    this.#requireConsistent(inputs);
+    const prepared = this.#programs.get(this.#form + this.#keyOf(inputs));
+    if (prepared === undefined) throw notCompiled(inputs);
+    this.#programs.begin(prepared);
+    try {
+      const outputs = outputsFor(prepared.compiled, inputs, request.fetches);
+      callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
+      return byName(prepared.compiled, outputs, request.fetches);
+    } finally {
+      this.#programs.end(prepared);
+    }
+  }
+
+  /**
+   * What was compiled for inputs of these dims: each step, what it computes, how and where. Where the elements of an input
+   * decide shapes, dims are not enough: {@link profile} takes both.
+   */
+  async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
+    this.#requireLive();
+    const dims = inputDims === undefined ? this.#fixedDims() : this.#readInputDims(inputDims);
+    const missing = this.inputNames.filter((name) => !dims?.has(name));
+    if (dims === undefined || missing.length > 0) {
+      throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
+    }
+    const call = this.#use(this.#holdForDims(dims), ({ compiled, native }) =>
+      explainProgram(
+        this.device,
+        compiled,
+        callNative(() => native.choices()),
+      ),
+    );
+    return this.#track(call).catch((error: unknown) => {
+      throw error instanceof ValueNeeded ? undecided(error) : error;
+    });
+  }
+
+  /**
+   * As {@link explain}, for the dims of these feeds, and with what each step took: the median of a few runs.
+   *
+   * @param options - `runs`: how many; default 10
+   */
+  async profile(
+    feeds: Readonly<Record<string, TensorLike>>,
+    options: { readonly runs?: number } = {},
+  ): Promise<SessionExplanation> {
+    const request = readRunArguments([feeds], this.outputNames);
+    const inputs = this.#readFeeds(request);
+    const { runs } = readProperties('options', options, { runs: 10 });
+    const count = checkInteger('options.runs', runs, { min: 1, max: MAX_INT32 });
+    this.#requireLive();
+    return this.#track(this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count)));
+  }
+
+  /**
+   * Whether runs can be joined: whether one run, whose inputs are those of several along dimension 0, gives each of them
+   * the rows of the outputs that it would get by itself, up to rounding. True only where each step of the network is
+   * proved to keep rows apart, and to compute the same of a row in the joined run as alone. The proof runs on the calling
+   * thread, once for each new number of rows: it takes a small part of the time that compiling the network takes.
+   *
+   * @param inputDims - the dims of every input, by name, of any of the runs
+   * @param rows - dimension 0 of all inputs in each of the runs
+   */
+  canJoin(inputDims: Readonly<Record<string, readonly number[]>>, rows: readonly number[]): boolean {
+    this.#requireLive();
+    if (!isObject(inputDims)) throw mismatch('inputDims', 'an object of dims by input', inputDims);
+    const range = { min: 1, max: MAX_INT32 } as const;
+    const counts = checkIntegers('rows', rows, 'any', range, 'a list of numbers of rows');
+    const dims = this.#graph.inputs.map(({ name, shape }) => {
+      const given = Object.hasOwn(inputDims, name) ? inputDims[name] : undefined;
+      return readDims(`inputDims.${name}`, given, shape);
+    });
+    if (counts.length < 2) return true;
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    const joined = this.#rowFunction(dims, total);
+    return joined !== undefined && counts.every((count) => this.#rowFunction(dims, count) === joined);
+  }
+
+  /**
+   * The same network, which takes one of its inputs as images of 8 bits: feeds of that name are then `uint8` tensors in the
+   * layout of the options, and their elements become numbers where the network runs. The session that is returned shares
+   * weights, memory and the cache of shapes with this one, and ends with it.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
+   */
+  forImages(options: ImageOptions = {}): InferenceSession {
+    this.#requireLive();
+    if (this.#form !== '') throw invalid('this session takes images already; call the one it was made from');
+    const form = readImageOptions('options', options, this.#graph);
+    const graph = withImages(this.#graph, form);
+    const name = `image ${JSON.stringify([form.input, form.layout, form.factors.join(), form.summands.join()])};`;
+    return new InferenceSession(new Loaded(graph, this.#place, this.#options, this.#shared, name));
+  }
+
+  /**
+   * Lets another thread of this process use the session, by `SharedSession.open(port)` there: weights and programs stay
+   * here, once, and runs are done here.
+   *
+   * @returns a port for one thread, to be transferred to it; one that is not has to be closed
+   */
+  share(): MessagePort {
+    this.#requireLive();
+    const { port1, port2 } = new MessageChannel();
+    const { inputs, outputs } = this.#graph;
+    const run: Shareable['run'] = async (feeds, fetches, signal) => {
+      this.#requireLive();
+      const names = fetches && new Map(fetches.map((name) => [name, null]));
+      return this.#track(this.#runWith(feeds, { feeds: {}, fetches: names, signal }));
+    };
+    const sharing = new SharingOwner(port1, { inputs, outputs, device: this.device, run }, () =>
+      this.#shared.sharings.delete(sharing),
+    );
+    this.#shared.sharings.set(sharing, this);
+    return port2;
+  }
+
+  /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
+  async release(): Promise<void> {
+    this.#isReleased = true;
+    const isWhole = this.#form === '';
+    if (isWhole) this.#shared.isReleased = true;
+    await Promise.allSettled(this.#shared.running);
+    const sharings = [...this.#shared.sharings].filter(([, session]) => isWhole || session === this);
+    await Promise.all(sharings.map(([sharing]) => sharing.close()));
+    if (isWhole) this.#programs.clear();
+  }
+
+  /** As {@link InferenceSession.release}, without waiting. */
+  dispose(): void {
+    void this.release();
+  }
+
+  /** As {@link InferenceSession.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** As {@link InferenceSession.release}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  #readFeeds({ feeds }: RunArguments): Feed[] {
+    return this.#graph.inputs.map((info) => readFeed(info, feeds, this.#place));
+  }
+
+  #readInputDims(inputDims: unknown): Map<string, readonly number[]> {
+    const none = Object.fromEntries(this.inputNames.map((name) => [name, undefined]));
+    const given = readProperties('inputDims', inputDims, none);
+    const dims = this.#graph.inputs
+      .filter(({ name }) => given[name] !== undefined)
+      .map(({ name, shape }) => [name, readDims(`inputDims.${name}`, given[name], shape)] as const);
+    return new Map(dims);
+  }
+
+  async #track<T>(call: Promise<T>): Promise<T> {
+    this.#shared.running.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#shared.running.delete(call);
+    }
+  }
+
+  #runWith(inputs: readonly Feed[], { fetches, signal }: RunArguments): Promise<Record<string, Tensor>> {
+    const work = async (prepared: Prepared) => {
+      // It may have been there already, and on a GPU what is launched is not stopped.
+      if (signal?.aborted) throw abortedBy(signal);
+      this.#programs.begin(prepared);
+      try {
+        const outputs = outputsFor(prepared.compiled, inputs, fetches);
+        await this.#execute(prepared, inputs, outputs, signal);
+        return byName(prepared.compiled, outputs, fetches);
+      } finally {
+        this.#programs.end(prepared);
+      }
+    };
+    return this.#useFor(inputs, work, signal);
+  }
+
+  async #profileWith(prepared: Prepared, inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
+    const { compiled, native } = prepared;
+    const times: number[][] = compiled.steps.map(() => []);
+    for (let run = 0; run < runs; run++) {
+      const taken: number[] = [];
+      this.#programs.begin(prepared);
+      try {
+        await this.#start(prepared, inputs, outputsFor(compiled, inputs, undefined), taken);
+      } finally {
+        this.#programs.end(prepared);
+      }
+      taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
+    }
+    const explanation = explainProgram(
+      this.device,
+      compiled,
+      callNative(() => native.choices()),
+    );
+    const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
+    return { ...explanation, steps };
+  }
+
+  async #execute(
+    prepared: Prepared,
+    inputs: readonly Feed[],
+    outputs: readonly TypedArray[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const here = await runOnLoop(prepared.lastRun, () => {
+      if (signal?.aborted) throw abortedBy(signal);
+      callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
+    });
+    if (here !== undefined) {
+      prepared.lastRun = here;
+      return;
+    }
+    // On a GPU, steps that are timed wait for each other.
+    const steps: number[] | null = this.#place === 'cpu' ? [] : null;
+    await this.#start(prepared, inputs, outputs, steps, signal);
+    if (steps !== null) prepared.lastRun = steps.reduce((sum, milliseconds) => sum + milliseconds, 0);
+  }
+
+  #start(
+    { native }: Prepared,
+    inputs: readonly Feed[],
+    outputs: readonly TypedArray[],
+    milliseconds: number[] | null,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    return callNativeAsync((done) => native.run(elementsOf(inputs), outputs, milliseconds, done), signal);
+  }
+
+  /** With the elements of those inputs compiled in that turn out to decide shapes. */
+  async #useFor<T>(
+    inputs: readonly Feed[],
+    work: (prepared: Prepared) => T | Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    this.#requireConsistent(inputs);
+    for (;;) {
+      const decided = this.#deciding.size;
+      try {
+        const program = this.#hold(this.#keyOf(inputs), () => this.#bind(inputs));
+        return await this.#use(program, work, signal);
+      } catch (error) {
+        if (!(error instanceof ValueNeeded)) throw error;
+        this.#decide(error, inputs);
+        // Another run may have found it while this one waited.
+        if (this.#deciding.size === decided) throw undecided(error);
+      }
+    }
+  }
+
+  /** Works with a program that is held, and lets go of it. Who aborts while it is prepared leaves that to others. */
+  async #use<T>(
+    program: SharedProgram,
+    work: (prepared: Prepared) => T | Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    try {
+      return await work(await (program.now ?? unlessAborted(program.prepared, signal)));
+    } finally {
+      program.letGo();
+    }
+  }
+
+  #requireConsistent(inputs: readonly Feed[]): void {
+    if (this.#sharesDimensions) requireConsistent(this.#graph.inputs, inputs);
+  }
+
+  /** keyOf(this.#bind(inputs)) */
+  #keyOf(inputs: readonly Feed[]): string {
+    if (this.#deciding.size > 0) return keyOf(this.#bind(inputs));
+    if (this.#latest === undefined || !haveDims(inputs, this.#latest.dims))
+      this.#latest = { dims: inputs.map(({ dims }) => dims), key: keyOf(this.#bind(inputs)) };
+    return this.#latest.key;
+  }
+
+  #bind(inputs: readonly Feed[]): Bindings {
+    const constants = inputs.filter(({ name }) => this.#deciding.has(name));
+    return {
+      dims: new Map(inputs.map(({ name, dims }) => [name, dims])),
+      // Compiled in, they outlive the call: a copy is kept.
+      constants: new Map(
+        constants.map((feed) => [
+          feed.name,
+          {
+            type: feed.type,
+            dims: feed.dims,
+            data: copyOf(feed.type, arrayOf(feed), feed.dims),
+          } as ConstantTensor,
+        ]),
+      ),
+    };
+  }
+
+  /** Notes the inputs with whose elements compiling again may help. */
+  #decide({ value }: ValueNeeded, inputs: readonly Feed[]): void {
+    const sources = sourcesOf(this.#graph, value);
+    const small = inputs.filter(({ name, dims }) => sources.has(name) && elementCount(dims) <= MOST_DECIDING);
+    small.forEach(({ name }) => this.#deciding.add(name));
+  }
+
+  #holdForDims(dims: Bindings['dims']): SharedProgram {
+    const bindings = { dims, constants: new Map() };
+    return this.#hold(keyOf(bindings), () => bindings);
+  }
+
+  #hold(key: string, bind: () => Bindings): SharedProgram {
+    return this.#programs.hold(this.#form + key, () => this.#compile(bind()));
+  }
+
+  async #compile(bindings: Bindings): Promise<Compiled> {
+    const { algorithm } = this.#options;
+    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants, this.#chains);
+    // While native code prepares what was compiled.
+    void this.#chains?.learn();
+    return { ...compiled, program: await this.#withAlgorithms(compiled.program) };
+  }
+
+  async #withAlgorithms(program: Compiled['program']): Promise<Compiled['program']> {
+    const { algorithm, precision } = this.#options;
+    if (algorithm !== 'tune') return program;
+    return tuneProgram(program, { place: this.#place, precision, deterministic: false });
+  }
+
+  async #prepareAhead(dims: ReadonlyMap<string, readonly number[]>): Promise<void> {
+    try {
+      await this.#use(this.#holdForDims(dims), () => {});
+    } catch (error) {
+      // The first run brings what is missing.
+      if (!(error instanceof ValueNeeded)) throw error;
+    }
+  }
+
+  #rowFunction(dims: readonly (readonly number[])[], rows: number): string | undefined {
+    const key = `${rows};${dims.map((extents) => extents.slice(1).join('x')).join(';')}`;
+    const known = this.#rowFunctions.get(key) ?? { name: this.#findRowFunction(dims, rows) };
+    this.#rowFunctions.set(key, known);
+    return known.name;
+  }
+
+  #findRowFunction(dims: readonly (readonly number[])[], rows: number): string | undefined {
+    const { inputs } = this.#graph;
+    const inRows = dims.map((extents) => (extents.length === 0 ? [] : extents.with(0, rows)));
+    const fits = inputs.every(({ shape }, i) => shape === undefined || fitsShape(inRows[i]!, shape));
+    if (!fits || findConflict(inputs, inRows) !== undefined) return undefined;
+    return rowFunction(
+      this.#graph,
+      new Map(inputs.map(({ name }, i) => [name, inRows[i]!])),
+      this.#constants,
+    );
+  }
+
+  #fixedDims(): ReadonlyMap<string, readonly number[]> | undefined {
+    const { freeDimensions } = this.#options;
+    const entries = this.#graph.inputs.map(({ name, shape }) => {
+      const dims = shape?.map((extent) => fixedExtent(extent, freeDimensions));
+      return [name, dims] as const;
+    });
+    const isFixed = entries.every(([, dims]) => dims?.every((extent) => extent !== undefined));
+    return isFixed ? new Map(entries as [string, number[]][]) : undefined;
+  }
+
+  #requireLive(): void {
+    if (this.#isReleased || this.#shared.isReleased)
+      throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the session has been released');
+  }
+}
+
+function fixedExtent(extent: Extent, free: ReadonlyMap<string, number>): number | undefined {
+  if (typeof extent === 'number') return extent;
+  return extent === null ? undefined : free.get(extent);
+}
+
+/** The graph's inputs that a value is made from. */
+function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
+  const writers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
+  const sources = new Set<string>();
+  const seen = new Set<string>();
+  const open = [value];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (seen.has(name)) continue;
+    seen.add(name);
+    if (inputs.some((input) => input.name === name)) sources.add(name);
+    open.push(...(writers.get(name)?.inputs ?? []));
+  }
+  return sources;
+}
+
+function undecided({ node, value }: ValueNeeded): WarpconvError {
+  return unsupportedNode(node, `needs the elements of '${value}' before the network runs`);
+}
+
+function keyOf({ dims, constants }: Bindings): string {
+  const values = [...constants].map(([name, { data }]) => `${name}=${describeElements(data)}`);
+  return [...[...dims].map(([name, extents]) => `${name}:${extents.join('x')}`), ...values].join(';');
+}
+
+function describeElements(data: TypedArray): string {
+  return Array.from(data as ArrayLike<number | bigint>, String).join();
+}
+
+function notCompiled(inputs: readonly Feed[]): WarpconvError {
+  const dims = inputs.map(({ name, dims }) => `'${name}' ${describe(dims)}`).join(', ');
+  return new WarpconvError(
+    'ERR_WARPCONV_UNSUPPORTED',
+    `runSync() compiles nothing, and the network has not been compiled for ${dims}; await run() with such inputs once`,
+  );
+}
+
+/** What the outputs are written into: arrays of the caller, and new ones. */
+function outputsFor(
+  { outputs: ports }: Compiled,
+  inputs: readonly Feed[],
+  fetches: RunArguments['fetches'],
+): TypedArray[] {
+  const outputs = ports.map((port) => outputFor(port, fetches?.get(port.name)));
+  // New ones lie apart from everything.
+  const given = ports.flatMap(({ name }, i) =>
+    fetches?.get(name) ? [{ name: `fetches.${name}`, elements: outputs[i]! }] : [],
+  );
+  if (given.length > 0) requireOutputsApart(given, inputs);
+  return outputs;
+}
+
+function requireOutputsApart(
+  given: readonly { readonly name: string; readonly elements: TypedArray }[],
+  inputs: readonly Feed[],
+): void {
+  const others = inputs.flatMap(({ name, elements }) =>
+    [elements]
+      .flat()
+      .map((one) => ({ name: `feeds.${name}`, elements: one as TypedArray | NativeGpuBuffer })),
+  );
+  for (const output of given) {
+    requireApart(output, others);
+    others.push(output);
+  }
+}
+
+/** The tensors of those that were asked for. */
+function byName(
+  { outputs: ports }: Compiled,
+  outputs: readonly TypedArray[],
+  fetches: RunArguments['fetches'],
+): Record<string, Tensor> {
+  const entries: [string, Tensor][] = [];
+  for (let i = 0; i < ports.length; i++) {
+    const { name, type, dims } = ports[i]!;
+    if (fetches === undefined || fetches.has(name))
+      entries.push([name, fetches?.get(name) ?? tensorOver(type, outputs[i]!, dims)]);
+  }
+  return Object.fromEntries(entries);
+}
+
+function medianOf(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
+  if (!given) return newOutputArray(port.type, port.dims);
+  const called = `fetches.${port.name}`;
+  try {
+    requireFit(called, port, given);
+    const data = checkData(called, given.data, port.type, port.dims);
+    requireStable(called, data);
+    return data;
+  } catch (error) {
+    throw unreadable(called, error);
+  }
+}
+
+function requireFit(called: string, port: Port, given: TensorLike): void {
+  const location = readLocation(called, given);
+  const { type, dims } = given;
+  const hasDims = Array.isArray(dims) && areSameDims(dims as readonly number[], port.dims);
+  if (location === 'cpu' && type === port.type && hasDims) return;
+  throw invalid(
+    `${called} must be a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory, ` +
+      `got type ${describe(type)}, dims ${describe(dims)} and location '${location}'`,
+  );
+}

@@ -1,0 +1,190 @@
+/** The options of sessions and their runs. */
+import {
+  checkInteger,
+  checkList,
+  checkOneOf,
+  describe,
+  invalid,
+  isList,
+  isObject,
+  mismatch,
+  readEntries,
+  readProperties,
+  shorten,
+  unreadable,
+} from '../check';
+import { readAlgorithm, readByteLimit, readPrecision, readSignal } from '../conv2d/options';
+import type { AlgorithmName, Precision } from '../conv2d/names';
+import { checkDeviceOrAuto, type Device } from '../placement';
+import type { Tensor } from '../tensor/tensor';
+
+/** The options of {@link InferenceSession.create}. */
+export interface SessionOptions {
+  /** Where to run; as for {@link conv2d}. */
+  readonly device?: 'auto' | Device;
+  /** Default `'fp32'`. */
+  readonly precision?: Precision;
+  /**
+   * Of every convolution; default `'auto'`. `'tune'` measures for each of constant weights, where nothing is remembered,
+   * before the first run.
+   */
+  readonly algorithm?: 'auto' | 'tune' | AlgorithmName;
+  /**
+   * For how many sets of input dims the compiled network is kept, without what all of them share: at most 65536. Default
+   * 64. Each takes a few hundred kilobytes of a network of a hundred nodes.
+   */
+  readonly cachedShapes?: number;
+  /**
+   * Most bytes of the device's memory that the session takes at once. Default `Infinity`. Three things count:
+   *
+   * - packed weights, which all sets of input dims share, and on a GPU the model's other constants;
+   * - the memory for the tensors between the steps of a run, as much as the largest of the dims that are kept needs: on the
+   *   CPU for each of the most runs that have been under way at once, until a while passes without one; on a GPU once, and
+   *   twice the inputs and outputs of a run;
+   * - for each run under way its outputs, whoever allocated them. Those of a GPU are in CPU memory, and do not count.
+   *
+   * The model as it was loaded does not count, nor do inputs, nor the workspace of a convolution on the CPU while it runs.
+   *
+   * Where there would be more, what was compiled for other dims is given up, that which was used longest ago first. A
+   * network that needs more for one run is not compiled, and a run that others leave too little is not begun: both reject
+   * with `ERR_WARPCONV_OUT_OF_MEMORY`.
+   */
+  readonly memoryLimit?: number;
+  /** Extents of named dimensions, so that the network is compiled before the first run. */
+  readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
+}
+
+/** onnxruntime's options that choose nothing here: taken, so that code can move over, and without effect. */
+const WITHOUT_EFFECT = {
+  executionProviders: undefined,
+  intraOpNumThreads: undefined,
+  interOpNumThreads: undefined,
+  graphOptimizationLevel: undefined,
+  enableCpuMemArena: undefined,
+  enableMemPattern: undefined,
+  executionMode: undefined,
+  logId: undefined,
+  logSeverityLevel: undefined,
+  logVerbosityLevel: undefined,
+} as const;
+
+const SESSION_DEFAULTS = {
+  ...WITHOUT_EFFECT,
+  device: 'auto',
+  precision: 'fp32',
+  algorithm: 'auto',
+  cachedShapes: 64,
+  memoryLimit: Infinity,
+  freeDimensionOverrides: {},
+} as const satisfies Record<keyof SessionOptions | keyof typeof WITHOUT_EFFECT, unknown>;
+
+/** Options of a session, checked. */
+export interface SessionRequest {
+  readonly device: Device | 'auto';
+  readonly precision: Precision;
+  readonly algorithm: string;
+  readonly cachedShapes: number;
+  readonly memoryLimit: number;
+  readonly freeDimensions: ReadonlyMap<string, number>;
+}
+
+export function readSessionOptions(options: unknown = {}): SessionRequest {
+  const given = readProperties('options', options, SESSION_DEFAULTS);
+  return {
+    device: checkDeviceOrAuto('options.device', given.device),
+    precision: readPrecision(given.precision),
+    algorithm: readAlgorithm('options.algorithm', given.algorithm),
+    cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MOST_SHAPES }),
+    memoryLimit: readByteLimit('options.memoryLimit', given.memoryLimit),
+    freeDimensions: readFreeDimensions(given.freeDimensionOverrides),
+  };
+}
+
+/** A cache has room for them all from the start. */
+const MOST_SHAPES = 65_536;
+
+function readFreeDimensions(value: unknown): Map<string, number> {
+  const name = 'options.freeDimensionOverrides';
+  const range = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
+  const entries = readEntries(name, value, 'an object of extents by name');
+  return new Map(
+    entries.map(([key, extent]) => [key, checkInteger(`${name}.${shorten(key)}`, extent, range)]),
+  );
+}
+
+/** The options of {@link InferenceSession.run}. */
+export interface RunOptions {
+  /**
+   * Takes a waiting run out of the queue, also while the network is compiled and measured for its dims, and stops a running
+   * one between two steps; on a GPU, until its kernels are launched, from where on it runs to its end.
+   */
+  readonly signal?: AbortSignal;
+}
+
+const RUN_DEFAULTS = {
+  signal: undefined,
+  // onnxruntime's, without effect.
+  tag: undefined,
+  logSeverityLevel: undefined,
+  logVerbosityLevel: undefined,
+} as const;
+
+/** What a run is given, apart from the feeds' tensors. */
+export interface RunArguments {
+  readonly feeds: object;
+  /** `undefined` for all outputs; the tensor of each to write into, or null for a new one */
+  readonly fetches: ReadonlyMap<string, Tensor | null> | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** `run(feeds, options?)` or `run(feeds, fetches, options?)`: an object is fetches where it has the name of an output. */
+export function readRunArguments(
+  [feeds, second, third]: readonly unknown[],
+  outputNames: readonly string[],
+): RunArguments {
+  if (!isObject(feeds) || isList('feeds', feeds))
+    throw mismatch('feeds', 'an object of tensors by name', feeds);
+  const isFetches = third !== undefined || areFetches(second, outputNames);
+  const options = isFetches ? third : second;
+  return {
+    feeds,
+    fetches: isFetches ? readFetches(second, outputNames) : undefined,
+    signal: options === undefined || options === null ? undefined : readRunOptions(options),
+  };
+}
+
+function areFetches(value: unknown, outputNames: readonly string[]): boolean {
+  if (!isObject(value)) return false;
+  try {
+    return Array.isArray(value) || Object.keys(value).some((key) => outputNames.includes(key));
+  } catch (error) {
+    throw unreadable('fetches', error);
+  }
+}
+
+function readRunOptions(options: unknown): AbortSignal | undefined {
+  const { signal } = readProperties('options', options, RUN_DEFAULTS);
+  return readSignal('options.signal', signal);
+}
+
+function readFetches(value: unknown, outputNames: readonly string[]): Map<string, Tensor | null> {
+  const what = 'a list of names or an object of tensors by name';
+  const named = (name: unknown) => checkOneOf('fetches', name, outputNames);
+  const entries = isList('fetches', value)
+    ? checkList('fetches', value, what, (_, name) => [named(name), null] as const)
+    : readEntries('fetches', value, what).map(
+        ([name, tensor]) => [named(name), readFetch(name, tensor)] as const,
+      );
+  if (entries.length === 0) throw invalid(`fetches ${describe(value)} names no output`);
+  return new Map(entries);
+}
+
+function readFetch(name: string, value: unknown): Tensor | null {
+  if (value === null || value === undefined) return null;
+  try {
+    if (!isObject(value) || !('dims' in value)) throw mismatch(`fetches.${name}`, 'a tensor or null', value);
+    return value as Tensor;
+  } catch (error) {
+    throw unreadable(`fetches.${name}`, error);
+  }
+}

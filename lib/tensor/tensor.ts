@@ -1,0 +1,457 @@
+import type { NativeGpuBuffer } from '../addon';
+import { allocate } from './allocation';
+import { callNativeAsync } from '../calls';
+import {
+  checkCount,
+  checkElements,
+  checkIntegers,
+  checkOneOf,
+  describe,
+  elementCount,
+  invalid,
+  isList,
+  mismatch,
+  unreadable,
+} from '../check';
+import { callNative, WarpconvError } from '../errors';
+import { isLent } from './lent_memory';
+import { addon } from '../load';
+import {
+  checkDevice,
+  indexOf,
+  isProbed,
+  locate,
+  openPlace,
+  openPlaceSync,
+  probeElsewhere,
+  type Device,
+  type Place,
+} from '../placement';
+import { bytesUnder, instability, kindOf, lengthOf, type TypedArray } from './typed_array';
+
+/** The array that holds the elements of each type. 16-bit floats travel as their bits. */
+export interface DataTypeMap {
+  float32: Float32Array;
+  float64: Float64Array;
+  /** A `Float16Array` is taken too, where the runtime has one. */
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
+  int8: Int8Array;
+  int16: Int16Array;
+  int32: Int32Array;
+  int64: BigInt64Array;
+  uint8: Uint8Array;
+  uint16: Uint16Array;
+  uint32: Uint32Array;
+  uint64: BigUint64Array;
+  bool: Uint8Array;
+}
+
+/** The types of elements a {@link Tensor} can hold; convolutions compute in float32. */
+export type DataType = keyof DataTypeMap;
+
+/** Where a tensor's elements are: `'none'` once it is disposed. */
+export type Location = 'none' | 'cpu' | 'cpu-pinned' | 'gpu-buffer';
+
+/** The kinds of array each type takes. Given data alone, its type is the first that takes it. */
+const ARRAYS: Record<DataType, readonly string[]> = {
+  float32: ['Float32Array'],
+  float64: ['Float64Array'],
+  int8: ['Int8Array'],
+  int16: ['Int16Array'],
+  int32: ['Int32Array'],
+  int64: ['BigInt64Array'],
+  uint8: ['Uint8Array'],
+  uint16: ['Uint16Array'],
+  uint32: ['Uint32Array'],
+  uint64: ['BigUint64Array'],
+  float16: ['Float16Array', 'Uint16Array'],
+  bfloat16: ['Uint16Array'],
+  bool: ['Uint8Array'],
+};
+const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
+
+interface ArrayType<A> {
+  new (length: number): A;
+  new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): A;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+/** What elements that come from elsewhere, a GPU or a file, are put into. */
+export const CONSTRUCTORS: { readonly [T in DataType]: ArrayType<DataTypeMap[T]> } = {
+  float32: Float32Array,
+  float64: Float64Array,
+  float16: Uint16Array,
+  bfloat16: Uint16Array,
+  int8: Int8Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  uint64: BigUint64Array,
+  bool: Uint8Array,
+};
+
+/** Elements that the constructor of {@link Tensor} takes from this package alone. */
+abstract class OwnElements {
+  readonly #own = true;
+
+  /** Without asking the value, as `instanceof` does. */
+  static isOne(value: unknown): value is OwnElements {
+    return typeof value === 'object' && value !== null && #own in value;
+  }
+}
+
+/** Elements on a GPU, shared by the tensors that are reshapes of each other: freed when the last lets go. */
+class GpuElements extends OwnElements {
+  #holders = 0;
+
+  constructor(
+    readonly place: Exclude<Place, 'cpu'>,
+    readonly buffer: NativeGpuBuffer,
+    readonly length: number,
+  ) {
+    super();
+  }
+
+  hold(): this {
+    this.#holders++;
+    return this;
+  }
+
+  letGo(): void {
+    if (--this.#holders === 0) this.buffer.dispose();
+  }
+}
+
+/** Elements in pinned memory, shared likewise. The array has no elements any more when the last lets go. */
+class PinnedElements extends OwnElements {
+  #holders = 0;
+
+  constructor(
+    readonly array: TypedArray,
+    readonly buffer: ArrayBuffer,
+  ) {
+    super();
+  }
+
+  hold(): this {
+    this.#holders++;
+    return this;
+  }
+
+  letGo(): void {
+    if (--this.#holders === 0) addon().releasePinned(this.buffer);
+  }
+}
+
+/** Elements that are known to be of their tensor's type and dims. */
+class UncheckedElements extends OwnElements {
+  constructor(readonly array: TypedArray) {
+    super();
+  }
+}
+
+/** Memory on a GPU that has been opened, for that many elements: uninitialised. */
+function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number): GpuElements {
+  const { GpuBuffer } = addon();
+  const bytes = length * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
+  return new GpuElements(
+    place,
+    callNative(() => new GpuBuffer(indexOf(place), bytes)),
+    length,
+  );
+}
+
+/** A float32 tensor on a GPU that has been opened, its elements still to be written. */
+export function emptyOnGpu(place: Exclude<Place, 'cpu'>, dims: readonly number[]): Tensor<'float32'> {
+  const elements = allocateOn(place, 'float32', elementCount(dims));
+  return new Tensor('float32', elements as unknown as Float32Array, dims);
+}
+
+/**
+ * A tensor of zeros in page-locked CPU memory, which a GPU reads and writes by itself: `to('cuda')`, and calls that run
+ * on a GPU with such tensors as inputs, residuals or `output`, copy without a detour. Everything else takes it as any
+ * other tensor in CPU memory. Locking and freeing pages takes long, and they are lost to the rest of the machine: make
+ * few and use them again. The first use of a GPU in a process takes a good part of a second on the calling thread.
+ *
+ * `dispose()` frees the memory when no running call uses it, and leaves arrays over it without elements; tensors that
+ * nobody disposed are freed by the collector. In a runtime that takes no foreign memory (Electron) the tensor is an
+ * ordinary one, with `location` `'cpu'`.
+ *
+ * @param type - the type of the elements
+ * @param dims - outermost first
+ * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_OUT_OF_MEMORY`; `ERR_WARPCONV_NO_DEVICE`
+ * where there is no usable GPU, for which `new Tensor` makes tensors that are as good
+ */
+export function allocPinned<T extends DataType>(type: T, dims: readonly number[]): Tensor<T> {
+  const Elements = CONSTRUCTORS[checkOneOf('type', type, DATA_TYPES)];
+  const extents = checkDims(dims);
+  const bytes = elementCount(extents) * Elements.BYTES_PER_ELEMENT;
+  if (!(bytes <= Number.MAX_SAFE_INTEGER))
+    throw invalid(`dims ${describe(extents)} need more bytes than can be counted`);
+  const place = locate('cuda');
+  openPlaceSync(place);
+  // No bytes need no locking.
+  const buffer = bytes === 0 ? null : callNative(() => addon().allocatePinned(indexOf(place), bytes));
+  const elements =
+    buffer === null ? newArray(type, extents, 'a tensor') : new PinnedElements(new Elements(buffer), buffer);
+  return new Tensor(type, elements as unknown as DataTypeMap[T], extents);
+}
+
+let live = 0;
+
+/**
+ * Only a net for tensors that nobody disposed: it keeps the count right, and frees nothing. Disposed ones are taken out,
+ * since what is in it outlives the collections of young objects: that cost 2 µs a tensor, and taking it out 0.5. So it has
+ * a mark of each tensor, and not the tensor, whose elements would wait for a collection of everything.
+ */
+const forgotten = new FinalizationRegistry<undefined>(() => live--);
+
+/** Tensors of this thread that are neither disposed nor collected. */
+export function liveTensors(): number {
+  return live;
+}
+
+/**
+ * A typed array with dimensions, in row-major order. The constructor keeps the array it is given: nothing is
+ * copied, and writes through either are seen through both.
+ *
+ * @typeParam T - the type of the elements
+ */
+export class Tensor<T extends DataType = DataType> {
+  readonly type: T;
+  /** Outermost first, for example `[N, C, H, W]`; frozen. */
+  readonly dims: readonly number[];
+  /** Number of elements: the product of `dims`. */
+  readonly size: number;
+  #data: DataTypeMap[T] | GpuElements | PinnedElements | undefined;
+  /** Lives as long as the tensor does */
+  readonly #mark = {};
+
+  /**
+   * @param type - the type of the elements
+   * @param data - as many elements as `dims` describe; for the 32 and 64-bit float types also a list of numbers
+   * @param dims - defaults to one dimension
+   * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
+   */
+  constructor(type: T, data: DataTypeMap[T] | readonly number[], dims?: readonly number[]);
+  /** As above, with the type of the elements taken from the array's. */
+  constructor(data: DataTypeMap[T], dims?: readonly number[]);
+  constructor(...args: unknown[]) {
+    const typeFirst = typeof args[0] === 'string';
+    const [data, dims] = typeFirst ? [args[1], args[2]] : args;
+    this.type = (typeFirst ? checkOneOf('type', args[0], DATA_TYPES) : inferType(data)) as T;
+    if (!OwnElements.isOne(data)) {
+      const array = checkArray(this.type, data);
+      this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
+      checkElements('', array, this.dims);
+      this.size = lengthOf(array);
+      this.#data = array as DataTypeMap[T];
+    } else if (data instanceof UncheckedElements) {
+      this.dims = dims as readonly number[];
+      this.size = data.array.length;
+      this.#data = data.array as DataTypeMap[T];
+    } else if (data instanceof GpuElements) {
+      this.dims = Object.freeze(checkDims(dims));
+      checkCount('', data.length, this.dims);
+      this.size = data.length;
+      this.#data = data.hold();
+    } else {
+      const pinned = data as PinnedElements;
+      this.dims = Object.freeze(checkDims(dims));
+      checkElements('', pinned.array, this.dims);
+      this.size = lengthOf(pinned.array);
+      this.#data = pinned.hold();
+    }
+    live++;
+    forgotten.register(this.#mark, undefined, this.#mark);
+  }
+
+  get location(): Location {
+    if (this.#data === undefined) return 'none';
+    if (this.#data instanceof GpuElements) return 'gpu-buffer';
+    return this.#data instanceof PinnedElements ? 'cpu-pinned' : 'cpu';
+  }
+
+  /** The device whose memory holds the elements: `'cpu'`, or for example `'cuda:0'`. */
+  get device(): Place {
+    const elements = this.#requireLive();
+    return elements instanceof GpuElements ? elements.place : 'cpu';
+  }
+
+  /**
+   * The elements, without a copy.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_DISPOSED`; `ERR_WARPCONV_INVALID_ARGUMENT` for a tensor on a GPU
+   */
+  get data(): DataTypeMap[T] {
+    const elements = this.#requireLive();
+    if (!(elements instanceof GpuElements)) return inCpuMemory(elements);
+    throw invalid(`the tensor's data is on '${elements.place}'; await getData() to bring it to CPU memory`);
+  }
+
+  /**
+   * The memory that holds the elements: nothing that can be read from JavaScript.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_DISPOSED`; `ERR_WARPCONV_INVALID_ARGUMENT` for a tensor in CPU memory
+   */
+  get gpuBuffer(): object {
+    const elements = this.#requireLive();
+    if (elements instanceof GpuElements) return elements.buffer;
+    throw invalid(`the tensor is in CPU memory; await to('cuda') for one on a GPU`);
+  }
+
+  /**
+   * The elements, brought to CPU memory where they are elsewhere.
+   *
+   * @param release - whether to free the memory elsewhere and keep the elements here; default false
+   */
+  async getData(release?: boolean): Promise<DataTypeMap[T]> {
+    const elements = this.#requireLive();
+    if (!(elements instanceof GpuElements)) return inCpuMemory(elements);
+    const array = newArray(this.type, this.dims, 'a tensor') as DataTypeMap[T];
+    await callNativeAsync((done) => elements.buffer.read(array, done));
+    if (release && this.#data === elements) {
+      this.#data = array;
+      elements.letGo();
+    }
+    return array;
+  }
+
+  /**
+   * The tensor on a device: a new one, or this one where it is there already. Both are the caller's to dispose.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_NO_DEVICE` with what is missing, `ERR_WARPCONV_OUT_OF_MEMORY`
+   */
+  async to(device: Device): Promise<Tensor<T>> {
+    const from = this.device;
+    const wanted = checkDevice('device', device);
+    if (!isProbed(wanted)) await probeElsewhere(wanted);
+    const place = locate(wanted);
+    if (place === from) return this;
+    const array = stable(this.type, await this.getData(), this.dims);
+    if (place === 'cpu') return new Tensor(this.type, array as DataTypeMap[T], this.dims);
+    await openPlace(place);
+    const elements = allocateOn(place, this.type, this.size);
+    const moved = new Tensor<T>(this.type, elements as unknown as DataTypeMap[T], this.dims);
+    try {
+      await callNativeAsync((done) => elements.buffer.write(array, done));
+    } catch (error) {
+      moved.dispose();
+      throw error;
+    }
+    return moved;
+  }
+
+  /** The same elements under other dimensions of the same product. */
+  reshape(dims: readonly number[]): Tensor<T> {
+    return new Tensor<T>(this.type, this.#requireLive() as DataTypeMap[T], dims);
+  }
+
+  /** Lets go of the elements; `location` is `'none'` from now on. Again is harmless. */
+  dispose(): void {
+    if (this.#data instanceof GpuElements || this.#data instanceof PinnedElements) this.#data.letGo();
+    this.#data = undefined;
+    if (forgotten.unregister(this.#mark)) live--;
+  }
+
+  /** As {@link Tensor.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** As {@link Tensor.dispose}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.dispose();
+  }
+
+  #requireLive(): DataTypeMap[T] | GpuElements | PinnedElements {
+    if (this.#data === undefined)
+      throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the tensor has been disposed');
+    return this.#data;
+  }
+}
+
+function inCpuMemory<T extends DataType>(elements: DataTypeMap[T] | PinnedElements): DataTypeMap[T] {
+  return elements instanceof PinnedElements ? (elements.array as DataTypeMap[T]) : elements;
+}
+
+/** The elements, or a copy of elements whose memory may change hands or shrink during a call. */
+export function stable(type: DataType, array: TypedArray, dims: readonly number[]): TypedArray {
+  return instability(array) === undefined || isLent(array) ? array : copyOf(type, array, dims);
+}
+
+/** The elements in memory of their own. Bytes are copied, not numbers: 16-bit floats may come as such or as their bits. */
+export function copyOf(type: DataType, array: TypedArray, dims: readonly number[]): TypedArray {
+  const from = bytesUnder(array);
+  const purpose = { what: 'a copy of a tensor', dims, bytes: from.byteLength };
+  const copy = allocate(purpose, () => new Uint8Array(from));
+  return new CONSTRUCTORS[type](copy.buffer);
+}
+
+function inferType(data: unknown): DataType {
+  const kind = kindOf(data);
+  const type = DATA_TYPES.find((candidate) => ARRAYS[candidate].includes(kind ?? ''));
+  if (type === undefined)
+    throw mismatch('data', 'a typed array, or given after the type of its elements', data);
+  return type;
+}
+
+/** A new array for the elements of a tensor, which is `what` a message calls it. */
+export function newArray(type: DataType, dims: readonly number[], what: string): TypedArray {
+  const Elements = CONSTRUCTORS[type];
+  const length = elementCount(dims);
+  return allocate({ what, dims, bytes: length * Elements.BYTES_PER_ELEMENT }, () => new Elements(length));
+}
+
+/** The kinds of arrays that a type takes. */
+export function arraysOf(type: DataType): readonly string[] {
+  return ARRAYS[type];
+}
+
+/** A tensor over that array. Nothing is checked: the dims must be right, and frozen, since the tensor keeps them. */
+export function tensorOver<T extends DataType>(
+  type: T,
+  array: TypedArray,
+  dims: readonly number[],
+): Tensor<T> {
+  return new Tensor<T>(type, new UncheckedElements(array) as never, dims);
+}
+
+function checkArray(type: DataType, data: unknown): TypedArray {
+  if ((type === 'float32' || type === 'float64') && isList('data', data)) return fromNumbers(type, data);
+  const kinds = ARRAYS[type];
+  if (kinds.includes(kindOf(data) ?? '')) return data as TypedArray;
+  throw mismatch('data', `a ${kinds.join(' or ')} for type '${type}'`, data);
+}
+
+/** No list of more is dense in V8. */
+const MOST_NUMBERS = 2 ** 27;
+
+function fromNumbers(type: 'float32' | 'float64', values: readonly unknown[]): TypedArray {
+  try {
+    const { length } = values;
+    if (length > MOST_NUMBERS) {
+      throw invalid(
+        `data has ${length} elements; a list has at most ${MOST_NUMBERS}, a typed array may have more`,
+      );
+    }
+    const array = newArray(type, [length], 'a tensor') as Float32Array | Float64Array;
+    for (let index = 0; index < length; index++) {
+      const value = values[index];
+      if (typeof value !== 'number') throw mismatch(`data[${index}]`, 'a number', value);
+      array[index] = value;
+    }
+    return array;
+  } catch (error) {
+    throw unreadable('data', error);
+  }
+}
+
+function checkDims(dims: unknown): number[] {
+  const range = { min: 0, max: Number.MAX_SAFE_INTEGER } as const;
+  return checkIntegers('dims', dims, 'any', range, 'a list of non-negative integers');
+}
