@@ -40,20 +40,10 @@ struct Models {
 };
 
 /**
- * The first two were fitted to some 3,000 times of an H200: 21 tiles with up to seven numbers of splits on the named
- * layers at batch 1 and 128; once blocks of a cluster were summed in less time, again to 690 times at batch 1, and to
- * what was predicted for the fastest at batch 128. What they choose takes 3 % longer on average than the fastest at
- * batch 1, 21 % at most.
- *
- * That of warpgroups was fitted again to 373 times of an H100, of 1x1 layers at batch 1, 4 and 16 by all its tiles, and
- * of the bench's layers by what had been chosen: those within twice the fastest kernel's are off by 9 % on average, by
- * 24 before, when blocks took no time beside their tiles. What `auto` then chooses takes 0.0 % longer than the fastest
- * algorithm on the bench's layers instead of 0.5, and of `pointwise` and this one, in 81 problems of 1x1 filters at
- * batch 1, 4 and 16, 0.4, 2.0 and 0.0 % instead of 1.4, 1.5 and 1.5.
- *
- * Of all kernels on an H100 (what bench/calibrate.ts prints first for
- * bench/data/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json), those near a layer's fastest are off by 29 % (fma), 43
- * (tensor) and 16; what is chosen is 1.5 % slower than the fastest on average.
+ * `fma` and `tensor` were fitted to some 3,000 times of an H200: 21 tiles with up to seven splits on the named layers at
+ * batch 1 and 128. `warpgroup` was fitted to 373 times of an H100. Against
+ * bench/data/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json they are off by 29 % (fma), 43 % (tensor) and 16 % near a
+ * layer's fastest kernel; the kernel they choose is 1.5 % slower than the fastest on average.
  */
 inline constexpr Models kModels{
     .fma = {1.21, 0.232, 4.4, 1.04, 0.308, 14.6, 21.4, 189, 66.7, 0.129, 65.6, 1.18, 0.564},

@@ -25,10 +25,8 @@ struct Bf16RowsTile : RowsShape<16, 96, 3> {
 };
 
 /**
- * Of ten timed on layers of the bench at batch 1 on an H100, four also at batch 2, those that were best on one that is
- * theirs: pw_56_24_144 took 2.10 us by 72 filters and 2.14 by 48. With 96, registers are to leave room for two blocks
- * of a multiprocessor, so that three are not offered: of two images, 392 blocks, pw_112_16_96 took 5.08 us instead of
- * 4.60 by streams, probably because the next kernel's blocks found no room beside them.
+ * Of ten that were timed at batch 1 on an H100, the fastest on a layer each. With 96 filters a multiprocessor is to
+ * hold two blocks only: with three the next kernel's blocks find no room beside them (docs/experiments.md).
  */
 inline constexpr Bf16RowsTile kBf16RowsTiles[] = {{{24, 2, 4}}, {{72, 2, 3}}, {{96, 1, 2}}};
 

@@ -43,10 +43,8 @@ struct StreamTile {
 };
 
 /**
- * Of 21 timed on an H100 on the bench's layers at batch 1 to 16, the fastest for 16,
- * 32, 64 and 192 channels at most: on a layer or two each at batch 1 (8x128x4 within 5 % of products by rows). Where
- * threads had four channels on their way instead of all, as in the kernels before these, three layers that are theirs
- * took 8 to 20 % longer.
+ * Of 21 that were timed on the bench's layers at batch 1 to 16 on an H100, the fastest for at most 16, 32, 64 and 192
+ * channels.
  */
 inline constexpr StreamTile kStreamTiles[] = {
     {12, 2, 16, 4, 1, 6}, {4, 4, 32, 4, 1, 2}, {8, 2, 16, 2, 4, 3}, {4, 2, 24, 1, 8, 2}};

@@ -39,9 +39,8 @@ struct WarpgroupTile {
     return static_cast<int>((channels + chunkChannels() - 1) / chunkChannels());
   }
   /**
-   * Whether there is a kernel by which two chunks, where these are a block's channels, are on their way together. On an
-   * H100 pw_28_512_128 took 3.37 us by it instead of 3.49, pw_56_256_64 3.40 instead of 3.51 and, of 32 pixels,
-   * pw_14_1024_256 3.29 instead of 3.52; pw_7_2048_512, whose pixels are read one by one, 4.50 instead of 4.41.
+   * Whether there is a kernel that loads two chunks at once, for blocks with the channels of just two. Tiles of 32
+   * pixels gain by it only where pixels are read by fours (docs/experiments.md).
    */
   constexpr bool mayBePair(bool aligned) const { return pixels == 64 || aligned; }
   constexpr bool isPair(int64_t channels, bool aligned) const { return mayBePair(aligned) && chunks(channels) == 2; }
@@ -73,13 +72,8 @@ struct WarpgroupTile {
 };
 
 /**
- * Of six timed on the bench's layers at batch 1 on an H100. Two warpgroups that shared a block's channels were best
- * nowhere; 128 filters by 32 pixels, by two warpgroups, were on one layer, until the next chunk's loads ran beside
- * products, and on none in the two comparisons since. Nor did blocks help that are one for each multiprocessor:
- * pw_56_256_64 took 3 % less in 132 of 48 pixels than in its 98 in one program, and 1 % more in another; pw_56_64_256,
- * which has 196 blocks, took 12 % longer in 132 of 128 filters by 48 pixels. Those are done sooner, but what all store
- * at once and the next kernel's filters then wait for each other in the L2 cache. Pairs of 32 pixels need more
- * registers than three blocks leave.
+ * Two of six that were timed on the bench's layers at batch 1 on an H100 (docs/experiments.md). Pairs of 32 pixels need
+ * more registers than three blocks leave.
  */
 inline constexpr WarpgroupTile kWarpgroupTiles[] = {{32, 2}, {64, 3}};
 
