@@ -17,15 +17,15 @@ Status Stopwatch::open() {
   cudaError_t error = cudaEventCreate(&begin_);
   if (error == cudaSuccess) error = cudaEventCreate(&end_);
   if (Status status = toStatus(error, "creating events"); !status.isOk()) return status;
-  return hold_.open();
+  return gate_.prepare();
 }
 
 Result<double> Stopwatch::time(const Enqueue& enqueue, cudaStream_t stream) {
-  if (Status status = hold_.begin(stream); !status.isOk()) return status;
+  if (Status status = gate_.close(stream); !status.isOk()) return status;
   cudaError_t error = cudaEventRecord(begin_, stream);
   const Status enqueued = error == cudaSuccess ? enqueue() : Status{};
   if (error == cudaSuccess) error = cudaEventRecord(end_, stream);
-  hold_.release();
+  gate_.open();
   if (!enqueued.isOk()) return enqueued;
   if (error == cudaSuccess) error = cudaEventSynchronize(end_);
   float milliseconds = 0;

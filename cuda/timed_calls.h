@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/graph.h"
-#include "cuda/hold.h"
+#include "cuda/stream_gate.h"
 #include "status.h"
 
 namespace warpconv::cuda {
@@ -27,7 +27,7 @@ class Stopwatch {
  private:
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
-  Hold hold_;
+  StreamGate gate_;
 };
 
 /**

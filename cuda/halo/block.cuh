@@ -4,7 +4,7 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/halo/arguments.h"
-#include "cuda/kept.cuh"
+#include "cuda/in_register.cuh"
 #include "cuda/phase_barrier.cuh"
 
 namespace warpconv::cuda::halo {
@@ -118,7 +118,7 @@ class Rings {
         stageBytes_(static_cast<int>(stageBytes(pixels_))),
         stages_(sharedAddress(memory)),
         slots_(stages_ + x.stages * stageBytes_),
-        state_(kept(sharedAddress(&state))) {}
+        state_(inRegister(sharedAddress(&state))) {}
 
   /** By one thread, before the others know of them: firstFilters(), and all others. */
   __device__ void makeFirstBarrier() const {

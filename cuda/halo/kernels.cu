@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   groups.awaitFirstFilters();
   waitForKernelsBefore();
   TapGroup now = groups.reach(sums);
-  const int leftForNext = kept(min(kGroupsBesideNext, groups.count()));
+  const int leftForNext = inRegister(min(kGroupsBesideNext, groups.count()));
 #pragma unroll 1
   for (int left = groups.count(); left > 0; --left) {
     TapGroup next = now;

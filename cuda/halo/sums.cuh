@@ -149,8 +149,8 @@ class TapGroups {
   __device__ TapGroups(const Arguments& x, const Place& place, const Rings<kTile>& rings)
       : x_(x),
         rings_(rings),
-        arrives_(kept(static_cast<int>(threadIdx.x % 32 == 0))),
-        count_(kept(place.chunks * x.groups)),
+        arrives_(inRegister(static_cast<int>(threadIdx.x % 32 == 0))),
+        count_(inRegister(place.chunks * x.groups)),
         part_(parts() - 1) {}
 
   __device__ int count() const { return count_; }
@@ -165,11 +165,11 @@ class TapGroups {
     if (group.beginsPart) reachPart(sums);
     group.stage = stage_;
 #pragma unroll
-    for (int i = 0; i < kGroupTaps; ++i) group.columns[i] = kept(columns_ + x_.taps[tap_ + i]);
+    for (int i = 0; i < kGroupTaps; ++i) group.columns[i] = inRegister(columns_ + x_.taps[tap_ + i]);
     tap_ += kGroupTaps;
     // A slot's own barrier is for what it is filled with from the second time on.
     if (reached_ >= x_.slots) waitForPhase(rings_.filtersFull(slot_.stage), slot_.parity ^ 1);
-    group.filters = kept(sums.ownFilters(rings_, slot_.stage));
+    group.filters = inRegister(sums.ownFilters(rings_, slot_.stage));
     slot_.advance(x_.slots);
     ++reached_;
     return group;

@@ -1,4 +1,5 @@
 #include "cuda/program/program.h"
+#include "cuda/stream_timer.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +13,6 @@
 #include "cuda/cuda_status.h"
 #include "cuda/direct/direct.h"
 #include "cuda/graph.h"
-#include "cuda/marks.h"
 #include "cuda/operators/limits.h"
 #include "cuda/operators/operators.h"
 #include "cuda/own_stream.h"
@@ -456,17 +456,17 @@ class GpuProgram final : public PreparedProgram {
 
   Status profile(const Place& place, std::vector<double>& milliseconds) const {
     const Site site = siteOf(place);
-    Marks marks;
+    StreamTimer timer;
     const Status enqueued = queue_.compute([&](cudaStream_t stream) {
-      Status status = marks.set(stream);
+      Status status = timer.mark(stream);
       for (size_t i = 0; i < actions_.size() && status.isOk(); ++i) {
         status = actions_[i](site, stream);
-        if (status.isOk()) status = marks.set(stream);
+        if (status.isOk()) status = timer.mark(stream);
       }
       return status;
     });
     if (!enqueued.isOk()) return enqueued;
-    Result<std::vector<double>> times = marks.times();
+    Result<std::vector<double>> times = timer.times();
     if (!times.isOk()) return times.status();
     milliseconds = std::move(times.value());
     return {};

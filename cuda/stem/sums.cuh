@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/fp16_split.cuh"
-#include "cuda/kept.cuh"
+#include "cuda/in_register.cuh"
 #include "cuda/stem/block.cuh"
 #include "cuda/warpgroup.cuh"
 
@@ -20,7 +20,7 @@ class StemSums {
 
   /** `offsets`: of pairs. `filters`: of shared memory. */
   __device__ StemSums(const Arguments& x, const uint16_t* offsets, uint32_t filters)
-      : offsets_(offsets + threadIdx.x % 4), firstFilters_(kept((filters & 0x3ffff) >> 4)), steps_(x.steps) {
+      : offsets_(offsets + threadIdx.x % 4), firstFilters_(inRegister((filters & 0x3ffff) >> 4)), steps_(x.steps) {
     const int row = threadIdx.x / 32 * x.shape.strideH, column = threadIdx.x % 32 / 4;
     const int perOutput = x.shape.strideW / x.patchStep;
     first_ = row * x.rowWords + column * perOutput;

@@ -44,13 +44,13 @@ struct Arena {
 };
 
 /** One variant of an algorithm on a stream. All of its life is on one thread. */
-class GpuContestant final : public Contestant {
+class GpuMeasurable final : public Measurable {
  public:
-  GpuContestant(const GpuAlgorithm& algorithm, GpuRequest request, const Arena& arena, Queue& queue,
+  GpuMeasurable(const GpuAlgorithm& algorithm, GpuRequest request, const Arena& arena, Queue& queue,
                 cudaStream_t stream)
       : algorithm_(algorithm), request_(std::move(request)), arena_(arena), queue_(queue), stream_(stream) {}
   // Memory that is let go must not be in use, and after a failure part of a call may still run.
-  ~GpuContestant() override { (void)cudaStreamSynchronize(stream_); }
+  ~GpuMeasurable() override { (void)cudaStreamSynchronize(stream_); }
 
   Status prepare() override {
     const ConvProblem& x = request_.problem;
@@ -119,7 +119,7 @@ std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Q
           answer(algorithm.name, algorithm.refusal(one), asked.request, [&] { return algorithm.estimate(one); });
       if (!candidate.accepts()) continue;
       entrants.push_back({algorithm.name, variant, candidate.estimate.milliseconds,
-                          std::make_unique<GpuContestant>(algorithm, std::move(one), arena, queue, stream)});
+                          std::make_unique<GpuMeasurable>(algorithm, std::move(one), arena, queue, stream)});
     }
   }
   return entrants;

@@ -5,7 +5,7 @@ import { areSameDims, describe, elementCount, invalid, isEmptyBatch } from '../c
 import { callNative } from '../errors';
 import { packMilliseconds, runMilliseconds } from '../loop_budget';
 import { readConv2dOptions, requirePrecision, type Conv2dOptions, type Conv2dRequest } from './options';
-import { newOutputArray } from './outputs';
+import { newOutputArray } from '../tensor/outputs';
 import { indexOf, isProbed, locateForWork, probeElsewhere, type Place } from '../placement';
 import { emptyOnGpu, tensorOver, type Tensor } from '../tensor/tensor';
 import {

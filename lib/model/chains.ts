@@ -1,5 +1,5 @@
 /** The chains of a session, which its compilations find and use. */
-import { inSlices } from '../session/slices';
+import { inSlices } from '../slices';
 import { Chain } from './chain';
 import type { Constants } from './constants';
 import { findChains, type Compilation } from './find_chains';

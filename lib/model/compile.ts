@@ -1,5 +1,5 @@
 /** A graph, for inputs of given extents, as a program: the steps in order, and where every tensor lies. */
-import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../session/slices';
+import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
 import type { DataType } from '../tensor/tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { Chain, type NamedValues } from './chain';

@@ -1,7 +1,7 @@
 /** How complaints about models are worded. */
 import { plural } from '../check';
 import { WarpconvError } from '../errors';
-import type { Sliced } from '../session/slices';
+import type { Sliced } from '../slices';
 import type { GraphNode } from './graph';
 
 // Exporters write the whole path of a module into a name, far longer than what describe() shows of a string.

@@ -1,7 +1,7 @@
 /** What follows from a network's constants alone, whatever the dims of its inputs: found once a session. */
 import { callNativeAsync } from '../calls';
 import { addon } from '../load';
-import { inSlices, isDue, type Sliced } from '../session/slices';
+import { inSlices, isDue, type Sliced } from '../slices';
 import type { ConstantTensor, GraphNode } from './graph';
 
 /** The filters of a convolution, which are a part of an array. */

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import { areSameDims } from '../check';
-import { isDue, type Sliced } from '../session/slices';
+import { isDue, type Sliced } from '../slices';
 import { Builder, type PlannedStep } from './builder';
 import { Chain, type FusedHead, type Leaf, type NamedValues, type Pointwise, type Source } from './chain';
 import type { Constants } from './constants';

@@ -2,7 +2,7 @@
  * Evaluates nodes of which every input is known when the model is loaded. Exporters compute shapes, and what depends on
  * them, with many small nodes on integers; with the dimensions of a model's inputs known, all of these fold away.
  */
-import { resultOf, type MaybeSliced, type Sliced } from '../session/slices';
+import { resultOf, type MaybeSliced, type Sliced } from '../slices';
 import { constant, constantOfShape, nonZero, range, shape, size } from './fold/creation';
 import { ELEMENTWISE } from './fold/elementwise';
 import { concat, gather, slice, split, tile, transpose } from './fold/movement';

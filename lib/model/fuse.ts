@@ -7,7 +7,7 @@
  */
 import type { NativeActivation } from '../addon';
 import { areSameDims } from '../check';
-import { inSlices, isDue, type Sliced } from '../session/slices';
+import { inSlices, isDue, type Sliced } from '../slices';
 import type { PlannedStep } from './builder';
 import type { Constants, Filters } from './constants';
 import { filtersOf, isKnown, isScalable, scaled } from './scaling';

@@ -1,5 +1,5 @@
 /** Tensors that are joined are written where they are joined. */
-import { isDue, type Sliced } from '../session/slices';
+import { isDue, type Sliced } from '../slices';
 import type { PlannedStep } from './builder';
 import { mapBuffers, type CopyStep } from './steps';
 import type { Operand, Storage } from './values';

@@ -2,7 +2,7 @@
 import { numbersOf, shapeOf, type Builder } from './builder';
 import type { ConstantTensor, GraphNode } from './graph';
 import { invalidNode } from './refusals';
-import type { MaybeSliced, Sliced } from '../session/slices';
+import type { MaybeSliced, Sliced } from '../slices';
 import type { DataType } from '../tensor/tensor';
 import type { Value } from './values';
 

@@ -1,5 +1,5 @@
 /** Which scratch tensors may share memory. */
-import { isDue, type Sliced } from '../session/slices';
+import { isDue, type Sliced } from '../slices';
 import { buffersRead, type Step } from './steps';
 import type { Operand, Storage } from './values';
 

@@ -1,5 +1,5 @@
 /** The order of a graph's nodes. */
-import type { Sliced } from '../session/slices';
+import type { Sliced } from '../slices';
 import { invalidModel, quote, title } from './complaints';
 import type { GraphNode } from './graph';
 

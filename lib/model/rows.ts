@@ -11,7 +11,7 @@
 import { hash } from 'node:crypto';
 
 import { WarpconvError } from '../errors';
-import { atOnce } from '../session/slices';
+import { atOnce } from '../slices';
 import { Builder } from './builder';
 import { lowerGraph, withoutDead } from './compile';
 import { Constants } from './constants';

@@ -2,7 +2,7 @@
 import { callNative } from '../errors';
 import { addon } from '../load';
 import type { NativeProgram, NativeProgramPart, NativeProgramSpec } from '../model/steps';
-import { inSlices, type Sliced } from './slices';
+import { inSlices, type Sliced } from '../slices';
 
 /** Steps, and constants, that native code is given at once: they take a tenth of a millisecond to one. */
 const AT_ONCE = 8;

@@ -53,7 +53,7 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
-import { newOutputArray } from '../conv2d/outputs';
+import { newOutputArray } from '../tensor/outputs';
 import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
 import { Programs } from './programs';

@@ -46,9 +46,9 @@ struct Arena {
 };
 
 /** Other clients' calls have their turns between what is timed, not within. */
-class CpuContestant final : public Contestant {
+class CpuMeasurable final : public Measurable {
  public:
-  CpuContestant(CpuBackend& backend, Executor& executor, std::string algorithm, const PlanProblem& asked, Arena& arena)
+  CpuMeasurable(CpuBackend& backend, Executor& executor, std::string algorithm, const PlanProblem& asked, Arena& arena)
       : backend_(backend), executor_(executor), algorithm_(std::move(algorithm)), asked_(asked), arena_(arena) {}
 
   Status prepare() override {
@@ -142,7 +142,7 @@ Result<std::vector<Measurement>> CpuBackend::measure(const PlanProblem& asked, c
   for (const Candidate& candidate : candidates(plain)) {
     if (!candidate.accepts()) continue;
     entrants.push_back({candidate.algorithm, "", candidate.estimate.milliseconds,
-                        std::make_unique<CpuContestant>(*this, executor_, candidate.algorithm, plain, arena)});
+                        std::make_unique<CpuMeasurable>(*this, executor_, candidate.algorithm, plain, arena)});
   }
   return compete(std::move(entrants), cancellation);
 }

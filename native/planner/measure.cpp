@@ -53,7 +53,7 @@ int callsPerSample(double milliseconds) {
 bool isCancelled(const Cancellation* cancellation) { return cancellation != nullptr && cancellation->isRequested(); }
 
 /** The fastest call of the first look. */
-Result<double> look(Contestant& contestant, double limit, const Cancellation* cancellation) {
+Result<double> look(Measurable& contestant, double limit, const Cancellation* cancellation) {
   if (Status status = contestant.prepare(); !status.isOk()) return status;
   const Clock::time_point begin = Clock::now();
   double fastest = std::numeric_limits<double>::infinity();
@@ -145,7 +145,7 @@ class Contest {
     }
     const int rounds = static_cast<int>(std::clamp<double>(std::floor(remaining() / round), 0, most));
     if (rounds < least) return {};
-    const Result<std::vector<double>> times = timeInTurns(samples, rounds);
+    const Result<std::vector<double>> times = mediansInTurns(samples, rounds);
     if (!times.isOk()) return times.status();
     for (size_t i = 0; i < finalists.size(); ++i) finalists[i]->milliseconds = times.value()[i];
     return {};
@@ -162,7 +162,7 @@ class Contest {
 
 }  // namespace
 
-Result<std::vector<double>> timeInTurns(const std::vector<Sample>& samples, int rounds) {
+Result<std::vector<double>> mediansInTurns(const std::vector<Sample>& samples, int rounds) {
   std::vector<std::vector<double>> taken(samples.size());
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < samples.size(); ++i) {

@@ -18,12 +18,12 @@ using Sample = std::function<Result<double>()>;
  * Medians of `rounds` samples of each, at least one, taken in turns, so that what slows the machine down for a while
  * slows all alike.
  */
-Result<std::vector<double>> timeInTurns(const std::vector<Sample>& samples, int rounds);
+Result<std::vector<double>> mediansInTurns(const std::vector<Sample>& samples, int rounds);
 
 /** One way to compute a problem, to be timed against others. */
-class Contestant {
+class Measurable {
  public:
-  virtual ~Contestant() = default;
+  virtual ~Measurable() = default;
   /** Packs weights and the like; comes first, and is not timed. */
   virtual Status prepare() = 0;
   /** Milliseconds of one call. `aborted` where it can be stopped and takes longer than `limit`, or when cancelled. */
@@ -38,7 +38,7 @@ struct Entrant {
   /** Of the algorithm; empty for its own choice */
   std::string variant;
   double predictedMilliseconds = 0;
-  std::unique_ptr<Contestant> contestant;
+  std::unique_ptr<Measurable> contestant;
 };
 
 /** One algorithm's time. */

@@ -6,7 +6,7 @@
 namespace warpconv {
 namespace {
 
-/** The algorithms of all devices (lib/conv2d/options.ts has the same for callers). */
+/** The algorithms of all devices (lib/conv2d/names.ts has the same for callers). */
 constexpr std::array<std::string_view, 10> kAlgorithms{"direct", "shuffle", "pointwise", "im2win",   "halo",
                                                        "stem",   "im2col",  "sconv",     "winograd", "depthwise"};
 

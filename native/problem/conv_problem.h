@@ -72,7 +72,7 @@ inline constexpr int64_t kMaxExtent = (int64_t{1} << 31) - 1;
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 /**
- * The only place where output extents are computed and problems are checked:
+ * The only place in native code where output extents are computed and problems are checked:
  * P = floor((H + top + bottom - dilation * (R - 1) - 1) / stride) + 1, Q likewise.
  * 'same' gives P = ceil(H / stride), the odd row of padding below and the odd column to the right.
  * Fails with invalidArgument and a sentence that names the argument.

@@ -12,7 +12,7 @@ import type { ConstantTensor } from '../../lib/model/graph';
 import { TensorProtoSchema } from '../../lib/model/onnx/onnx_pb';
 import { readTensor } from '../../lib/model/onnx/tensors';
 import { operatorNames } from '../../lib/model/operators';
-import { atOnce } from '../../lib/session/slices';
+import { atOnce } from '../../lib/slices';
 import { TEST_DEVICE } from '../support/gpu';
 
 const folder = process.env.WARPCONV_ONNX_TESTS;

@@ -1,6 +1,6 @@
 /** Long work that lets the event loop turn, by a clock that the tests set. */
-import type * as Slices from '../../lib/session/slices';
-import type { Sliced } from '../../lib/session/slices';
+import type * as Slices from '../../lib/slices';
+import type { Sliced } from '../../lib/slices';
 
 let mockTime = 0;
 jest.mock('../../lib/turn', () => ({
@@ -11,8 +11,7 @@ jest.mock('../../lib/turn', () => ({
 }));
 // The module takes the clock when it loads.
 jest.spyOn(performance, 'now').mockImplementation(() => mockTime);
-const { atOnce, inSlices, isSliced, resultOf } =
-  jest.requireActual<typeof Slices>('../../lib/session/slices');
+const { atOnce, inSlices, isSliced, resultOf } = jest.requireActual<typeof Slices>('../../lib/slices');
 
 const mockTurns: (() => void)[] = [];
 let mockFailure: Error | undefined;

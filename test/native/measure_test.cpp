@@ -24,7 +24,7 @@ struct Log {
 };
 
 /** Takes the times that it is told, of which the last repeats. No time passes. */
-class Actor final : public Contestant {
+class Actor final : public Measurable {
  public:
   Actor(Log& log, std::vector<double> times, Status preparing)
       : log_(log), times_(std::move(times)), preparing_(preparing) {}
@@ -99,7 +99,7 @@ TEST_CASE("samples are taken in turns, and their medians told") {
       return time;
     };
   };
-  const auto medians = timeInTurns({taking('a', first), taking('b', second)}, 3);
+  const auto medians = mediansInTurns({taking('a', first), taking('b', second)}, 3);
   REQUIRE(medians.isOk());
   CHECK(order == "ababab");
   CHECK(medians.value() == std::vector<double>{5, 2});

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/epilogue.cuh"
-#include "cuda/kept.cuh"
+#include "cuda/in_register.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/rows/shape.h"
 #include "cuda/pointwise/split_tile.cuh"
@@ -63,13 +63,13 @@ class RowOutputs {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int pixel = own_.firstPixel + rowPixel<aligned>(i);
-      filters_[i] = kept(pixel < endPixel ? x_.groupOutputs - filterOf(0) : 0);
+      filters_[i] = inRegister(pixel < endPixel ? x_.groupOutputs - filterOf(0) : 0);
       offsets[i] = outputOffset(x_, min(pixel, endPixel - 1), own_.group);
     }
     first_ = offsets[0] + filterOf(0) * x_.outputArea;
-    at_ = kept(static_cast<uint64_t>(__cvta_generic_to_global(x_.output + first_)));
-    second_ = kept(offsets[1] - offsets[0]);
-    outputArea_ = kept(x_.outputArea);
+    at_ = inRegister(static_cast<uint64_t>(__cvta_generic_to_global(x_.output + first_)));
+    second_ = inRegister(offsets[1] - offsets[0]);
+    outputArea_ = inRegister(x_.outputArea);
     if constexpr (kStep == 1) keepEarly(at_ + filters_[0]);
   }
 

@@ -2,7 +2,7 @@
 import { describe, elementCount } from '../../check';
 import { float, floats, integer, integers, tensor } from '../attributes';
 import { invalidModel, quote, title } from '../complaints';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import type { ConstantTensor, GraphNode } from '../graph';
 import type { Operands } from './operands';
 import { build, isFloat, checkSmall, LeftAlone, valueOf, walk, type Scalar, type Value } from './values';

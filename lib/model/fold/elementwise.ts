@@ -1,6 +1,6 @@
 /** Operators that compute each element from those at the same place of their inputs, which are broadcast to each other. */
 import { describe } from '../../check';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { CONSTRUCTORS } from '../../tensor/tensor';
 import { flag, integer } from '../attributes';
 import { elementType } from '../element_types';

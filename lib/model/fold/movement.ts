@@ -1,6 +1,6 @@
 /** Operators that move elements: each of the result's is one of the input's. */
 import { describe, elementCount } from '../../check';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { integer, integers } from '../attributes';
 import type { Operands } from './operands';
 import { build, checkSmall, offsetOf, stridesOf, type Scalar, type Value } from './values';

@@ -1,6 +1,6 @@
 /** Operators that make one element of all along some axes. */
 import { elementCount } from '../../check';
-import type { MaybeSliced, Sliced } from '../../session/slices';
+import type { MaybeSliced, Sliced } from '../../slices';
 import { flag } from '../attributes';
 import type { Operands } from './operands';
 import {

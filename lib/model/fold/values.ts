@@ -1,7 +1,7 @@
 /** Small constants as lists of numbers, which is what folding computes with. */
 import { elementCount } from '../../check';
 import { CONSTRUCTORS, type DataType } from '../../tensor/tensor';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import type { ConstantTensor } from '../graph';
 
 /** 16-bit floats have no arithmetic here. */

@@ -7,7 +7,7 @@ import path from 'node:path';
 
 import { describe, plural } from '../../check';
 import { WarpconvError } from '../../errors';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { invalidModel, quote } from '../complaints';
 import { readFilePart, sizeOfFile } from './files';
 import { TensorProto_DataLocation as DataLocation, type ModelProto, type TensorProto } from './onnx_pb';

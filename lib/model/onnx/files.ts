@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { open, stat, type FileHandle } from 'node:fs/promises';
 
 import { allocate as allocateFor } from '../../tensor/allocation';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 
 // Node.js reads less than 2 GiB at once.
 const LONGEST_READ = 2 ** 30;

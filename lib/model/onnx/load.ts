@@ -3,7 +3,7 @@ import path from 'node:path';
 
 import { invalid, mismatch } from '../../check';
 import { WarpconvError } from '../../errors';
-import { atOnce, inSlices, type Sliced } from '../../session/slices';
+import { atOnce, inSlices, type Sliced } from '../../slices';
 import { isDetached, kindOf, lengthOf, partOf } from '../../tensor/typed_array';
 import { invalidModel } from '../complaints';
 import type { Graph } from '../graph';

@@ -1,6 +1,6 @@
 /** Nodes of a file, one by one: how they are connected is another matter. */
 import { describe } from '../../check';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { invalidModel, quote, title } from '../complaints';
 import type { Attribute, GraphNode } from '../graph';
 import { attributeKind, type AttributeKind } from '../schema';

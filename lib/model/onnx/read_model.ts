@@ -1,6 +1,6 @@
 /** A decoded file as a graph: what belongs to it, how it is connected, and whether all of it is there. */
 import { invalidModel, quote, unsupportedModel } from '../complaints';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { elementType } from '../element_types';
 import type { ConstantTensor, Extent, Graph, GraphNode, ValueInfo } from '../graph';
 import { inOrder } from '../order';

@@ -5,7 +5,7 @@ import { describe, elementCount, plural } from '../../check';
 import { CONSTRUCTORS, type DataType } from '../../tensor/tensor';
 import { invalidModel } from '../complaints';
 import { elementType, unsupportedTypeName } from '../element_types';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import type { ConstantTensor } from '../graph';
 import { copyInSlices } from './files';
 import type { TensorProto } from './onnx_pb';

@@ -9,7 +9,7 @@ import {
 } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { invalidModel } from '../complaints';
 import {
   GraphProtoSchema,

@@ -2,7 +2,7 @@
 import type { ConvolutionSpec } from '../../addon';
 import { areSameDims, MAX_INT32 } from '../../check';
 import { integer, integers, string } from '../attributes';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { requireFloat, shapeOf } from '../builder';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';

@@ -1,6 +1,6 @@
 /** Functions of single elements. */
 import { areSameDims } from '../../check';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { float, string } from '../attributes';
 import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';

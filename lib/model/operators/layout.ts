@@ -1,6 +1,6 @@
 /** Elements in other places, or under other dims. */
 import { MAX_INT32 } from '../../check';
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { flag, float, integer, integers, string, tensor } from '../attributes';
 import { numbersOf, requireFloat, shapeOf } from '../builder';
 import { elementType } from '../element_types';

@@ -1,5 +1,5 @@
 /** Maps brought to other extents. */
-import type { Sliced } from '../../session/slices';
+import type { Sliced } from '../../slices';
 import { flag, float, floats, integers, string } from '../attributes';
 import { requireFloat } from '../builder';
 import type { Lower, Lowering } from '../lowering';

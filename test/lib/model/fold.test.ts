@@ -2,7 +2,7 @@
 import { evaluate, evaluateFromDims, shapeValue } from '../../../lib/model/fold';
 import type { ConstantTensor, Graph } from '../../../lib/model/graph';
 import { parseOnnx } from '../../../lib/model/onnx/load';
-import { atOnce } from '../../../lib/session/slices';
+import { atOnce } from '../../../lib/slices';
 import fixtures from '../../fixtures/onnx_folding.json';
 import {
   node,

@@ -1,7 +1,7 @@
 /** Scratch tensors share memory, and never while both are in use. */
 import { planMemory as planInSlices } from '../../../lib/model/memory_plan';
 import type { Step } from '../../../lib/model/steps';
-import { atOnce } from '../../../lib/session/slices';
+import { atOnce } from '../../../lib/slices';
 import type { Operand, Storage } from '../../../lib/model/values';
 import { Random } from '../../support/random';
 

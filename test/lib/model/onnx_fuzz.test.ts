@@ -10,7 +10,7 @@ import vm from 'node:vm';
 import { evaluate } from '../../../lib/model/fold';
 import type { Graph } from '../../../lib/model/graph';
 import { loadOnnx, parseOnnx } from '../../../lib/model/onnx/load';
-import { atOnce } from '../../../lib/session/slices';
+import { atOnce } from '../../../lib/slices';
 import fixtures from '../../fixtures/onnx_folding.json';
 import {
   externalTensor,

@@ -16,7 +16,7 @@ import { checkOperators as checkInSlices } from '../../../lib/model/complaints';
 import type { ConstantTensor } from '../../../lib/model/graph';
 import { readFilePart } from '../../../lib/model/onnx/files';
 import { loadOnnx, parseOnnx } from '../../../lib/model/onnx/load';
-import { atOnce } from '../../../lib/session/slices';
+import { atOnce } from '../../../lib/slices';
 import {
   AttributeProto_AttributeType,
   ModelProtoSchema,

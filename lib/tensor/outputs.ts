@@ -1,10 +1,10 @@
 /** Memory for results. */
 import { constants } from 'node:buffer';
 
-import { allocate } from '../tensor/allocation';
+import { allocate } from './allocation';
 import { elementCount } from '../check';
 import { addon } from '../load';
-import { CONSTRUCTORS, type DataType, type DataTypeMap } from '../tensor/tensor';
+import { CONSTRUCTORS, type DataType, type DataTypeMap } from './tensor';
 
 /**
  * An array for an output of which a call that succeeds writes every element, and which nobody sees if it fails: what it

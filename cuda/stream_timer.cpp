@@ -1,4 +1,4 @@
-#include "cuda/marks.h"
+#include "cuda/stream_timer.h"
 
 #include <cuda_runtime_api.h>
 
@@ -6,19 +6,19 @@
 
 namespace warpconv::cuda {
 
-Marks::~Marks() {
+StreamTimer::~StreamTimer() {
   // Fails only when the context is lost, and the events with it.
   for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
 }
 
-Status Marks::set(cudaStream_t stream) {
+Status StreamTimer::mark(cudaStream_t stream) {
   cudaEvent_t event = nullptr;
   if (Status status = toStatus(cudaEventCreate(&event), "creating an event"); !status.isOk()) return status;
   events_.push_back(event);
   return toStatus(cudaEventRecord(event, stream), "timing");
 }
 
-Result<std::vector<double>> Marks::times() const {
+Result<std::vector<double>> StreamTimer::times() const {
   std::vector<double> times;
   if (events_.empty()) return times;
   cudaError_t error = cudaEventSynchronize(events_.back());

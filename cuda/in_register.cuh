@@ -2,9 +2,9 @@
 
 namespace warpconv::cuda {
 
-/** The same number, which the compiler keeps in a register then, and does not find again where it is needed. */
+/** The same number. The compiler keeps it in a register instead of computing it again at each use. */
 template <typename T>
-__device__ inline T kept(T x) {
+__device__ inline T inRegister(T x) {
   if constexpr (sizeof(T) == 8) {
     asm volatile("" : "+l"(x));
   } else {

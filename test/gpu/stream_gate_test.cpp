@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "cuda/cuda_status.h"
-#include "cuda/hold.h"
 #include "cuda/own_stream.h"
+#include "cuda/stream_gate.h"
 #include "cuda/timed_calls.h"
 #include "support/runs.h"
 
@@ -17,22 +17,22 @@ namespace {
 constexpr int kTurns = 5;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-TEST_CASE("a stream is held until it is released, and for a millisecond at most") {
+TEST_CASE("a stream waits at a closed gate until it is opened, and for a millisecond at most") {
   (void)test::device();
   const Status ran = cuda::runOnOwnStream("holding", [](cudaStream_t stream) {
-    cuda::Hold hold;
-    CHECK(hold.open().isOk());
+    cuda::StreamGate gate;
+    CHECK(gate.prepare().isOk());
     int held = 0;
     for (int turn = 0; turn < kTurns; ++turn) {
-      CHECK(hold.begin(stream).isOk());
+      CHECK(gate.close(stream).isOk());
       if (cudaStreamQuery(stream) == cudaErrorNotReady) ++held;
-      hold.release();
+      gate.open();
       CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
     }
     // Each, but on a machine that stood still meanwhile.
     CHECK(held > 0);
     const auto begun = std::chrono::steady_clock::now();
-    CHECK(hold.begin(stream).isOk());
+    CHECK(gate.close(stream).isOk());
     CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
     CHECK(Milliseconds(std::chrono::steady_clock::now() - begun).count() > 0.9);
     return cudaSuccess;

@@ -10,15 +10,15 @@ typedef struct CUevent_st* cudaEvent_t;
 namespace warpconv::cuda {
 
 /** Points in the work of a stream, and the time from each to the next. */
-class Marks {
+class StreamTimer {
  public:
-  Marks() = default;
-  Marks(const Marks&) = delete;
-  Marks& operator=(const Marks&) = delete;
-  ~Marks();
+  StreamTimer() = default;
+  StreamTimer(const StreamTimer&) = delete;
+  StreamTimer& operator=(const StreamTimer&) = delete;
+  ~StreamTimer();
 
   /** Behind all that is enqueued so far. */
-  Status set(cudaStream_t stream);
+  Status mark(cudaStream_t stream);
   /** Milliseconds on the device, one fewer than marks. Waits for the last of them. */
   Result<std::vector<double>> times() const;
 

@@ -2,7 +2,7 @@
  * Long work on the event loop's thread, in slices of a few milliseconds between which the loop turns. Whatever goes on at
  * the same time takes turns, so that all of it together holds the loop up no longer than one does.
  */
-import { onNextTurn } from '../turn';
+import { onNextTurn } from './turn';
 
 /** Work that may be interrupted wherever it yields. */
 export type Sliced<T> = Generator<void, T, void>;

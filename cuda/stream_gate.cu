@@ -1,5 +1,5 @@
 #include "cuda/cuda_status.h"
-#include "cuda/hold.h"
+#include "cuda/stream_gate.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -13,33 +13,33 @@ __device__ uint64_t nanoseconds() {
 }
 
 /** One thread. */
-__global__ void holdKernel(const volatile uint32_t* released, uint32_t turn) {
+__global__ void gateKernel(const volatile uint32_t* opened, uint32_t turn) {
   const uint64_t end = nanoseconds() + kLongestNanoseconds;
   // Turns follow each other, so that the difference says which is later when they have wrapped, too.
-  while (static_cast<int32_t>(*released - turn) < 0 && nanoseconds() < end) {
+  while (static_cast<int32_t>(*opened - turn) < 0 && nanoseconds() < end) {
   }
 }
 
 }  // namespace
 
-Hold::~Hold() {
+StreamGate::~StreamGate() {
   // Fails only when the context is lost, and the memory with it.
-  if (released_ != nullptr) (void)cudaFreeHost(released_);
+  if (opened_ != nullptr) (void)cudaFreeHost(opened_);
 }
 
-Status Hold::open() {
+Status StreamGate::prepare() {
   void* memory = nullptr;
-  const cudaError_t error = cudaHostAlloc(&memory, sizeof(*released_), cudaHostAllocMapped);
-  released_ = static_cast<uint32_t*>(memory);
-  if (error == cudaSuccess) *released_ = turn_;
+  const cudaError_t error = cudaHostAlloc(&memory, sizeof(*opened_), cudaHostAllocMapped);
+  opened_ = static_cast<uint32_t*>(memory);
+  if (error == cudaSuccess) *opened_ = turn_;
   return toStatus(error, "locking memory");
 }
 
-Status Hold::begin(cudaStream_t stream) {
-  holdKernel<<<1, 1, 0, stream>>>(released_, ++turn_);
+Status StreamGate::close(cudaStream_t stream) {
+  gateKernel<<<1, 1, 0, stream>>>(opened_, ++turn_);
   return launchStatus("holding a stream");
 }
 
-void Hold::release() { *const_cast<volatile uint32_t*>(released_) = turn_; }
+void StreamGate::open() { *const_cast<volatile uint32_t*>(opened_) = turn_; }
 
 }  // namespace warpconv::cuda
