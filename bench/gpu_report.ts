@@ -94,12 +94,10 @@ function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
       'float32 in NCHW, accurate to 4·10⁻⁶ of |input| ∗ |weight|, judged by a double-precision oracle before anything is ' +
       'timed. All contestants of a layer share one set of random tensors and take turns in one process.',
     '',
-    'A time is the median of up to eleven samples, with quartiles; a sample is a CUDA graph of as many calls as take a ' +
-      'millisecond, at most twenty, back to back on one set of buffers, after the same graph has run once and was not ' +
-      'timed (warm: instructions and the tensors of small layers lie in the L2 cache, whoever had the turn before). The GPU ' +
-      'begins it once the processor has launched all of it, so that a slow processor adds nothing. Cold times ' +
-      'are single calls after the L2 cache was overwritten, and contain what events and a graph take; calls of more than a ' +
-      'millisecond have none. The best rival is the fastest of cuDNN without TF32, in NCHW and NHWC (its tensors being in ' +
+    'A time is the median of up to eleven samples, with quartiles. A sample is a CUDA graph of up to twenty calls, about a ' +
+      'millisecond long, on one set of buffers. The same graph runs once before it, untimed, so the L2 cache is warm. ' +
+      'The GPU starts a sample once all of it has been launched. Cold times are single calls after the L2 cache was ' +
+      'overwritten; they include the overhead of events and of a graph, and calls of more than a millisecond have none. The best rival is the fastest of cuDNN without TF32, in NCHW and NHWC (its tensors being in ' +
       'NHWC already), by its own search over all algorithms and by the first engines of its heuristics, and of im2col with ' +
       'a product by cuBLAS. TF32 and FP16 are for information. The floor is the longest of FLOPs / FMA peak, bytes / copy ' +
       'rate (each tensor moved once) and 0.9 µs: that of ordinary multiply-adds. Above 100 % of it a layer gets on tensor ' +

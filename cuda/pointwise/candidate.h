@@ -20,7 +20,7 @@ enum class Loss {
   slower,
 };
 
-/** One of the paper's choices: a layout, C_num, and blocks of a multiprocessor. No blocks in the extension. */
+/** One of the paper's choices: a layout, C_num, and blocks of a multiprocessor. No blocks in other families. */
 struct PaperChoice {
   Layout layout = Layout::filtersAcrossLanes;
   int channels = 0, blocks = 0;
@@ -36,7 +36,7 @@ struct Candidate {
   AnyTile tile;
   /** Block tiles that one block computes one after the other (Iter) */
   int iterations = 1;
-  /** Blocks that share the channels of a tile; more than one in the extension only */
+  /** Blocks that share the channels of a tile; more than one in other families only */
   int split = 1;
   /** M_A, multiply-adds for each element that a thread copies */
   double intensity = 0;
@@ -47,7 +47,7 @@ struct Candidate {
   int64_t sharedBytes = 0;
   /** Predicted, with the launch */
   double milliseconds = 0;
-  /** Whether it is the choice of the paper's planner, which knows nothing of the extension */
+  /** Whether it is the choice of the paper's planner, which knows no other family */
   bool ofPaper = false;
   Loss loss = Loss::none;
   /** Elements a thread would have; or registers or bytes that it would have to do with, where that ruled it out */

@@ -19,7 +19,7 @@
 
 namespace warpconv::cuda::pointwise {
 
-/** Types of tiles: see tile.h for what each says of its family. */
+/** A list of families, each given by its type of tile (tile.h). */
 template <typename... Tiles>
 struct FamilyList {
   /** Calls use.operator()<Tile>() for each, in order. */

@@ -20,7 +20,7 @@ struct GemmKernel {
   double multiplied;
 };
 
-/** Of a kernel on tensor cores, of which a multiprocessor holds so many blocks. */
+/** @param resident - blocks that a multiprocessor holds */
 GemmKernel gemmKernelOf(const GemmModel& model, const TensorBlock& block, int64_t resident);
 
 /** Milliseconds */

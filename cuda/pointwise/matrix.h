@@ -24,7 +24,17 @@ struct Matrix {
 
 Matrix matrixOf(const ConvProblem& problem, const GpuTraits& traits);
 
-/** Tiles of so many filters and pixels that cover the whole output. */
+/** The number of tiles of `filters` x `pixels` in the output. */
 int64_t tilesOf(const Matrix& matrix, int64_t filters, int64_t pixels);
+
+/** Whether tensor cores are fast, and sums long enough for their accuracy (kLeastTensorSum). */
+inline bool isForTensorCores(const Matrix& matrix, const GpuTraits& traits) {
+  return hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum;
+}
+
+/** The same for FP16 and TF32 products of warpgroups. */
+inline bool isForWarpgroups(const Matrix& matrix, const GpuTraits& traits) {
+  return hasWarpgroupProducts(traits) && matrix.channels >= kLeastTensorSum;
+}
 
 }  // namespace warpconv::cuda::pointwise

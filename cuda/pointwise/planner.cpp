@@ -30,9 +30,8 @@ bool isSplitOffered(const Matrix& x, const Tile& tile, int split, const GpuTrait
 }
 
 /**
- * Whether there is room for a block. Streaming is for problems of which the device holds all blocks at once: a later
- * block's filters are not brought while the kernel before runs. With 128 images the fastest of it was 1 to 45 % slower
- * than the fastest without, on each of the bench's 15 layers.
+ * Whether a block fits into shared memory. A streaming kernel must also have all of its blocks resident at once: later
+ * blocks could not load their filters while the previous kernel runs.
  */
 template <typename Tile>
 bool isOffered(const Tile& tile, const Candidate& candidate, const GpuTraits& traits) {
@@ -62,7 +61,7 @@ void addCandidates(const Matrix& x, const GpuTraits& traits, const Models& model
   }
 }
 
-/** The fastest by prediction of the paper's choice and the extension. */
+/** The fastest by prediction of the paper's choice and all other candidates. */
 void choose(std::vector<Candidate>& candidates) {
   const auto slower = [](const Candidate& a, const Candidate& b) {
     if (a.isChosen() != b.isChosen()) return a.isChosen();

@@ -5,7 +5,7 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * What a block of the extension's kernels has. Block b has channels [r * splitChannels, …), r = b % split, of filter
+ * What a block has, but in dynamic/. Block b has channels [r * splitChannels, …), r = b % split, of filter
  * tile b / split % filterTiles of group b / (split * filterTiles) % groups, of pixel tile b / (split * filterTiles *
  * groups).
  */

@@ -84,7 +84,7 @@ int64_t residentBlocks(const DynamicTile& tile, const GpuTraits& traits) {
 
 /**
  * The paper's kernel, roughly: it waits for each step's loads, unless enough blocks hide that. Only its order of
- * magnitude matters: on an H200 the extension is faster on every layer of the bench, by 1.4 to 26 times.
+ * magnitude matters: on an H200 other families are faster on every layer of the bench, by 1.4 to 26 times.
  */
 double predictDynamic(const Matrix& x, const Candidate& candidate, const GpuTraits& traits) {
   const auto& tile = std::get<DynamicTile>(candidate.tile);

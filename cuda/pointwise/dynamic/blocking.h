@@ -11,9 +11,7 @@ namespace warpconv::cuda::pointwise {
 inline constexpr int kChannelCounts[] = {1, 2, 4, 8, 16, 32};
 inline constexpr int kResidentBlocks[] = {2, 4};
 
-/**
- * The paper's candidates by C_num and blocks, of which at most one, the best by M_A and M_B, is marked as its choice.
- */
+/** The paper's candidates, one for each C_num and number of blocks. The best by M_A and M_B, if any, is marked. */
 std::vector<Candidate> planBlocking(const Matrix& matrix, const GpuTraits& traits);
 
 }  // namespace warpconv::cuda::pointwise

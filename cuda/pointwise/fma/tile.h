@@ -5,7 +5,7 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * A kernel of the extension (kernel.cuh): the tile of a block, that of a thread, groups of warps that share the
+ * A kernel of float32 multiply-adds (kernel.cuh): the tile of a block, that of a thread, groups of warps that share the
  * channels of a stage, channels of a stage, and stages of copies.
  */
 struct FmaTile {

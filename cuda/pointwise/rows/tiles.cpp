@@ -24,18 +24,14 @@ double predictRows(const Matrix& matrix, const Candidate& candidate, const auto&
 
 }  // namespace
 
-bool RowsTile::isFor(const Matrix& matrix, const GpuTraits& traits) {
-  return hasWarpgroupProducts(traits) && matrix.channels >= kLeastTensorSum;
-}
+bool RowsTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForWarpgroups(matrix, traits); }
 
 double RowsTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
                          const Models& models) const {
   return predictRows(matrix, candidate, *this, traits, models.rows);
 }
 
-bool Tf32RowsTile::isFor(const Matrix& matrix, const GpuTraits& traits) {
-  return hasWarpgroupProducts(traits) && matrix.channels >= kLeastTensorSum;
-}
+bool Tf32RowsTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForWarpgroups(matrix, traits); }
 
 double Tf32RowsTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
                              const Models& models) const {

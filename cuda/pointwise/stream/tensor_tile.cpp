@@ -4,9 +4,7 @@
 
 namespace warpconv::cuda::pointwise {
 
-bool StreamTensorTile::isFor(const Matrix& matrix, const GpuTraits& traits) {
-  return hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum;
-}
+bool StreamTensorTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForTensorCores(matrix, traits); }
 
 double StreamTensorTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
                                  const Models& models) const {

@@ -4,9 +4,7 @@
 
 namespace warpconv::cuda::pointwise {
 
-bool TensorTile::isFor(const Matrix& matrix, const GpuTraits& traits) {
-  return hasFastTensorCores(traits) && matrix.channels >= kLeastTensorSum;
-}
+bool TensorTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForTensorCores(matrix, traits); }
 
 double TensorTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
                            const Models& models) const {

@@ -5,7 +5,7 @@
 
 namespace warpconv::cuda::pointwise {
 
-/** A kernel of the extension on tensor cores (kernel.cuh); M counts filters, N pixels and K channels. */
+/** A kernel on tensor cores (kernel.cuh); M counts filters, N pixels and K channels. */
 struct TensorTile {
   TensorBlock block;
   int stages;

@@ -8,9 +8,7 @@
 
 namespace warpconv::cuda::pointwise {
 
-bool WarpgroupTile::isFor(const Matrix& matrix, const GpuTraits& traits) {
-  return hasWarpgroupProducts(traits) && matrix.channels >= kLeastTensorSum;
-}
+bool WarpgroupTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForWarpgroups(matrix, traits); }
 
 double WarpgroupTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
                               const Models& models) const {

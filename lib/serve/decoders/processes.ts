@@ -1,8 +1,6 @@
 /**
- * Processes that decode images. In one process sharp's threads wait for each other: on 16 processors a server answered 1,090
- * images of 224 x 224 a second, and answers 3,260 now
- * (bench/results/nvidia-h100-80gb-hbm3-2026-11-28-serve-resnet50-jpeg.md). An image that ends its decoder does not end the
- * server.
+ * Processes that decode images. In one process sharp's threads wait for each other: processes of their own gave three times
+ * the answers (docs/experiments.md). An image that ends its decoder does not end the server.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import path from 'node:path';
