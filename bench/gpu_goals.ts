@@ -49,7 +49,7 @@ export function gpuGoals(layers: readonly LayerResult[]): Goal[] {
     const what = `${group}, batch ${batch}: over the best rival`;
     const goal = then === first ? `≥ ${first} ×` : `≥ ${first} ×, then ≥ ${then} ×`;
     const mean = meanSpeedup(ofGroup);
-    const named = loadGroups().get(group)!.length;
+    const named = loadGroups().get(group)!.rows.length;
     if (mean !== undefined && ofGroup.length < named) {
       // A part of a group says nothing of the whole.
       return { what, goal, measured: `${times(mean)}, of ${ofGroup.length} of ${named} layers` };

@@ -1,11 +1,23 @@
-/** The named layers that the GPU bench measures, from bench/layers/gpu-bench.json. */
+/** The named layers that the GPU bench measures, from bench/layers. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
+import { loadLayers } from './layers';
 import { requireKnown } from './options';
 
-/** C, H, W, K, R, S, stride, padding, groups */
-export type GpuExtents = readonly [number, number, number, number, number, number, number, number, number];
+/** C, H, W, K, R, S, stride, padding or its height and width, groups, dilation (1 where it is left out) */
+export type GpuExtents = readonly [
+  c: number,
+  h: number,
+  w: number,
+  k: number,
+  r: number,
+  s: number,
+  stride: number,
+  padding: number | readonly [height: number, width: number],
+  groups: number,
+  dilation?: number,
+];
 
 export interface GpuLayer {
   readonly group: string;
@@ -21,34 +33,79 @@ export interface Selection {
   readonly batches: readonly number[];
 }
 
-export const BATCHES = [1, 128] as const;
+type Row = readonly [name: string, ...extents: GpuExtents];
 
-type Row = [name: string, ...extents: number[]];
+export interface LayerSet {
+  readonly rows: readonly Row[];
+  /** At which it is measured unless others are asked for */
+  readonly batches: readonly number[];
+}
 
-/** Rows by group, in the order of the file. */
-export function loadGroups(): Map<string, readonly Row[]> {
-  const file = path.join(__dirname, 'layers/gpu-bench.json');
+/** The groups that kernels and the constants of planners were made by. */
+export const TUNED_BATCHES = [1, 128] as const;
+/** Single images are a matter of latency. */
+const SINGLE_IMAGES = 'image';
+
+/** Layers that nothing was made by: a kernel that wins on the groups above has to win here, too. */
+const WIDE_BATCHES = [1, 8] as const;
+/** Every distinct convolution of these, at the batches of a server that gathers requests. */
+const NETWORKS = [
+  { file: 'sconv-393', models: ['resnet50', 'googlenet'] },
+  { file: 'mobile', models: ['mobilenet_v3_large'] },
+] as const;
+const NETWORK_BATCHES = [4, 16] as const;
+
+function readGroups(file: string): [group: string, rows: readonly Row[]][] {
   const {
     about: _about,
     columns: _columns,
     ...groups
-  } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, Row[]>;
-  return new Map(Object.entries(groups));
+  } = JSON.parse(readFileSync(path.join(__dirname, 'layers', file), 'utf8')) as Record<string, Row[]>;
+  return Object.entries(groups);
+}
+
+function networkRows(): Row[] {
+  return NETWORKS.flatMap(({ file, models }) => {
+    const layers = loadLayers(file).filter(({ model }) => (models as readonly string[]).includes(model));
+    const numbers = new Map<string, number>();
+    return layers.map(({ model, row }): Row => {
+      const number = (numbers.get(model) ?? 0) + 1;
+      numbers.set(model, number);
+      const [c, h, w, k, r, s, stride, , padH, padW, dilation, , groups] = row as Required<typeof row>;
+      const padding = padH === padW ? padH! : ([padH!, padW!] as const);
+      const extents = [c!, h!, w!, k!, r!, s!, stride!, padding, groups!] as const;
+      return dilation === 1 ? [`${model}_${number}`, ...extents] : [`${model}_${number}`, ...extents, dilation!];
+    });
+  });
+}
+
+export const tunedGroups = (): string[] => readGroups('gpu-bench.json').map(([group]) => group);
+
+/** By group, in the order of the files. */
+export function loadGroups(): Map<string, LayerSet> {
+  const tuned = readGroups('gpu-bench.json').map(([group, rows]): [string, LayerSet] => [
+    group,
+    { rows, batches: group === SINGLE_IMAGES ? [1] : TUNED_BATCHES },
+  ]);
+  const wide = readGroups('gpu-wide.json').map(([group, rows]): [string, LayerSet] => [
+    group,
+    { rows, batches: WIDE_BATCHES },
+  ]);
+  return new Map([...tuned, ...wide, ['networks', { rows: networkRows(), batches: NETWORK_BATCHES }]]);
 }
 
 /** @throws Error for a group or a layer that does not exist */
 export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] {
   const all = loadGroups();
   const hint = 'with --device cpu the bench has other groups';
-  const allNames = [...all.values()].flat().map(([name]) => name);
   requireKnown('group', groups, [...all.keys()], hint);
-  requireKnown('layer', names, allNames, hint);
-  return (batches.length > 0 ? batches : BATCHES).flatMap((batch) =>
-    [...all]
-      .filter(([group]) => groups.length === 0 || groups.includes(group))
-      // Single images are a matter of latency.
-      .filter(([group]) => group !== 'image' || batch === 1)
-      .flatMap(([group, rows]) =>
+  requireKnown('layer', names, [...all.values()].flatMap(({ rows }) => rows.map(([name]) => name)), hint);
+  const sets = [...all].filter(([group]) => groups.length === 0 || groups.includes(group));
+  const usual = [...new Set(sets.flatMap(([, set]) => set.batches))].sort((a, b) => a - b);
+  return (batches.length > 0 ? batches : usual).flatMap((batch) =>
+    sets
+      .filter(([group, set]) => isMeasuredAt(group, set, batch, batches))
+      .flatMap(([group, { rows }]) =>
         rows
           .filter(([name]) => names.length === 0 || names.includes(name))
           .map(([name, ...extents]) => ({ group, name, batch, extents: extents as unknown as GpuExtents })),
@@ -56,13 +113,22 @@ export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] 
   );
 }
 
+function isMeasuredAt(group: string, { batches }: LayerSet, batch: number, asked: readonly number[]): boolean {
+  return asked.length === 0 || group === SINGLE_IMAGES ? batches.includes(batch) : asked.includes(batch);
+}
+
+const heightAndWidth = (padding: GpuExtents[7]) =>
+  typeof padding === 'number' ? ([padding, padding] as const) : padding;
+
 /** The convolution, as the library's `ConvolutionProblem`. */
-export function problemOf({ batch, extents: [c, h, w, k, r, s, stride, padding, groups] }: GpuLayer) {
+export function problemOf({ batch, extents }: GpuLayer) {
+  const [c, h, w, k, r, s, stride, padding, groups, dilation = 1] = extents;
   return {
     inputDims: [batch, c, h, w],
     weightDims: [k, c / groups, r, s],
     stride,
-    padding,
+    padding: heightAndWidth(padding),
+    dilation,
     groups,
   };
 }
@@ -74,9 +140,12 @@ export interface Work {
   readonly bytes: number;
 }
 
-export function workOf({ batch, extents: [c, h, w, k, r, s, stride, padding, groups] }: GpuLayer): Work {
-  const extentOf = (input: number, filter: number) => Math.floor((input + 2 * padding - filter) / stride) + 1;
-  const outputs = batch * k * extentOf(h, r) * extentOf(w, s);
+export function workOf({ batch, extents }: GpuLayer): Work {
+  const [c, h, w, k, r, s, stride, padding, groups, dilation = 1] = extents;
+  const [padH, padW] = heightAndWidth(padding);
+  const extentOf = (input: number, filter: number, pad: number) =>
+    Math.floor((input + 2 * pad - dilation * (filter - 1) - 1) / stride) + 1;
+  const outputs = batch * k * extentOf(h, r, padH) * extentOf(w, s, padW);
   const weights = (k * c * r * s) / groups;
   return { flops: (2 * outputs * c * r * s) / groups, bytes: 4 * (batch * c * h * w + weights + outputs) };
 }

@@ -16,7 +16,7 @@ import { openContestPlan } from '../lib/conv2d/contest';
 import { readProblem } from '../lib/conv2d/options';
 import { indexOf, locate, type Place } from '../lib/placement';
 import { openPlan } from '../lib/conv2d/tuning';
-import { BATCHES, problemOf, selectLayers, type GpuLayer } from './gpu_layers';
+import { problemOf, selectLayers, TUNED_BATCHES, tunedGroups, type GpuLayer } from './gpu_layers';
 import { findGpu } from './gpu_machine';
 import { readBatch } from './options';
 import { showProgress } from './progress';
@@ -144,8 +144,8 @@ async function main(): Promise<void> {
   });
   const device = values.device as GpuDevice;
   const gpu = findGpu(device);
-  const batches = values.batch?.map(readBatch) ?? [...BATCHES];
-  const selected = selectLayers({ groups: [], names: [], batches });
+  const batches = values.batch?.map(readBatch) ?? [...TUNED_BATCHES];
+  const selected = selectLayers({ groups: tunedGroups(), names: [], batches });
   // Makes the GPU ready.
   (await openContestPlan(problemOf(selected[0]!), device)).dispose();
   const place = locate(device);
