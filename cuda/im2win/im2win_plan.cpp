@@ -40,10 +40,20 @@ int pinnedTile(const std::string& variant) {
   return -1;
 }
 
+/**
+ * Slots of a multiprocessor's four schedulers that pass while its first cache reads what a warp copies of a window. It
+ * reads four sectors of 32 bytes in a cycle; 32 adjacent outputs read as many as the stride is apart, up to one each.
+ */
+double sectorSlots(int64_t stride) {
+  constexpr int64_t kSectorFloats = 8;
+  constexpr double kSchedulers = 4;
+  return kSchedulers * static_cast<double>(std::min(stride, kSectorFloats) - 1);
+}
+
 /** Issue slots of a warp for one tile of the reduction. */
-double tileSlots(const Model& model, const GemmTile& tile) {
+double tileSlots(const Model& model, const GemmTile& tile, int64_t strideW) {
   const double threads = tile.threads();
-  const double copies = model.windowCopy * tile.blockK * tile.blockN / threads +
+  const double copies = (model.windowCopy + sectorSlots(strideW)) * tile.blockK * tile.blockN / threads +
                         model.filterCopy * tile.blockK * tile.blockM / 4 / threads + model.loop;
   if (tile.onTensorCores()) {
     const double matrices = tile.threadM * tile.threadN / 4.0;
@@ -72,7 +82,7 @@ class TileCosts {
       : request_(request),
         tile_(tile),
         model_(modelOf(models, tile)),
-        slots_(tileSlots(model_, tile)),
+        slots_(tileSlots(model_, tile, request.problem.stride.w)),
         outputCycles_(model_.output * (tile.blockM * tile.blockN / 128.0 * std::sqrt(tile.partsK))),
         resident_(residentBlocks(request.traits, tile)),
         reductionTiles_(ceilDivide(request.problem.filterSize(), tile.blockK)),

@@ -32,11 +32,11 @@ struct ShuffleCall {
 
 /** What take<F, T>() returns for an F x F filter and a stride of T, as all forms but `blocked` have them. */
 template <typename Take>
-auto withSquareFilter(const Shape& shape, const Take& take) {
+auto withSquareFilter(int extent, int stride, const Take& take) {
   const auto withStride = [&]<int F>() {
-    return shape.strideW == 1 ? take.template operator()<F, 1>() : take.template operator()<F, 2>();
+    return stride == 1 ? take.template operator()<F, 1>() : take.template operator()<F, 2>();
   };
-  switch (shape.s) {
+  switch (extent) {
     case 3: return withStride.template operator()<3>();
     case 5: return withStride.template operator()<5>();
     default: return withStride.template operator()<7>();
@@ -47,6 +47,7 @@ cudaError_t launchSliding(const ShuffleCall& call, cudaStream_t stream);
 cudaError_t launchBlocked(const ShuffleCall& call, cudaStream_t stream);
 cudaError_t launchWide(const ShuffleCall& call, cudaStream_t stream);
 cudaError_t launchWideFilters(const ShuffleCall& call, cudaStream_t stream);
+cudaError_t launchDilated(const ShuffleCall& call, cudaStream_t stream);
 cudaError_t launchPlanes(const ShuffleCall& call, cudaStream_t stream);
 
 }  // namespace warpconv::cuda

@@ -198,7 +198,7 @@ cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchPlanes(const ShuffleCall& call, cudaStream_t stream) {
-  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
+  return withSquareFilter(call.shape.s, call.shape.strideW, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

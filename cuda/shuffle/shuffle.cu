@@ -54,6 +54,7 @@ class Shuffle final : public GpuConvolution {
       case ShuffleForm::blocked: return launchBlocked(call, stream);
       case ShuffleForm::wide: return launchWide(call, stream);
       case ShuffleForm::wideFilters: return launchWideFilters(call, stream);
+      case ShuffleForm::dilated: return launchDilated(call, stream);
       case ShuffleForm::planes: return launchPlanes(call, stream);
     }
     return cudaErrorInvalidValue;

@@ -11,14 +11,15 @@ namespace warpconv::cuda {
  *
  * Variants: `neither`, `column`, `row` and `both` are the published scheme, one column a thread, with its two parts
  * switched on and off; `wide` gives a thread four adjacent input columns and 16-byte loads, with shuffles at the seams
- * only; `planes` keeps several small maps of a depthwise convolution in shared memory.
+ * only; `dilated` gives a thread a column of every so manieth row; `planes` keeps several small maps of a depthwise
+ * convolution in shared memory.
  */
 std::optional<std::string> refuseShuffle(const GpuRequest& request);
 Estimate estimateShuffle(const GpuRequest& request);
 std::vector<FilterForm> formsShuffle(const GpuRequest& request, const Weights& weights);
 Result<std::unique_ptr<GpuConvolution>> prepareShuffle(const GpuRequest& request, const GpuWeights& weights);
 
-inline constexpr std::string_view kShuffleVariants[] = {"neither", "column", "row", "both", "wide", "planes"};
+inline constexpr std::string_view kShuffleVariants[] = {"neither", "column", "row", "both", "wide", "dilated", "planes"};
 inline constexpr GpuAlgorithm kShuffle{"shuffle", kShuffleVariants, refuseShuffle, estimateShuffle, formsShuffle,
                                        nullptr, prepareShuffle};
 

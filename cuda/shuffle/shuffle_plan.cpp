@@ -11,20 +11,34 @@
 namespace warpconv::cuda {
 namespace {
 
+bool isUndilated(const ConvProblem& x) { return x.dilation.h == 1 && x.dilation.w == 1; }
+
+bool hasSmallSquareFilter(const ConvProblem& x) { return x.r == x.s && (x.s == 3 || x.s == 5 || x.s == 7); }
+
 bool isSquareAndUndilated(const ConvProblem& x) {
-  return x.r == x.s && (x.s == 3 || x.s == 5 || x.s == 7) && x.stride.h == x.stride.w && x.stride.w <= 2 &&
-         x.dilation.h == 1 && x.dilation.w == 1;
+  return hasSmallSquareFilter(x) && x.stride.h == x.stride.w && x.stride.w <= 2 && isUndilated(x);
 }
 
 bool isDepthwise(const ConvProblem& x) { return x.groups == x.c && x.k == x.c; }
 
 constexpr int kFloatBytes = 4;
 
-int64_t wideFilterBytes(const ConvProblem& x) { return x.filterSize() * kFiltersPerThread * kFloatBytes; }
+/** Of `wideFilters` alone: last layers of super-resolution have such. */
+bool isNineSquare(const ConvProblem& x) {
+  return x.r == 9 && x.s == 9 && x.stride.h == 1 && x.stride.w == 1 && isUndilated(x) && x.groupInputs() > 1;
+}
 
 bool takesWide(const ConvProblem& x) {
-  return isSquareAndUndilated(x) && (x.padding.left == 0 || x.padding.left == (x.s - 1) / 2) &&
-         (x.groupInputs() == 1 || wideFilterBytes(x) <= kSharedBytes);
+  return (isSquareAndUndilated(x) || isNineSquare(x)) && (x.padding.left == 0 || x.padding.left == (x.s - 1) / 2);
+}
+
+/** A thread's items are numbered in 31 bits, and rows that a residue lacks are numbered, too. */
+constexpr int64_t kMostDilatedOutputs = int64_t{1} << 30;
+
+bool takesDilated(const ConvProblem& x) {
+  const Lattice rows =
+      makeLattice(static_cast<int>(x.stride.h), static_cast<int>(x.dilation.h), 0, static_cast<int>(x.r));
+  return hasSmallSquareFilter(x) && x.groupInputs() == 1 && rows.stride <= 2 && x.outputSize() < kMostDilatedOutputs;
 }
 
 /** Bytes of one map in shared memory: as it comes, its filter, and as it goes where that is elsewhere. */
@@ -61,22 +75,22 @@ int windowRows(const Shape& x) { return ceilDivide(x.r, x.strideH); }
 int64_t blocksOf(int64_t warps) { return (warps + kShuffleWarps - 1) / kShuffleWarps; }
 
 /**
- * Gives an item so many output rows that `cost(rows, warps)` is least, of several such the most; a warp has `strips`
- * items beside each other.
+ * Gives an item so many of `rows` output rows that `cost(rows, warps)` is least, of several such the most; a warp has
+ * `strips` items beside each other.
  */
 template <typename Cost>
-void splitRows(ShufflePlan& plan, const Shape& x, int64_t items, int strips, const Cost& cost) {
+void splitRows(ShufflePlan& plan, int rows, int64_t items, int strips, const Cost& cost) {
   // Seed 003.
   constexpr int kMostRows = 56;
-  const auto warpsOf = [&](int run) { return (items * ceilDivide(x.p, run) + strips - 1) / strips; };
+  const auto warpsOf = [&](int run) { return (items * ceilDivide(rows, run) + strips - 1) / strips; };
   double best = std::numeric_limits<double>::infinity();
-  for (int run = std::min(x.p, kMostRows); run > 0; --run) {
+  for (int run = std::min(rows, kMostRows); run > 0; --run) {
     const double ofRun = cost(run, warpsOf(run));
     if (ofRun >= best) continue;
     best = ofRun;
     plan.run = run;
   }
-  plan.runs = ceilDivide(x.p, plan.run);
+  plan.runs = ceilDivide(rows, plan.run);
   plan.warps = warpsOf(plan.run);
   plan.blocks = blocksOf(plan.warps);
 }
@@ -138,7 +152,7 @@ void planSliding(ShufflePlan& plan, const ConvProblem& problem, const Shape& x, 
   // maps, and for many the longest, which read the fewest rows twice. A warp takes six to start and to end.
   const int others = 6 + (plan.rowReuse ? windowRows(x) - 1 : 0);
   const int64_t held = int64_t{multiprocessors} * slidingWarpsResident(x.r);
-  splitRows(plan, x, int64_t{x.n} * x.k * plan.segments, 1,
+  splitRows(plan, x.p, int64_t{x.n} * x.k * plan.segments, 1,
             [&](int run, int64_t warps) { return static_cast<double>((warps + held - 1) / held * (run + others)); });
 }
 
@@ -170,21 +184,35 @@ void planWide(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
   if (x.groupInputs == 1) {
     plan.form = ShuffleForm::wide;
     plan.blocksResident = wideWarpsResident(x.r, plan.edges) / kShuffleWarps;
-    splitRows(plan, x, int64_t{x.n} * x.k * plan.segments, strips, [&](int run, int64_t warps) {
+    splitRows(plan, x.p, int64_t{x.n} * x.k * plan.segments, strips, [&](int run, int64_t warps) {
       return cyclesOfWide(x, traits, plan.blocksResident, run, blocksOf(warps));
     });
     return;
   }
   plan.form = ShuffleForm::wideFilters;
   plan.filters = kFiltersPerThread;
-  plan.channels = x.groupInputs;
-  plan.sharedBytes = x.groupInputs * x.r * x.s * kFiltersPerThread * kFloatBytes;
+  const int channelBytes = x.r * x.s * kFiltersPerThread * kFloatBytes;
+  plan.channels = std::min(x.groupInputs, kSharedBytes / channelBytes);
+  plan.sharedBytes = plan.channels * channelBytes;
   plan.run = kWideFilterRows * x.strideH;
   plan.runs = ceilDivide(x.p, plan.run);
   const int64_t items = (int64_t{plan.segments} * plan.runs + strips - 1) / strips;
   const int64_t filterBlocks = int64_t{ceilDivide(x.groupOutputs, kFiltersPerThread)} * x.groups * x.n;
   plan.warps = items * filterBlocks;
   plan.blocks = blocksOf(items) * filterBlocks;
+}
+
+void planDilated(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
+  plan.form = ShuffleForm::dilated;
+  const Lattice rows = makeLattice(x.strideH, x.dilationH, x.padTop, x.r);
+  const int residues = std::min(rows.residues, x.p);
+  plan.columns = 1;
+  plan.blocksResident = dilatedWarpsResident(x.r) / kShuffleWarps;
+  // As for `sliding`: the fewest steps of one output row.
+  const int others = 6 + ceilDivide(x.r, rows.stride) - 1;
+  const int64_t held = int64_t{traits.multiprocessors} * dilatedWarpsResident(x.r);
+  splitRows(plan, ceilDivide(x.p, rows.residues), int64_t{x.n} * x.k * x.q * residues, kWarpLanes,
+            [&](int run, int64_t warps) { return static_cast<double>((warps + held - 1) / held * (run + others)); });
 }
 
 /** Of every block, for the system. */
@@ -223,9 +251,14 @@ std::string chooseVariant(const ConvProblem& problem, const GpuTraits& traits) {
   ShufflePlan plan;
   if (takesWide(problem)) {
     planWide(plan, x, traits);
-    if (plan.form == ShuffleForm::wide || plan.warps >= 2 * traits.multiprocessors) return "wide";
+    // Several maps: with fewer warps than multiprocessors, threads that take less each are faster. 128 channels of
+    // 56 x 56 in 32 groups, 224 warps, take 7.6 us so and 10.2 by `neither`; 256 of 28 x 28 in 64, 128 warps, 7.5
+    // and 6.8.
+    if (plan.form == ShuffleForm::wide || plan.warps >= traits.multiprocessors) return "wide";
   } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
     return "both";
+  } else if (takesDilated(problem)) {
+    return "dilated";
   }
   // Measured likewise: with several maps, loads that hit the first cache are faster than shuffles, and a block for
   // every multiprocessor comes before the reuse of rows.
@@ -247,6 +280,7 @@ Rates ratesOf(ShuffleForm form) {
   switch (form) {
     case ShuffleForm::sliding: return {0.5, 0.3};
     case ShuffleForm::wide: return {0.9, 0.9};
+    case ShuffleForm::dilated: return {0.9, 0.3};
     case ShuffleForm::planes: return {0.9, 1.0};
     case ShuffleForm::wideFilters: return {0.9, 0.27};
     case ShuffleForm::blocked: return {0.9, 0.07};
@@ -294,8 +328,13 @@ std::optional<std::string> refuseShuffle(const GpuRequest& request) {
            " strides' width for column reuse; this problem has one of " + std::to_string(x.s) + " columns";
   }
   if (variant == "wide" && !takesWide(x)) {
-    return "takes undilated 3x3, 5x5 and 7x7 filters of stride 1 or 2, padded on the left by nothing or by half of "
-           "their width, whose input maps' filters fit into shared memory, as variant 'wide'";
+    return "takes undilated 3x3, 5x5 and 7x7 filters of stride 1 or 2, and 9x9 filters of stride 1 of several input "
+           "maps, "
+           "padded on the left by nothing or by half of their width, as variant 'wide'";
+  }
+  if (variant == "dilated" && !takesDilated(x)) {
+    return "takes depthwise 3x3, 5x5 and 7x7 filters of stride 1 or 2, or of a stride whose quotient by the greatest "
+           "common divisor with the dilation is 1 or 2, as variant 'dilated'";
   }
   if (variant == "planes" && !takesPlanes(x)) {
     return "takes depthwise convolutions of small maps, with undilated 3x3, 5x5 and 7x7 filters of stride 1 or 2, as "
@@ -313,6 +352,8 @@ ShufflePlan planShuffle(const GpuRequest& request) {
   plan.rowReuse = variant != "neither" && variant != "column";
   if (variant == "wide") {
     planWide(plan, x, request.traits);
+  } else if (variant == "dilated") {
+    planDilated(plan, x, request.traits);
   } else if (variant == "planes") {
     planPlanes(plan, x, request.traits);
   } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {

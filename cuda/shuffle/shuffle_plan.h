@@ -8,7 +8,10 @@
 
 namespace warpconv::cuda {
 
-/** The kernels of the family. All but `blocked` are for square 3, 5 and 7 filters of stride 1 and 2, undilated. */
+/**
+ * The kernels of the family. All but `blocked` are for square 3, 5 and 7 filters of stride 1 and 2, undilated but for
+ * `dilated`. `wideFilters` also takes 9 x 9 filters of stride 1.
+ */
 enum class ShuffleForm {
   /** A column a thread, one input map: walks down it with a rolling window of accumulators */
   sliding,
@@ -18,12 +21,15 @@ enum class ShuffleForm {
   wide,
   /** Four input columns a thread, several maps and filters */
   wideFilters,
+  /** A column a thread, one input map, dilated: the rolling window over the rows of one residue */
+  dilated,
   /** Whole small maps of a depthwise convolution in shared memory, a few columns a thread */
   planes,
 };
 
 constexpr bool hasOneMapPerFilter(ShuffleForm form) {
-  return form == ShuffleForm::sliding || form == ShuffleForm::wide || form == ShuffleForm::planes;
+  return form == ShuffleForm::sliding || form == ShuffleForm::wide || form == ShuffleForm::dilated ||
+         form == ShuffleForm::planes;
 }
 
 /**
@@ -57,6 +63,8 @@ constexpr int wideWarpsResident(int filterExtent, bool edges) {
 inline constexpr int kManyFilterBlocksResident = 4;
 /** Warps of `sliding` likewise. */
 constexpr int slidingWarpsResident(int filterExtent) { return filterExtent == 3 ? 48 : filterExtent == 5 ? 32 : 20; }
+/** Warps of `dilated` likewise. */
+constexpr int dilatedWarpsResident(int filterExtent) { return filterExtent == 3 ? 32 : filterExtent == 5 ? 20 : 16; }
 /**
  * Adjacent output columns of a thread in `planes`. Measured on an H200 at batch 128, when a warp had two buffers: on
  * maps of 7 x 7 with 3 x 3 filters 7 take 13.3 us and 4 take 14.7, on maps of 14 x 14 they are within 5 % of each

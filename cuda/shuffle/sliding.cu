@@ -116,7 +116,7 @@ cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchSliding(const ShuffleCall& call, cudaStream_t stream) {
-  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
+  return withSquareFilter(call.shape.s, call.shape.strideW, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

@@ -10,7 +10,8 @@ namespace {
  * `lanes` lanes and `run` output rows of them; lane y of segment z owns input columns 4 (z * lanes + y) … + 3 and the
  * 4 / T output columns whose windows begin kLeft before those. Items are numbered segment fastest, then run, and
  * 32 / lanes of them share a warp; lanes without an item go along with column -1, which neither loads nor stores.
- * Shared memory: the block's filters of all input maps. Columns and rows outside of the input load as zeros.
+ * Shared memory: the block's filters of `channels` input maps at a time. Columns and rows outside of the input load as
+ * zeros.
  */
 template <int F, int T, bool Padded>
 __global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) wideFiltersKernel(ShuffleCall call) {
@@ -40,9 +41,6 @@ __global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) wi
   const int q = chunk * kOutputs;
   const int firstH = firstP * T - x.padTop;
 
-  block.stage<kFilters>(reinterpret_cast<float*>(filters), call, 0, x.groupInputs);
-  __syncthreads();
-
   // Filter i, output column o at i * kOutputs + o.
   float sum[kRows][kFilters * kOutputs];
 #pragma unroll
@@ -66,8 +64,18 @@ __global__ void __launch_bounds__(kShuffleThreads, kManyFilterBlocksResident) wi
   Chunk own, edge = zeroChunk();
   load(own, edge, 0);
   letNextKernelBegin();
-  const float4* ofChannel = filters;
+  const float4* ofChannel = nullptr;
+  int staged = 0;
   for (int c = 0; c < x.groupInputs; ++c, ofChannel += F * F) {
+    if (c == staged) {
+      // Everybody has used those before.
+      if (c > 0) __syncthreads();
+      const int channels = min(plan.channels, x.groupInputs - c);
+      block.stage<kFilters>(reinterpret_cast<float*>(filters), call, c, channels);
+      __syncthreads();
+      ofChannel = filters;
+      staged += channels;
+    }
 #pragma unroll 1
     for (int v = 0; v < kInputRows; ++v) {
       float columns[kColumns];
@@ -135,7 +143,8 @@ cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchWideFilters(const ShuffleCall& call, cudaStream_t stream) {
-  return withSquareFilter(call.shape, [&]<int F, int T>() { return launch<F, T>(call, stream); });
+  if (call.shape.s == 9) return launch<9, 1>(call, stream);
+  return withSquareFilter(call.shape.s, call.shape.strideW, [&]<int F, int T>() { return launch<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

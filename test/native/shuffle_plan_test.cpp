@@ -114,6 +114,35 @@ TEST_CASE("the forms and who takes them") {
   CHECK(cuda::refuseShuffle(asked(problem({1, 3, 9, 9}, {4, 3, 3, 3}, 1, 1, 1), "planes")).has_value());
   CHECK(cuda::refuseShuffle(asked(problem({1, 8, 9, 9}, {8, 1, 3, 3}, 1, 2, 8), "wide")).has_value());
   CHECK(cuda::refuseShuffle(asked(problem({1, 8, 9, 9}, {8, 1, 3, 3}, 1, 1, 8, 2), "wide")).has_value());
+  CHECK(plan(problem({1, 256, 33, 33}, {256, 1, 3, 3}, 1, 2, 256, 2)).form == cuda::ShuffleForm::dilated);
+  CHECK(plan(problem({1, 256, 33, 33}, {256, 2, 3, 3}, 1, 2, 128, 2)).form == cuda::ShuffleForm::blocked);
+  // A stride of 4 over rows that are 2 apart is one of 2 over every other row; over rows that are 3 apart it stays 4.
+  CHECK(plan(problem({1, 8, 33, 33}, {8, 1, 3, 3}, 4, 2, 8, 2)).form == cuda::ShuffleForm::dilated);
+  CHECK(cuda::refuseShuffle(asked(problem({1, 8, 33, 33}, {8, 1, 3, 3}, 4, 2, 8, 3), "dilated")).has_value());
+}
+
+TEST_CASE("9 x 9 filters of several maps are wide, their filters a part of the maps at a time") {
+  const cuda::ShufflePlan last = plan(problem({8, 64, 256, 256}, {3, 64, 9, 9}, 1, 4, 1));
+  CHECK(last.form == cuda::ShuffleForm::wideFilters);
+  CHECK(last.channels < 64);
+  CHECK(last.sharedBytes <= cuda::kSharedBytes);
+  CHECK(cuda::refuseShuffle(asked(problem({1, 8, 32, 32}, {8, 1, 9, 9}, 1, 4, 8), "wide")).has_value());
+  CHECK(cuda::refuseShuffle(asked(problem({1, 8, 32, 32}, {4, 8, 9, 9}, 2, 4, 1), "wide")).has_value());
+}
+
+TEST_CASE("dilated: items cover every output row of every residue, and no run is empty") {
+  std::mt19937 random(9);
+  for (int round = 0; round < 500; ++round) {
+    const int64_t height = 20 + random() % 100, channels = 1 + random() % 200, dilation = 2 + random() % 8;
+    const ConvProblem x = problem({1 + static_cast<int64_t>(random() % 4), channels, height, 37}, {channels, 1, 3, 3},
+                                  1, dilation, channels, dilation);
+    INFO(describe(x));
+    const cuda::ShufflePlan made = plan(x, "dilated");
+    const int64_t rows = (x.p + dilation - 1) / dilation;
+    CHECK(made.run * made.runs >= rows);
+    CHECK(made.run * (made.runs - 1) < rows);
+    CHECK(made.blocks * cuda::kShuffleThreads >= x.n * x.k * x.q * std::min(dilation, x.p) * made.runs);
+  }
 }
 
 TEST_CASE("wide: runs of the rows that were fastest, or within 2 % of it, on an H100") {
