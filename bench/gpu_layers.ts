@@ -74,7 +74,9 @@ function networkRows(): Row[] {
       const [c, h, w, k, r, s, stride, , padH, padW, dilation, , groups] = row as Required<typeof row>;
       const padding = padH === padW ? padH! : ([padH!, padW!] as const);
       const extents = [c!, h!, w!, k!, r!, s!, stride!, padding, groups!] as const;
-      return dilation === 1 ? [`${model}_${number}`, ...extents] : [`${model}_${number}`, ...extents, dilation!];
+      return dilation === 1
+        ? [`${model}_${number}`, ...extents]
+        : [`${model}_${number}`, ...extents, dilation!];
     });
   });
 }
@@ -99,7 +101,12 @@ export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] 
   const all = loadGroups();
   const hint = 'with --device cpu the bench has other groups';
   requireKnown('group', groups, [...all.keys()], hint);
-  requireKnown('layer', names, [...all.values()].flatMap(({ rows }) => rows.map(([name]) => name)), hint);
+  requireKnown(
+    'layer',
+    names,
+    [...all.values()].flatMap(({ rows }) => rows.map(([name]) => name)),
+    hint,
+  );
   const sets = [...all].filter(([group]) => groups.length === 0 || groups.includes(group));
   const usual = [...new Set(sets.flatMap(([, set]) => set.batches))].sort((a, b) => a - b);
   return (batches.length > 0 ? batches : usual).flatMap((batch) =>
@@ -113,7 +120,12 @@ export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] 
   );
 }
 
-function isMeasuredAt(group: string, { batches }: LayerSet, batch: number, asked: readonly number[]): boolean {
+function isMeasuredAt(
+  group: string,
+  { batches }: LayerSet,
+  batch: number,
+  asked: readonly number[],
+): boolean {
   return asked.length === 0 || group === SINGLE_IMAGES ? batches.includes(batch) : asked.includes(batch);
 }
 

@@ -14,7 +14,7 @@ import {
   type ContestResult,
 } from '../lib/conv2d/contest';
 import { problemOf, type GpuLayer } from './gpu_layers';
-import type { Ceilings, Contestant, Entry, Quartiles } from './gpu_result';
+import { withoutBeaten, type Ceilings, type Contestant, type Entry, type Quartiles } from './gpu_result';
 import { significant } from './statistics';
 
 /** A layer to measure, with those of ours that have spoiled a process before and are left out. */
@@ -75,7 +75,9 @@ function entriesOf({ layer, without }: Task, plan: NativePlan, quick: boolean): 
   const ours = [...families, ...(quick ? [] : variantsOf(layer, plan))]
     .map(([algorithm, variant]) => ({ library: 'warpconv', algorithm, variant }) as const)
     .filter((entry) => !without.some((one) => isSame(one, entry)));
-  const arithmetics = quick ? (['fp32'] as const) : (['fp32', 'tf32', 'fp16'] as const);
+  // Of many layers what is for information alone would take long.
+  const isBrief = quick || layer.group === 'networks';
+  const arithmetics = isBrief ? (['fp32'] as const) : (['fp32', 'tf32', 'fp16'] as const);
   const rivals = arithmetics
     .flatMap((arithmetic) =>
       (['nchw', 'nhwc'] as const).map((layout) => ({ library: 'cudnn', layout, arithmetic }) as const),
@@ -110,7 +112,7 @@ function contestantOf(result: ContestResult, entry: ContestEntry): Contestant {
 function toEntry(result: ContestResult, entries: readonly ContestEntry[]): Entry {
   const contestant = contestantOf(result, entries[result.entry]!);
   if (result.failure !== undefined) return { ...contestant, failure: result.failure.message };
-  const { milliseconds, coldMilliseconds, calls, graph, workspaceBytes } = result;
+  const { milliseconds, coldMilliseconds, calls, graph, workspaceBytes, proposed } = result;
   return {
     ...contestant,
     ms: quartiles({ ...milliseconds }),
@@ -118,6 +120,7 @@ function toEntry(result: ContestResult, entries: readonly ContestEntry[]): Entry
     calls,
     graph,
     workspaceBytes,
+    ...(contestant.library !== 'warpconv' && { proposed }),
     maxError: errorOrNull(result.maxError),
     maxRelativeError: errorOrNull(result.maxRelativeError),
   };
@@ -159,9 +162,9 @@ async function measure(task: Task, { device, quick }: GpuMeasureRequest) {
     const { results, cudnnVersion, cublasVersion } = await contestOn(plan, entries, quick);
     return {
       chosen: plan.algorithm,
-      entries: results
-        .filter((result) => !isRefusal(result, entries))
-        .map((result) => toEntry(result, entries)),
+      entries: withoutBeaten(
+        results.filter((result) => !isRefusal(result, entries)).map((result) => toEntry(result, entries)),
+      ),
       cudnn: cudnnVersion,
       cublas: cublasVersion,
     };

@@ -28,6 +28,8 @@ export interface Measured {
   readonly calls: number;
   readonly graph: boolean;
   readonly workspaceBytes: number;
+  /** Of a rival: how many it proposed for the layer, of which this was the fastest that is right */
+  readonly proposed?: number;
   /** Null stands for NaN */
   readonly maxError: number | null;
   readonly maxRelativeError: number | null;
@@ -124,6 +126,21 @@ function fastest(entries: readonly Entry[]): MeasuredEntry | undefined {
       (best, one) => (best === undefined || median(one) < median(best) ? one : best),
       undefined,
     );
+}
+
+/** Without those of a rival, layout and arithmetic that are right and slower than another: a search proposes dozens. */
+export function withoutBeaten(entries: readonly Entry[]): Entry[] {
+  const kinds = new Map<string, Entry[]>();
+  for (const entry of entries) {
+    const { library, layout, arithmetic, algorithm, variant } = entry;
+    const kind = library === 'warpconv' ? [algorithm, variant] : [layout, arithmetic];
+    const key = [library, ...kind].join(' ');
+    kinds.set(key, [...(kinds.get(key) ?? []), entry]);
+  }
+  return [...kinds.values()].flatMap((own) => {
+    const best = fastest(own);
+    return own.filter((entry) => entry === best || !counts(entry));
+  });
 }
 
 /** One of ours: a family, or a variant of it. */
@@ -317,9 +334,14 @@ function troubleOf(entry: Entry): string {
   return `off by ${(entry.maxRelativeError ?? NaN).toExponential(0)} of |input| * |weight|`;
 }
 
+function describeProduct(algorithm: string): string {
+  const product = algorithm.endsWith(', Lt') ? 'cuBLASLt' : 'cuBLAS';
+  return algorithm.startsWith('product') ? product : `im2col + ${product}`;
+}
+
 export function describeContestant({ library, algorithm, variant, layout, arithmetic }: Contestant): string {
   if (library === 'warpconv') return variant ? `${algorithm} ${variant}` : algorithm;
-  if (library === 'cublas') return algorithm === 'product' ? 'cuBLAS' : 'im2col + cuBLAS';
+  if (library === 'cublas') return describeProduct(algorithm);
   const kind = arithmetic === 'fp32' ? '' : ` ${arithmetic!.toUpperCase()}`;
   return `cuDNN ${layout!.toUpperCase()}${kind}${algorithm ? ` ${algorithm}` : ''}`;
 }

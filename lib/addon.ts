@@ -58,6 +58,8 @@ export interface NativeJudgement {
   readonly workspaceBytes: number;
   readonly maxError: number;
   readonly maxRelativeError: number;
+  /** How many its entry proposed, of which the fastest few are measured */
+  readonly proposed: number;
 }
 
 /** What came of an entry, by its index; one of cuDNN may have several. */

@@ -61,6 +61,7 @@ struct Entrant {
   TensorForm form;
   /** Null where the entry failed before there was one */
   std::unique_ptr<Contestant> contestant;
+  bool isBeaten = false;
 
   bool isIn() const { return result.status.isOk(); }
 };
@@ -81,6 +82,7 @@ class Run {
     for (Entrant& entrant : entrants_) {
       if (entrant.isIn()) judge(entrant, oracle.value());
     }
+    for (size_t entry = 0; entry < contest_.entries.size(); ++entry) holdHeat(entry);
     time();
     return report();
   }
@@ -103,6 +105,7 @@ class Run {
     for (std::unique_ptr<Contestant>& contestant : made.value()) {
       ContestResult result;
       result.entry = entry;
+      result.proposed = static_cast<int>(made.value().size());
       result.algorithm = contestant->algorithm();
       result.workspaceBytes = contestant->workspaceBytes();
       entrants_.push_back({std::move(result), form, std::move(contestant)});
@@ -116,8 +119,7 @@ class Run {
     if (auto refusal = algorithm.value()->refusal(request)) return unsupported(entry.algorithm + " " + *refusal);
     Weights forms(nullptr, problem_.k, problem_.filterSize());
     Tables tables(queue_);
-    auto convolution =
-        algorithm.value()->prepare(request, {forms, nullptr, queue_, tables, tensors().weight.floats()});
+    auto convolution = algorithm.value()->prepare(request, {forms, nullptr, queue_, tables, tensors().weight.floats()});
     if (!convolution.isOk()) return convolution.status();
     return only(std::make_unique<OwnConvolution>(entry.algorithm, algorithm.value()->estimate(request).workspaceBytes,
                                                  std::move(convolution.value()), tensors(), stream_));
@@ -126,9 +128,7 @@ class Run {
   Result<Contestants> contestantsFor(const CublasEntry&) {
     if (!cublas_) cublas_ = Cublas::open(contest_.cublasLibraries, device_, stream_);
     if (!cublas_->isOk()) return cublas_->status();
-    auto product = makeIm2colProduct(cublas_->value(), problem_, tensors(), stream_);
-    if (!product.isOk()) return product.status();
-    return only(std::move(product.value()));
+    return makeIm2colProducts(cublas_->value(), problem_, tensors(), stream_);
   }
 
   /** By the older search and by the graph interface: one may lack what the other has. */
@@ -204,20 +204,44 @@ class Run {
     return oracle.judge(tensors().output.floats(), device_, stream_);
   }
 
-  void time() {
-    std::vector<Entrant*> timed;
-    std::vector<Enqueue> calls;
+  /** Of an entry that proposed many, the fastest stay. */
+  void holdHeat(size_t entry) {
+    // A heat is short, and what rounds too much may be among the fastest.
+    constexpr size_t kFinalists = 4;
+    constexpr Pace kHeat{3, 0};
+    std::vector<Entrant*> own;
     for (Entrant& entrant : entrants_) {
-      if (!entrant.isIn()) continue;
-      timed.push_back(&entrant);
-      calls.push_back([this, &entrant] { return entrant.contestant->enqueue(workspace_.data()); });
+      if (entrant.result.entry == entry && entrant.isIn()) own.push_back(&entrant);
     }
-    const std::vector<Result<Timing>> timings = timeInTurns(calls, contest_.pace, device_, stream_);
-    for (size_t i = 0; i < timed.size(); ++i) {
+    if (own.size() <= kFinalists) return;
+    timeThem(own, kHeat);
+    std::erase_if(own, [](const Entrant* one) { return !one->isIn(); });
+    std::sort(own.begin(), own.end(), [](const Entrant* a, const Entrant* b) {
+      return a->result.timing.warm.median < b->result.timing.warm.median;
+    });
+    for (size_t i = kFinalists; i < own.size(); ++i) own[i]->isBeaten = true;
+    std::erase_if(entrants_, [](const Entrant& one) { return one.isBeaten; });
+  }
+
+  void time() {
+    std::vector<Entrant*> all;
+    for (Entrant& entrant : entrants_) {
+      if (entrant.isIn()) all.push_back(&entrant);
+    }
+    timeThem(all, contest_.pace);
+  }
+
+  void timeThem(const std::vector<Entrant*>& entrants, const Pace& pace) {
+    std::vector<Enqueue> calls;
+    for (Entrant* const one : entrants) {
+      calls.push_back([this, one] { return one->contestant->enqueue(workspace_.data()); });
+    }
+    const std::vector<Result<Timing>> timings = timeInTurns(calls, pace, device_, stream_);
+    for (size_t i = 0; i < entrants.size(); ++i) {
       if (timings[i].isOk()) {
-        timed[i]->result.timing = timings[i].value();
+        entrants[i]->result.timing = timings[i].value();
       } else {
-        timed[i]->result.status = timings[i].status();
+        entrants[i]->result.status = timings[i].status();
       }
     }
   }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "status.h"
 
@@ -16,5 +18,7 @@ class Contestant {
   /** Enqueues the whole computation. `workspace` has workspaceBytes() and is shared by all contestants. */
   virtual Status enqueue(void* workspace) const = 0;
 };
+
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
 
 }  // namespace warpconv::cuda

@@ -3,30 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/compare/cublas_functions.h"
+#include "cuda/compare/cublas_lt.h"
 #include "cuda/compare/library.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/shape.h"
 
 namespace warpconv::cuda {
 
-struct Cublas::Functions {
-  int (*create)(void**);
-  int (*destroy)(void*);
-  int (*getVersion)(void*, int*);
-  int (*setStream)(void*, cudaStream_t);
-  int (*setWorkspace)(void*, void*, size_t);
-  int (*setMathMode)(void*, int);
-  const char* (*getStatusString)(int);
-  int (*multiply)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int, const float*,
-                  float*, int);
-  int (*multiplyAll)(void*, int, int, int, int, int, const float*, const float*, int, long long, const float*, int,
-                     long long, const float*, float*, int, long long, int);
-};
-
 namespace {
 
 // Values of cuBLAS's enumerations.
-constexpr int kSuccess = 0;
 constexpr int kNotTransposed = 0;
 constexpr int kDefaultMath = 0;
 
@@ -60,6 +47,17 @@ Result<std::shared_ptr<const Cublas>> Cublas::open(const std::vector<std::string
     symbols.find(all.getStatusString, "cublasGetStatusString");
     symbols.find(all.multiply, "cublasSgemm_v2");
     symbols.find(all.multiplyAll, "cublasSgemmStridedBatched");
+    // The loader looks for these in what the library depends on, too.
+    symbols.findOptional(all.createLayout, "cublasLtMatrixLayoutCreate");
+    symbols.findOptional(all.destroyLayout, "cublasLtMatrixLayoutDestroy");
+    symbols.findOptional(all.setLayoutAttribute, "cublasLtMatrixLayoutSetAttribute");
+    symbols.findOptional(all.createProduct, "cublasLtMatmulDescCreate");
+    symbols.findOptional(all.destroyProduct, "cublasLtMatmulDescDestroy");
+    symbols.findOptional(all.createPreference, "cublasLtMatmulPreferenceCreate");
+    symbols.findOptional(all.destroyPreference, "cublasLtMatmulPreferenceDestroy");
+    symbols.findOptional(all.setPreferenceAttribute, "cublasLtMatmulPreferenceSetAttribute");
+    symbols.findOptional(all.findAlgorithms, "cublasLtMatmulAlgoGetHeuristic");
+    symbols.findOptional(all.multiplyBy, "cublasLtMatmul");
   });
   if (!tried.empty()) {
     return unsupported(
@@ -75,25 +73,34 @@ Status Cublas::start(Device& device, cudaStream_t stream) {
   Result<DeviceMemory> workspace = device.allocate(kWorkspaceBytes);
   if (!workspace.isOk()) return workspace.status();
   workspace_ = std::move(workspace.value());
+  stream_ = stream;
   int failed = functions_->create(&handle_);
   // In this order: a new stream resets the workspace.
-  if (failed == kSuccess) failed = functions_->setStream(handle_, stream);
-  if (failed == kSuccess) {
+  if (failed == kCublasSuccess) failed = functions_->setStream(handle_, stream);
+  if (failed == kCublasSuccess) {
     failed = functions_->setWorkspace(handle_, workspace_.data(), static_cast<size_t>(workspace_.bytes()));
   }
-  if (failed == kSuccess) failed = functions_->setMathMode(handle_, kDefaultMath);
+  if (failed == kCublasSuccess) failed = functions_->setMathMode(handle_, kDefaultMath);
   return check(failed, "to start");
+}
+
+bool Cublas::hasLt() const {
+  const Functions& x = *functions_;
+  return x.createLayout != nullptr && x.destroyLayout != nullptr && x.setLayoutAttribute != nullptr &&
+         x.createProduct != nullptr && x.destroyProduct != nullptr && x.createPreference != nullptr &&
+         x.destroyPreference != nullptr && x.setPreferenceAttribute != nullptr && x.findAlgorithms != nullptr &&
+         x.multiplyBy != nullptr;
 }
 
 std::string Cublas::version() const {
   int number = 0;
-  if (functions_->getVersion(handle_, &number) != kSuccess) return {};
+  if (functions_->getVersion(handle_, &number) != kCublasSuccess) return {};
   return std::to_string(number / 10000) + "." + std::to_string(number % 10000 / 100) + "." +
          std::to_string(number % 100);
 }
 
 Status Cublas::check(int code, const char* what) const {
-  if (code == kSuccess) return {};
+  if (code == kCublasSuccess) return {};
   return unsupported(std::string("cuBLAS failed ") + what + ": " + functions_->getStatusString(code));
 }
 
@@ -113,16 +120,36 @@ Status Cublas::multiply(const Products& x, const float* a, const float* b, float
 
 namespace {
 
+/** Floats of one image's column matrix. */
+int64_t columnsOf(const ConvProblem& x) { return x.c * x.r * x.s * x.p * x.q; }
+
+/** The image is its own column matrix. */
+bool isMatrix(const ConvProblem& x) { return x.r * x.s == 1 && x.stride.h == 1 && x.stride.w == 1 && !x.hasPadding(); }
+
+int64_t imagesAtOnce(const ConvProblem& x) {
+  return isMatrix(x) ? x.n : std::clamp<int64_t>(kMostColumns / columnsOf(x), 1, x.n);
+}
+
+/** All images' products together, or where each group has filters of its own, all groups' of one image. */
+Products productsOf(const ConvProblem& x) {
+  const int64_t k = x.groupOutputs(), filter = x.filterSize(), pixels = x.p * x.q;
+  if (x.groups == 1) return {k, pixels, filter, x.n, 0, columnsOf(x), k * pixels};
+  return {k, pixels, filter, x.groups, k * filter, filter * pixels, k * pixels};
+}
+
 class Im2colProduct final : public Contestant {
  public:
-  Im2colProduct(std::shared_ptr<const Cublas> cublas, const ConvProblem& problem, const ContestTensors& tensors,
-                cudaStream_t stream)
-      : cublas_(std::move(cublas)), x_(problem), tensors_(tensors), stream_(stream) {}
+  /** `product`: one of cuBLASLt for productsOf(problem); null for cuBLAS's own choice. */
+  Im2colProduct(std::shared_ptr<const Cublas> cublas, std::shared_ptr<const LtProduct> product,
+                const ConvProblem& problem, const ContestTensors& tensors, cudaStream_t stream)
+      : cublas_(std::move(cublas)), product_(std::move(product)), x_(problem), tensors_(tensors), stream_(stream) {}
 
-  std::string algorithm() const override { return isMatrix() ? "product" : "im2col"; }
+  std::string algorithm() const override {
+    return std::string(isMatrix(x_) ? "product" : "im2col") + (product_ == nullptr ? "" : ", Lt");
+  }
 
   int64_t workspaceBytes() const override {
-    return isMatrix() ? 0 : imagesAtOnce() * columns() * static_cast<int64_t>(sizeof(float));
+    return isMatrix(x_) ? 0 : imagesAtOnce() * columns() * static_cast<int64_t>(sizeof(float));
   }
 
   Status enqueue(void* workspace) const override {
@@ -130,8 +157,8 @@ class Im2colProduct final : public Contestant {
     for (int64_t first = 0; first < x_.n; first += most) {
       const int64_t count = std::min(most, x_.n - first);
       const float* images = tensors_.input.floats() + first * x_.c * x_.h * x_.w;
-      const float* matrices = isMatrix() ? images : static_cast<const float*>(workspace);
-      if (!isMatrix()) {
+      const float* matrices = isMatrix(x_) ? images : static_cast<const float*>(workspace);
+      if (!isMatrix(x_)) {
         ConvProblem some = x_;
         some.n = count;
         Status status = launchIm2col(shapeOf(some), images, static_cast<float*>(workspace), stream_);
@@ -144,31 +171,31 @@ class Im2colProduct final : public Contestant {
   }
 
  private:
+  int64_t imagesAtOnce() const { return warpconv::cuda::imagesAtOnce(x_); }
   int64_t pixels() const { return x_.p * x_.q; }
-  /** Floats of one image's column matrix. */
-  int64_t columns() const { return x_.c * x_.r * x_.s * pixels(); }
-  /** The image is its own column matrix. */
-  bool isMatrix() const { return x_.r * x_.s == 1 && x_.stride.h == 1 && x_.stride.w == 1 && !x_.hasPadding(); }
-  int64_t imagesAtOnce() const { return isMatrix() ? x_.n : std::clamp<int64_t>(kMostColumns / columns(), 1, x_.n); }
+  int64_t columns() const { return columnsOf(x_); }
 
-  /** All images' products together, or where each group has filters of its own, all groups' of one image after another.
-   */
   Status multiply(int64_t images, const float* matrices, float* output) const {
-    const int64_t k = x_.groupOutputs(), filter = x_.filterSize();
+    Products products = productsOf(x_);
     if (x_.groups == 1) {
-      return cublas_->multiply({k, pixels(), filter, images, 0, columns(), k * pixels()}, tensors_.weight.floats(),
-                               matrices, output);
+      products.count = images;
+      return multiply(products, matrices, output);
     }
     for (int64_t image = 0; image < images; ++image) {
-      const Cublas::Products products{k, pixels(), filter, x_.groups, k * filter, filter * pixels(), k * pixels()};
-      Status status = cublas_->multiply(products, tensors_.weight.floats(), matrices + image * columns(),
-                                        output + image * x_.k * pixels());
+      Status status = multiply(products, matrices + image * columns(), output + image * x_.k * pixels());
       if (!status.isOk()) return status;
     }
     return {};
   }
 
+  Status multiply(const Products& products, const float* matrices, float* output) const {
+    const float* const filters = tensors_.weight.floats();
+    return product_ == nullptr ? cublas_->multiply(products, filters, matrices, output)
+                               : product_->multiply(filters, matrices, output);
+  }
+
   const std::shared_ptr<const Cublas> cublas_;
+  const std::shared_ptr<const LtProduct> product_;
   const ConvProblem x_;
   const ContestTensors& tensors_;
   const cudaStream_t stream_;
@@ -176,15 +203,23 @@ class Im2colProduct final : public Contestant {
 
 }  // namespace
 
-Result<std::unique_ptr<Contestant>> makeIm2colProduct(std::shared_ptr<const Cublas> cublas, const ConvProblem& x,
-                                                      const ContestTensors& tensors, cudaStream_t stream) {
+Result<Contestants> makeIm2colProducts(std::shared_ptr<const Cublas> cublas, const ConvProblem& x,
+                                       const ContestTensors& tensors, cudaStream_t stream) {
   if (auto large = refuseLarge(x)) return unsupported("im2col " + *large);
-  const int64_t columns = x.c * x.r * x.s * x.p * x.q;
-  if (columns > kMaxExtent) {
+  if (columnsOf(x) > kMaxExtent) {
     return unsupported("im2col takes column matrices of fewer than 2^31 elements for an image; this problem's has " +
-                       std::to_string(columns));
+                       std::to_string(columnsOf(x)));
   }
-  return std::unique_ptr<Contestant>(std::make_unique<Im2colProduct>(std::move(cublas), x, tensors, stream));
+  Contestants contestants;
+  const auto add = [&](std::shared_ptr<const LtProduct> product) {
+    contestants.push_back(std::make_unique<Im2colProduct>(cublas, std::move(product), x, tensors, stream));
+  };
+  add(nullptr);
+  // A proposal is for a number of matrices, which the last images may be fewer than.
+  if (x.groups > 1 || imagesAtOnce(x) == x.n) {
+    for (auto& product : LtProduct::propose(cublas, productsOf(x))) add(std::move(product));
+  }
+  return contestants;
 }
 
 }  // namespace warpconv::cuda

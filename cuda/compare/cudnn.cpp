@@ -228,10 +228,11 @@ Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& dev
   if (found.empty()) return unsupported("cuDNN's search has no algorithm for this problem and layout");
   // The default of an algorithm without a choice; set again, it would allow TF32.
   if (strict) std::for_each(found.begin(), found.end(), [](CudnnFound& one) { one.math = kFmaMath; });
-  const size_t count = std::min(found.size(), choiceOf(request.entry.arithmetic).algorithms);
+  // What is for information needs no more than the fastest.
+  if (!strict) found.resize(1);
   Contestants contestants;
-  for (size_t i = 0; i < count; ++i) {
-    contestants.push_back(std::make_unique<FoundAlgorithm>(descriptors.value(), found[i]));
+  for (const CudnnFound& one : found) {
+    contestants.push_back(std::make_unique<FoundAlgorithm>(descriptors.value(), one));
   }
   return contestants;
 }

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +39,6 @@ class Cudnn {
   void* handle_ = nullptr;
 };
 
-using Contestants = std::vector<std::unique_ptr<Contestant>>;
-
 /** One problem as cuDNN is asked for it. The tensors, of the entry's layout and element type, outlive contestants. */
 struct CudnnRequest {
   std::shared_ptr<const Cudnn> cudnn;
@@ -50,25 +48,20 @@ struct CudnnRequest {
 };
 
 /**
- * The fastest few of `cudnnFindConvolutionForwardAlgorithmEx`, which times all its algorithms on the real tensors; more
- * than one, because it times each but briefly. With fp32 multiply-adds alone: no TF32. Fails with `unsupported` where
+ * What `cudnnFindConvolutionForwardAlgorithmEx` finds, which times all its algorithms on the real tensors, but each
+ * briefly. With fp32 multiply-adds alone: no TF32. Fails with `unsupported` where
  * the descriptors cannot say the problem. The search writes the output.
  */
 Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& device);
 
 /**
- * The first few engine configurations that the heuristics of cuDNN's graph API propose, whose engines the older search
- * lacks. Left out are those that compile kernels first, which takes seconds, and for fp32 those that use tensor cores.
+ * The engine configurations that the heuristics of cuDNN's graph API propose in all their modes, whose engines the
+ * older search lacks: for fp32 as many as can be planned in kLongestPlanning, without those that use tensor cores; of
+ * the others, which are for information, the first few, without those that compile kernels first.
  */
 Result<Contestants> proposeCudnnEngines(const CudnnRequest& request);
 
-/** How many contestants each of the two makes: of fp32, which is compared with, more than of what is for information.
- */
-struct CudnnChoice {
-  size_t algorithms, engines, fallbackEngines;
-};
-constexpr CudnnChoice choiceOf(Arithmetic arithmetic) {
-  return arithmetic == Arithmetic::fp32 ? CudnnChoice{3, 6, 2} : CudnnChoice{1, 2, 0};
-}
+/** After which no more is planned. Without engines that compile kernels, planning takes some milliseconds in all. */
+inline constexpr std::chrono::seconds kLongestPlanning{3};
 
 }  // namespace warpconv::cuda

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -69,6 +71,7 @@ constexpr int kEngineGlobalIndex = 1301;
 constexpr int kEngineNumericalNote = 1303;
 constexpr int kEngineBehaviorNote = 1305;
 
+constexpr int kHeuristicsB = 1;
 constexpr int kHeuristicsFallback = 2;
 constexpr int kHeuristicsA = 3;
 
@@ -214,9 +217,10 @@ class Engine {
   }
 
   bool suits(Arithmetic arithmetic) const {
-    if (!found_ || has(kEngineBehaviorNote, kBehaviorNoteType, kRuntimeCompilationNote)) return false;
-    return arithmetic != Arithmetic::fp32 || !(has(kEngineNumericalNote, kNumericalNoteType, kTensorCoreNote) ||
-                                               has(kEngineNumericalNote, kNumericalNoteType, kDownConvertNote));
+    if (!found_) return false;
+    if (arithmetic != Arithmetic::fp32) return !has(kEngineBehaviorNote, kBehaviorNoteType, kRuntimeCompilationNote);
+    return !(has(kEngineNumericalNote, kNumericalNoteType, kTensorCoreNote) ||
+             has(kEngineNumericalNote, kNumericalNoteType, kDownConvertNote));
   }
 
   int64_t index() const {
@@ -275,13 +279,14 @@ class PlannedEngine final : public Contestant {
   int64_t workspaceBytes_ = 0;
 };
 
-/** Of the configurations of one mode, the first `most` that suit and can be planned. */
+using Clock = std::chrono::steady_clock;
+
+/** Of the configurations of one mode, those that suit and can be planned, until there are `most` or time is up. */
 void addPlans(const CudnnRequest& request, const std::shared_ptr<const ConvolutionGraph>& graph, int mode, size_t most,
-              Contestants& contestants) {
+              Clock::time_point end, Contestants& contestants) {
   const Cudnn& cudnn = *request.cudnn;
-  const size_t end = contestants.size() + most;
   for (Descriptor& config : configurations(cudnn, graph->get(), mode)) {
-    if (contestants.size() == end) return;
+    if (contestants.size() == most || Clock::now() > end) return;
     const Engine engine(cudnn, config);
     if (!engine.suits(request.entry.arithmetic)) continue;
     void* const handle = cudnn.handle();
@@ -299,10 +304,14 @@ Result<Contestants> proposeCudnnEngines(const CudnnRequest& request) {
   const auto graph = std::make_shared<const ConvolutionGraph>(request);
   Status status = request.cudnn->check(graph->get().failure(), "to describe the graph of the convolution");
   if (!status.isOk()) return status;
-  const CudnnChoice choice = choiceOf(request.entry.arithmetic);
+  constexpr size_t kMostForInformation = 2;
+  const bool isCompared = request.entry.arithmetic == Arithmetic::fp32;
+  const size_t most = isCompared ? std::numeric_limits<size_t>::max() : kMostForInformation;
+  const Clock::time_point end = Clock::now() + kLongestPlanning;
   Contestants contestants;
-  addPlans(request, graph, kHeuristicsA, choice.engines, contestants);
-  addPlans(request, graph, kHeuristicsFallback, choice.fallbackEngines, contestants);
+  for (const int mode : {kHeuristicsA, kHeuristicsB, kHeuristicsFallback}) {
+    addPlans(request, graph, mode, most, end, contestants);
+  }
   if (contestants.empty()) return unsupported("cuDNN's heuristics have no engine for this problem and layout");
   return contestants;
 }

@@ -4,8 +4,10 @@
 
 namespace warpconv::cuda {
 
+void* Symbols::find(const char* name) const { return dlsym(library_, name); }
+
 void* Symbols::address(const char* name) {
-  void* const found = dlsym(library_, name);
+  void* const found = find(name);
   if (found == nullptr && missing_.empty()) missing_ = name;
   return found;
 }

@@ -15,10 +15,16 @@ class Symbols {
   void find(Function& function, const char* name) {
     function = reinterpret_cast<Function>(address(name));
   }
+  /** Null where it is missing, which is not remembered. */
+  template <typename Function>
+  void findOptional(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(find(name));
+  }
   const std::string& missing() const { return missing_; }
 
  private:
   void* address(const char* name);
+  void* find(const char* name) const;
 
   void* library_;
   std::string missing_;

@@ -46,6 +46,7 @@ Napi::Object toResult(Napi::Env env, const ContestResult& result) {
   if (result.timing.cold) object.Set("coldMilliseconds", toSpread(env, *result.timing.cold));
   object.Set("calls", result.timing.calls);
   object.Set("graph", result.timing.graph);
+  object.Set("proposed", result.proposed);
   object.Set("workspaceBytes", static_cast<double>(result.workspaceBytes));
   object.Set("maxError", result.maxError);
   object.Set("maxRelativeError", result.maxRelativeError);

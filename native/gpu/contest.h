@@ -50,13 +50,13 @@ struct OwnEntry {
   std::string variant;
 };
 
-/** cuDNN's own choices: the fastest of its search over all algorithms, and the first of its heuristics. */
+/** All that cuDNN's search over algorithms finds, and its heuristics propose. */
 struct CudnnEntry {
   TensorLayout layout = TensorLayout::nchw;
   Arithmetic arithmetic = Arithmetic::fp32;
 };
 
-/** The textbook's: a column matrix, and a product by cuBLAS in float32. */
+/** The textbook's: a column matrix, and a product in float32 by cuBLAS or by what cuBLASLt's heuristics propose. */
 struct CublasEntry {};
 
 using ContestEntry = std::variant<OwnEntry, CudnnEntry, CublasEntry>;
@@ -72,10 +72,15 @@ struct Contest {
   Pace pace;
 };
 
-/** What came of an entry. One of cuDNN has several, each judged and timed like all others. */
+/**
+ * What came of an entry. A rival's entry proposes many, each of which is judged; the fastest few of a short heat are
+ * timed like all others.
+ */
 struct ContestResult {
   /** Of Contest::entries */
   size_t entry = 0;
+  /** How many its entry proposed */
+  int proposed = 1;
   /** Why nothing was measured, or ok. What follows is then empty. */
   Status status;
   std::string algorithm;

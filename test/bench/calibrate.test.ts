@@ -38,6 +38,7 @@ describe('what models are fitted to', () => {
       calls: 20,
       graph: true,
       workspaceBytes: 0,
+      proposed: 1,
       maxError: maxRelativeError,
       maxRelativeError,
     });

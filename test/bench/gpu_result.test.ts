@@ -1,4 +1,4 @@
-import { selectLayers, workOf } from '../../bench/gpu_layers';
+import { problemOf, selectLayers, tunedGroups, workOf } from '../../bench/gpu_layers';
 import { autoChoices, gpuGoals, pointwiseChoices } from '../../bench/gpu_goals';
 import {
   auto,
@@ -14,6 +14,7 @@ import {
   groupLayers,
   speedup,
   withBaseline,
+  withoutBeaten,
   withLayer,
   type Entry,
   type LayerResult,
@@ -27,7 +28,12 @@ const CUBLAS: Entry = { library: 'cublas', algorithm: 'im2col', ...measured(0.9)
 describe('the named layers', () => {
   it('are selected by group, name and batch', () => {
     const all = selectLayers({ groups: [], names: [], batches: [] });
-    expect(all).toHaveLength(52 + 47);
+    const counted = (groups: readonly string[]) => all.filter(({ group }) => groups.includes(group)).length;
+    expect(counted(tunedGroups())).toBe(52 + 47);
+    expect(counted(['wide'])).toBe(2 * 40);
+    // 23 convolutions of ResNet-50, 49 of GoogLeNet and 44 of MobileNetV3 differ.
+    expect(counted(['networks'])).toBe(2 * (23 + 49 + 44));
+    expect(all.map(({ batch }) => batch)).toEqual(all.map(({ batch }) => batch).sort((a, b) => a - b));
     expect(all.filter(({ group, batch }) => group === 'image' && batch > 1)).toEqual([]);
     const one = selectLayers({ groups: ['mec12'], names: ['conv1'], batches: [4] });
     expect(one).toEqual([
@@ -51,6 +57,40 @@ describe('the named layers', () => {
       flops: 2 * 96 * 56 * 56 * 9,
       bytes: 4 * (96 * 112 * 112 + 96 * 9 + 96 * 56 * 56),
     });
+  });
+});
+
+describe('what is kept of a search', () => {
+  const entry = (ms: number, more: object = {}) => ({ ...cudnn('GEMM', ms), ...more }) as Entry;
+
+  it('is the fastest of a rival, layout and arithmetic, and all that is wrong or failed', () => {
+    const wrong = entry(0.1, { maxRelativeError: 1 });
+    const failed: Entry = {
+      library: 'cudnn',
+      algorithm: 'GEMM',
+      layout: 'nchw',
+      arithmetic: 'fp32',
+      failure: 'no',
+    };
+    const all = [entry(0.5), entry(0.3), wrong, failed, entry(0.9, { layout: 'nhwc' }), CUBLAS];
+    expect(withoutBeaten(all)).toEqual([all[1], wrong, failed, all[4], CUBLAS]);
+  });
+
+  it('leaves ours alone', () => {
+    const all = [ours('im2win', 1), { ...ours('im2win', 2), variant: 'basic' }, ours('direct', 3)];
+    expect(withoutBeaten(all)).toEqual(all);
+  });
+});
+
+describe('layers that nothing was made by', () => {
+  const select = (name: string) => selectLayers({ groups: [], names: [name], batches: [] })[0]!;
+
+  it('may be dilated, and padded otherwise above than beside', () => {
+    expect(problemOf(select('wide_dw_dil2'))).toMatchObject({ dilation: 2, padding: [2, 2], groups: 256 });
+    expect(problemOf(select('wide_odd_1x7'))).toMatchObject({ dilation: 1, padding: [0, 3] });
+    // 33 x 33 outputs of 256 channels, nine products each
+    expect(workOf(select('wide_dw_dil2')).flops).toBe(2 * 256 * 33 * 33 * 9);
+    expect(workOf(select('wide_odd_1x7')).flops).toBe(2 * 160 * 17 * 17 * 160 * 7);
   });
 });
 

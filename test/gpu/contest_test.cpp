@@ -92,8 +92,11 @@ TEST_CASE("a contest judges and times what it is given, in every layout and arit
     checkMeasured(resultsOf(report, own)[0], 4e-6);
   }
   CHECK(resultsOf(report, 1)[0].workspaceBytes > 0);
-  REQUIRE(resultsOf(report, 2).size() == 1);
-  checkMeasured(resultsOf(report, 2)[0], kRivalTolerance);
+  REQUIRE(!resultsOf(report, 2).empty());
+  for (const ContestResult& product : resultsOf(report, 2)) {
+    checkMeasured(product, kRivalTolerance);
+    CHECK(product.proposed >= static_cast<int>(resultsOf(report, 2).size()));
+  }
   for (size_t rival = 0; rival < std::size(rivals); ++rival) {
     const std::vector<ContestResult> results = resultsOf(report, 3 + rival);
     const bool strict = rivals[rival].arithmetic == Arithmetic::fp32;
@@ -122,10 +125,12 @@ TEST_CASE("im2col with cuBLAS is right with groups, strides, and filters of one 
     const ConvProblem problem = problemOf(shape);
     INFO(describe(problem));
     const ContestReport report = hold(contestOf({CublasEntry{}}), problem);
-    REQUIRE(report.results.size() == 1);
-    checkMeasured(report.results[0], kRivalTolerance);
+    REQUIRE(!report.results.empty());
     const bool isMatrix = shape.filter == 1 && shape.paddingAbove == 0;
-    CHECK((report.results[0].workspaceBytes == 0) == isMatrix);
+    for (const ContestResult& result : report.results) {
+      checkMeasured(result, kRivalTolerance);
+      CHECK((result.workspaceBytes == 0) == isMatrix);
+    }
   }
 }
 
