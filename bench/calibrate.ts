@@ -1,6 +1,6 @@
 /**
- * Fits the constants that a GPU family predicts some of its kernels by to measured times, and prints them beside those of
- * now, with how well either predicts and chooses. What it prints is for the family's model.h, with where the times are
+ * Fits the constants that a GPU family predicts some of its kernels by to measured times of every other layer, and prints
+ * them beside those of now, with how well either predicts and chooses, on those layers and on the others. What it prints is for the family's model.h, with where the times are
  * from: nothing is changed. Takes up to a few minutes, and no GPU; what has one measures the times:
  *
  *     npx ts-node bench/kernel_times.ts
@@ -21,15 +21,15 @@ import { readJson } from './results';
 
 /**
  * Times of a family's kernels as CALIBRATE reads them: N C H W K R S STRIDE PAD GROUPS VARIANT TILES MILLISECONDS, with
- * TILES as in splits=4,blockM=64.
+ * TILES as in splits=4,blockM=64, or - for none.
  */
 export function linesOf(layers: readonly LayerTimes[], family: string): string[] {
   return layers.flatMap(({ batch, extents, kernels }) =>
     kernels
       .filter(({ algorithm }) => algorithm === family)
-      .map(({ variant, tiles, milliseconds }) => {
+      .map(({ variant, tiles = {}, milliseconds }) => {
         const text = Object.entries(tiles).map(([name, extent]) => `${name}=${extent}`);
-        return [batch, ...extents, variant, text.join(','), milliseconds].join(' ');
+        return [batch, ...extents, variant, text.join(',') || '-', milliseconds].join(' ');
       }),
   );
 }

@@ -26,8 +26,8 @@ type GpuDevice = Exclude<Device, 'cpu'>;
 export interface KernelTime {
   readonly algorithm: string;
   readonly variant: string;
-  /** What the planner gave it for the layer, by the names of the family */
-  readonly tiles: Readonly<Record<string, number>>;
+  /** What the planner gave it for the layer, by the names of the family; absent where the variant says all of it */
+  readonly tiles?: Readonly<Record<string, number>>;
   /** Of one call, the median */
   readonly milliseconds: number;
 }
@@ -48,6 +48,8 @@ export interface KernelTimes {
 
 /** Families whose planners choose among variants by a model of time */
 const FAMILIES = ['pointwise', 'im2win', 'halo', 'stem'];
+/** Whose variants are whole kernels */
+const SAID_BY_VARIANT = 'pointwise';
 /** A line for each kernel */
 const DEPTH = 4;
 
@@ -62,7 +64,11 @@ function kernelsOf(plan: NativePlan, families: readonly string[]): Kernel[] {
     .flatMap(({ algorithm, considered = [] }) =>
       considered
         .filter(({ tiles }) => Object.keys(tiles).length > 0)
-        .map(({ name, tiles }) => ({ algorithm, variant: name, tiles })),
+        .map(({ name, tiles }) => ({
+          algorithm,
+          variant: name,
+          ...(algorithm !== SAID_BY_VARIANT && { tiles }),
+        })),
     );
 }
 
@@ -86,6 +92,19 @@ export function timesOf(
   return { times, complaints };
 }
 
+/** Slower kernels say nothing of a choice, and are most of them. */
+const LONGEST_OF_FASTEST = 2;
+
+/** Of each family, those that take at most so many times as long as its fastest. */
+export function nearFastest(times: readonly KernelTime[]): KernelTime[] {
+  const fastest = new Map<string, number>();
+  for (const { algorithm, milliseconds } of times)
+    fastest.set(algorithm, Math.min(milliseconds, fastest.get(algorithm) ?? Infinity));
+  return times.filter(
+    ({ algorithm, milliseconds }) => milliseconds <= LONGEST_OF_FASTEST * fastest.get(algorithm)!,
+  );
+}
+
 async function timeLayer(
   layer: GpuLayer,
   device: GpuDevice,
@@ -104,7 +123,7 @@ async function timeLayer(
       console.error(`${name}, batch ${batch}, ${complaint}`);
       process.exitCode = 1;
     }
-    return { name, batch, extents, kernels: times };
+    return { name, batch, extents, kernels: nearFastest(times) };
   } finally {
     plan.dispose();
   }

@@ -1,4 +1,5 @@
 /** The native programs of bench/native: layers away from Node.js, and what fits models to measured times. */
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 
 import { ROOT, run } from './command';
@@ -12,7 +13,8 @@ export const CALIBRATE = path.join(BUILD, 'calibrate');
 
 export function buildNativePrograms(): void {
   run('cmake', ['-S', SOURCE, '-B', BUILD]);
-  run('cmake', ['--build', BUILD, '--parallel']);
+  // Without a number, as many at once as there are files.
+  run('cmake', ['--build', BUILD, '--parallel', String(availableParallelism())]);
 }
 
 /** A layer as LAYER_RUNS reads it. */

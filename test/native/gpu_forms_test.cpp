@@ -104,7 +104,8 @@ TEST_CASE("twelve batch sizes of ResNet-50 share their filters, whichever comes 
       CHECK(times.taken <= 1.06 * times.fastest);
     }
     INFO("order " << order);
-    CHECK(network.bytes() <= most + most / 50);
+    // Some 1x1 filters lie transposed for a batch of eight and more, and in halves, too, once few images come.
+    CHECK(network.bytes() <= most + most / 6);
     order == 0 ? std::reverse(batches.begin(), batches.end()) : std::shuffle(batches.begin(), batches.end(), random);
   }
 }
