@@ -3,9 +3,9 @@
 #include <array>
 #include <utility>
 
-#include "binding/arguments.h"
 #include "binding/boundary.h"
-#include "binding/contest.h"
+#include "binding/checked_arguments.h"
+#include "binding/contest_conversion.h"
 #include "binding/environment.h"
 #include "binding/external_memory.h"
 #include "binding/failure.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cpu/cpu_backend.h"
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/prefetch.h"
 #include "cpu/range.h"
 #include "devices/cpu_info.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/contest.h"
+#include "gpu/contest_types.h"
 #include "planner/backend.h"
 #include "status.h"
 

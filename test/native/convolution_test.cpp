@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "cpu/depthwise/depthwise.h"
-#include "cpu/direct/direct.h"
-#include "cpu/im2col/im2col.h"
+#include "cpu/direct/cpu_direct.h"
+#include "cpu/im2col/cpu_im2col.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"

@@ -13,7 +13,7 @@
 
 #include "cpu/convolution.h"
 #include "cpu/sconv/slicing.h"
-#include "cuda/tune/variants.h"
+#include "cuda/tune/promising_variants.h"
 #include "executor/executor.h"
 #include "planner/planner.h"
 #include "support/planned_algorithms.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cpu/epilogue.h"
-#include "cpu/im2col/im2col.h"
+#include "cpu/im2col/cpu_im2col.h"
 #include "im2col.h"
 #include "memory/aligned_buffer.h"
 #include "openblas.h"

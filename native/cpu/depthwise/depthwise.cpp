@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpu/depthwise/depthwise_kernel.h"
-#include "cpu/direct/direct.h"
+#include "cpu/direct/cpu_direct.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {

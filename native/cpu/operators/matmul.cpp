@@ -2,7 +2,7 @@
 
 #include "cpu/epilogue.h"
 #include "cpu/microkernels/microkernel.h"
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/operators/transpose.h"
 #include "cpu/vector_loops/vector_loops.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "cpu/direct/direct.h"
+#include "cpu/direct/cpu_direct.h"
 #include "cpu/helpers.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"

@@ -1,8 +1,8 @@
-#include "cpu/im2col/im2col.h"
+#include "cpu/im2col/cpu_im2col.h"
 
 #include <algorithm>
 
-#include "cpu/direct/direct.h"
+#include "cpu/direct/cpu_direct.h"
 #include "cpu/packing_timer.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"

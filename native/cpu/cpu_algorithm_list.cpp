@@ -2,8 +2,8 @@
 
 #include "cpu/convolution.h"
 #include "cpu/depthwise/depthwise.h"
-#include "cpu/direct/direct.h"
-#include "cpu/im2col/im2col.h"
+#include "cpu/direct/cpu_direct.h"
+#include "cpu/im2col/cpu_im2col.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/winograd/winograd.h"
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cuda/program/store.h"
+#include "cuda/program/gpu_store.h"
 #include "planner/backend.h"
 #include "program/program.h"
 

@@ -1,4 +1,4 @@
-#include "cpu/direct/direct.h"
+#include "cpu/direct/cpu_direct.h"
 
 #include <algorithm>
 
