@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/packing_timer.h"
+#include "cpu/algorithm/packing_timer.h"
 #include "planner/planner.h"
 
 #if defined(__GLIBC__)

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "cpu/depthwise/depthwise.h"
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/im2col/cpu_im2col.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "planner/backend.h"
 
 namespace warpconv {

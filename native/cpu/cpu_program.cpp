@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
+#include "cpu/algorithm/range.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/operators/cpu_operators.h"
-#include "cpu/prefetch.h"
-#include "cpu/range.h"
+#include "cpu/vector/prefetch.h"
 #include "devices/cpu_info.h"
 #include "divide.h"
 

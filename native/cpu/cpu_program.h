@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "cpu/cpu_store.h"
 #include "program/program.h"
 

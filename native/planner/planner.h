@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "cpu/sconv/slicing.h"
 
 namespace warpconv {

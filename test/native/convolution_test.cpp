@@ -1,5 +1,3 @@
-#include "cpu/convolution.h"
-
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "cpu/depthwise/depthwise.h"
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/im2col/cpu_im2col.h"

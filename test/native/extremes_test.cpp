@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "cpu/sconv/slicing.h"
 #include "cuda/tune/promising_variants.h"
 #include "executor/executor.h"

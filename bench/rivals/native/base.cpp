@@ -3,7 +3,7 @@
 // included.
 #include <algorithm>
 
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/im2col/cpu_im2col.h"
 #include "im2col.h"
 #include "memory/aligned_buffer.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {

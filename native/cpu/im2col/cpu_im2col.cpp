@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "cpu/algorithm/packing_timer.h"
 #include "cpu/direct/cpu_direct.h"
-#include "cpu/packing_timer.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"
 #include "divide.h"

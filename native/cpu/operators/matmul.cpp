@@ -1,6 +1,6 @@
 #include <array>
 
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"

@@ -5,17 +5,17 @@
 #include <cmath>
 #include <vector>
 
+#include "cpu/algorithm/helpers.h"
+#include "cpu/algorithm/packing_timer.h"
+#include "cpu/algorithm/range.h"
 #include "cpu/direct/cpu_direct.h"
-#include "cpu/helpers.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"
-#include "cpu/packing_timer.h"
-#include "cpu/prefetch.h"
-#include "cpu/range.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/slicing.h"
 #include "cpu/sconv/subsampled.h"
 #include "cpu/sconv/window_views.h"
+#include "cpu/vector/prefetch.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
 #include "planner/planner.h"

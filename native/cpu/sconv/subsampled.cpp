@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cpu/helpers.h"
+#include "cpu/algorithm/helpers.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 
 namespace warpconv::sconv {
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/helpers.h"
+#include "cpu/algorithm/helpers.h"
+#include "cpu/algorithm/packing_timer.h"
+#include "cpu/algorithm/range.h"
 #include "cpu/microkernels/microkernel.h"
-#include "cpu/packing_timer.h"
-#include "cpu/prefetch.h"
-#include "cpu/range.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/window_views.h"
+#include "cpu/vector/prefetch.h"
 #include "cpu/winograd/filters.h"
 #include "cpu/winograd/tiling.h"
 #include "cpu/winograd/transforms.h"
