@@ -14,6 +14,7 @@
 #include "cuda/resident.h"
 #include "cuda/tune/tune.h"
 #include "gpu/gpu.h"
+#include "planner/measure.h"
 
 namespace warpconv {
 namespace {

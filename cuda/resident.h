@@ -2,10 +2,10 @@
 
 #include <memory>
 
+#include "backend/backend.h"
 #include "cuda/algorithm.h"
 #include "cuda/gpu_weights.h"
 #include "cuda/queue.h"
-#include "planner/backend.h"
 
 namespace warpconv::cuda {
 

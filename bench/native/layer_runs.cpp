@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "cpu/algorithm/packing_timer.h"
-#include "planner/planner.h"
+#include "cpu/cpu_algorithm_list.h"
+#include "planner/choose.h"
 
 #if defined(__GLIBC__)
 #include <malloc.h>

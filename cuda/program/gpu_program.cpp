@@ -20,6 +20,8 @@
 #include "cuda/resident.h"
 #include "cuda/stream_timer.h"
 #include "divide.h"
+#include "planner/choose.h"
+#include "planner/known_candidates.h"
 #include "program/indices.h"
 
 namespace warpconv::cuda {

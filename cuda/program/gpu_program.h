@@ -2,9 +2,8 @@
 
 #include <memory>
 
+#include "backend/backend.h"
 #include "cuda/program/gpu_store.h"
-#include "planner/backend.h"
-#include "program/program.h"
 
 namespace warpconv::cuda {
 

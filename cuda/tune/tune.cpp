@@ -11,6 +11,7 @@
 #include "cuda/random_floats.h"
 #include "cuda/timed_calls.h"
 #include "cuda/tune/promising_variants.h"
+#include "planner/measure.h"
 
 namespace warpconv::cuda {
 namespace {

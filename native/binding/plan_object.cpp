@@ -9,6 +9,7 @@
 #include "binding/environment.h"
 #include "binding/external_memory.h"
 #include "binding/failure.h"
+#include "planner/choose.h"
 
 namespace warpconv::binding {
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "planner/backend.h"
+#include "backend/backend.h"
 
 namespace warpconv::binding {
 

@@ -1,6 +1,9 @@
-#include <algorithm>
+#include "cpu/cpu_algorithm_list.h"
 
-#include "cpu/algorithm/cpu_algorithm.h"
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "cpu/depthwise/depthwise.h"
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/im2col/cpu_im2col.h"
@@ -8,31 +11,6 @@
 #include "cpu/winograd/winograd.h"
 
 namespace warpconv {
-
-void RunContext::parallelFor(int64_t tasks, TaskBody body, Executor::Sleepers sleepers) const {
-  if (executor != nullptr) return executor->parallelFor(tasks, body, sleepers);
-  for (int64_t task = 0; task < tasks; ++task) body(task);
-}
-
-std::shared_ptr<const CopiedFilters> copiedFilters(const ConvProblem& problem, Weights& weights) {
-  return weights.form<CopiedFilters>({}, [&](const float* filters) {
-    auto copy = std::make_shared<CopiedFilters>(CopiedFilters{AlignedBuffer(problem.weightSize())});
-    std::copy_n(filters, problem.weightSize(), copy->data.data());
-    return std::shared_ptr<const CopiedFilters>(std::move(copy));
-  }).value();
-}
-
-bool hasCopiedFilters(const ConvProblem&, const CpuInfo&, const Weights& weights) {
-  return weights.has<CopiedFilters>({});
-}
-
-void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst) {
-  if (weights.bias != nullptr) {
-    std::copy_n(weights.bias, problem.k, dst);
-  } else {
-    std::fill_n(dst, problem.k, 0.0f);
-  }
-}
 
 std::span<const CpuAlgorithm> cpuAlgorithms() {
   static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kWinograd, kIm2col, kDirect};
@@ -42,6 +20,17 @@ std::span<const CpuAlgorithm> cpuAlgorithms() {
 const CpuAlgorithm& cpuAlgorithm(std::string_view name) {
   const auto all = cpuAlgorithms();
   return *std::find_if(all.begin(), all.end(), [&](const CpuAlgorithm& one) { return one.name == name; });
+}
+
+std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequest& request, const CpuInfo& cpu) {
+  std::vector<Candidate> candidates;
+  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
+    std::optional<std::string> refusal = algorithm.refusal(problem, request.switches);
+    if (!request.variant.empty()) refusal = "has no variants; options.variant is '" + request.variant + "'";
+    candidates.push_back(answer(algorithm.name, std::move(refusal), request,
+                                [&] { return algorithm.estimate(problem, cpu, request.switches); }));
+  }
+  return candidates;
 }
 
 }  // namespace warpconv

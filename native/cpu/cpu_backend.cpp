@@ -4,8 +4,10 @@
 #include <chrono>
 #include <utility>
 
+#include "cpu/cpu_algorithm_list.h"
 #include "cpu/cpu_program.h"
 #include "memory/aligned_buffer.h"
+#include "planner/measure.h"
 
 namespace warpconv {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "backend/backend.h"
 #include "cpu/algorithm/cpu_algorithm.h"
-#include "planner/backend.h"
 
 namespace warpconv {
 

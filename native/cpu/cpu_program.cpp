@@ -12,6 +12,8 @@
 #include "cpu/vector/prefetch.h"
 #include "devices/cpu_info.h"
 #include "divide.h"
+#include "planner/choose.h"
+#include "planner/known_candidates.h"
 
 namespace warpconv {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "gpu/contest_types.h"
-#include "planner/backend.h"
 #include "status.h"
 
 /**

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cpu/algorithm/cpu_algorithm.h"
+#include "cpu/cpu_algorithm_list.h"
 #include "cpu/depthwise/depthwise.h"
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/im2col/cpu_im2col.h"

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "cpu/algorithm/cpu_algorithm.h"
+#include "cpu/cpu_algorithm_list.h"
 #include "cpu/sconv/slicing.h"
 #include "cuda/tune/promising_variants.h"
 #include "executor/executor.h"
-#include "planner/planner.h"
+#include "planner/choose.h"
 #include "support/planned_algorithms.h"
 #include "support/prepared.h"
 #include "support/reference.h"

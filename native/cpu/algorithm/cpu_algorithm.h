@@ -3,24 +3,19 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 
+#include "backend/estimate.h"
 #include "devices/cpu_info.h"
 #include "executor/cancellation.h"
 #include "executor/executor.h"
-#include "planner/estimate.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
+#include "problem/sconv_switches.h"
 #include "status.h"
 #include "weights/weights.h"
 
 namespace warpconv {
-
-namespace sconv {
-struct Switches;
-}
 
 /** One call's tensors: dense NCHW float32. `residual` has the output's extents, or is null. */
 struct ConvTensors {
@@ -86,11 +81,5 @@ bool hasCopiedFilters(const ConvProblem& problem, const CpuInfo& cpu, const Weig
 
 /** The biases, or zeros where there are none: K floats. */
 void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst);
-
-/** All of them in order of preference; the last takes every problem. */
-std::span<const CpuAlgorithm> cpuAlgorithms();
-
-/** The one of that name, which must be in the list. */
-const CpuAlgorithm& cpuAlgorithm(std::string_view name);
 
 }  // namespace warpconv

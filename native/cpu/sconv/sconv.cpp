@@ -18,7 +18,7 @@
 #include "cpu/vector/prefetch.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
-#include "planner/planner.h"
+#include "weights/second_form.h"
 
 namespace warpconv {
 namespace {
