@@ -103,7 +103,7 @@ class Contender {
  private:
   std::vector<float> input_;
   std::vector<float> output_;
-  std::unique_ptr<PreparedConvolution> prepared_;
+  std::unique_ptr<CpuConvolution> prepared_;
 };
 
 Sample median(std::vector<Sample> samples) {

@@ -103,7 +103,7 @@ Action toAction(const CastStep& x) {
   });
 }
 
-Action toAction(const ConvolutionStep& x, std::shared_ptr<const Prepared> prepared) {
+Action toAction(const ConvolutionStep& x, std::shared_ptr<const PreparedConvolution> prepared) {
   return [x, prepared = std::move(prepared)](const Memory& m, const RunContext& context) {
     // An operand's address is not const, since one struct serves inputs and outputs; inputs are only read.
     Operands operands;

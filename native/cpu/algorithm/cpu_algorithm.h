@@ -48,9 +48,9 @@ struct RunContext {
 };
 
 /** A convolution with its weights in the layout its algorithm wants. Immutable, so calls may overlap. */
-class PreparedConvolution {
+class CpuConvolution {
  public:
-  virtual ~PreparedConvolution() = default;
+  virtual ~CpuConvolution() = default;
   /** output = activation(input * weight + bias + residual); `aborted` when asked to stop, the output then unfinished.
    */
   virtual Status run(const ConvTensors& tensors, const RunContext& context) const = 0;
@@ -66,8 +66,8 @@ struct CpuAlgorithm {
   Estimate (*estimate)(const ConvProblem&, const CpuInfo&, const sconv::Switches&);
   /** Whether there are the forms of the weights that it takes. */
   bool (*isPacked)(const ConvProblem&, const CpuInfo&, const Weights&);
-  std::unique_ptr<PreparedConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&,
-                                                  const CpuInfo&, const sconv::Switches&);
+  std::unique_ptr<CpuConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&, const CpuInfo&,
+                                             const sconv::Switches&);
 };
 
 /** Filters as they are given. */
