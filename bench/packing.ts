@@ -1,6 +1,6 @@
 /**
  * How much of a layer's time goes into rearranging its input, in sconv and in im2col: Figure 10 of the SConv paper. One
- * thread; the time is taken inside the native code, in a build of its own (native/cpu/packing_timer.h), because leaving the
+ * thread; the time is taken inside the native code, in a build of its own (packing_timer.h of native/cpu), because leaving the
  * multiplication out would leave its effects on the caches out, too. What was measured quickly is printed only.
  *
  *     npx ts-node bench/packing.ts [--quick]

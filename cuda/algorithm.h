@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/estimate.h"
 #include "cuda/device.h"
 #include "cuda/filter_form.h"
 #include "cuda/traits.h"
-#include "planner/estimate.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/estimate.h"
+#include "backend/estimate.h"
 
 namespace warpconv::cuda {
 

@@ -8,12 +8,13 @@
 #include "cuda/compare/ceilings.h"
 #include "cuda/compare/contest.h"
 #include "cuda/pinned.h"
-#include "cuda/program/program.h"
-#include "cuda/program/store.h"
+#include "cuda/program/gpu_program.h"
+#include "cuda/program/gpu_store.h"
 #include "cuda/queue.h"
 #include "cuda/resident.h"
 #include "cuda/tune/tune.h"
 #include "gpu/gpu.h"
+#include "planner/measure.h"
 
 namespace warpconv {
 namespace {
@@ -57,11 +58,11 @@ class Engine final : public Gpu {
     return candidates;
   }
 
-  Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
-                                                  const float* weight, const float* bias) override {
+  Result<std::shared_ptr<const PreparedConvolution>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                             const float* weight, const float* bias) override {
     auto prepared = ResidentConvolution::prepare(queue_, gpuAlgorithm(algorithm), toRequest(asked), weight, bias);
     if (!prepared.isOk()) return prepared.status();
-    return std::shared_ptr<const Prepared>(std::move(prepared.value()));
+    return std::shared_ptr<const PreparedConvolution>(std::move(prepared.value()));
   }
 
   Result<std::shared_ptr<program::Store>> makeStore() override {

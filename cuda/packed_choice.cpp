@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "weights/second_form.h"
+
 namespace warpconv::cuda {
 namespace {
 

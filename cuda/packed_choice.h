@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/answer.h"
 #include "cuda/algorithm.h"
-#include "planner/planner.h"
 
 namespace warpconv::cuda {
 

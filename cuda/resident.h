@@ -2,10 +2,10 @@
 
 #include <memory>
 
+#include "backend/backend.h"
 #include "cuda/algorithm.h"
 #include "cuda/gpu_weights.h"
 #include "cuda/queue.h"
-#include "planner/backend.h"
 
 namespace warpconv::cuda {
 
@@ -37,7 +37,7 @@ Result<PlacedConvolution> placeConvolution(const GpuAlgorithm& algorithm, const 
  * A convolution with its weights on the device of a queue, and the scratch memory for one call: kernels of a queue run
  * one after another, so calls that overlap share it.
  */
-class ResidentConvolution final : public Prepared {
+class ResidentConvolution final : public PreparedConvolution {
  public:
   /** K x C/groups x R x S filters and, unless null, K biases, in CPU memory. Blocks until they are free again. */
   static Result<std::shared_ptr<const ResidentConvolution>> prepare(std::shared_ptr<Queue> queue,

@@ -14,8 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "cpu/packing_timer.h"
-#include "planner/planner.h"
+#include "cpu/algorithm/packing_timer.h"
+#include "cpu/cpu_algorithm_list.h"
+#include "planner/choose.h"
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -102,7 +103,7 @@ class Contender {
  private:
   std::vector<float> input_;
   std::vector<float> output_;
-  std::unique_ptr<PreparedConvolution> prepared_;
+  std::unique_ptr<CpuConvolution> prepared_;
 };
 
 Sample median(std::vector<Sample> samples) {

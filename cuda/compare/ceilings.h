@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/device.h"
-#include "gpu/contest.h"
+#include "gpu/contest_types.h"
 
 namespace warpconv::cuda {
 

@@ -2,7 +2,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/queue.h"
-#include "gpu/contest.h"
+#include "gpu/contest_types.h"
 
 namespace warpconv::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/device.h"
-#include "gpu/contest.h"
+#include "gpu/contest_types.h"
 #include "problem/conv_problem.h"
 
 namespace warpconv::cuda {

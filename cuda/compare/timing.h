@@ -6,7 +6,7 @@
 
 #include "cuda/device.h"
 #include "cuda/timed_calls.h"
-#include "gpu/contest.h"
+#include "gpu/contest_types.h"
 #include "status.h"
 
 namespace warpconv::cuda {

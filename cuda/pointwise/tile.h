@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
+#include "backend/estimate.h"
 #include "cuda/host_device.h"
 #include "cuda/traits.h"
-#include "planner/estimate.h"
 
 namespace warpconv::cuda::pointwise {
 

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "cuda/operators/operators.h"
-#include "program/program.h"
+#include "program/run_memory.h"
 
 namespace warpconv::cuda {
 

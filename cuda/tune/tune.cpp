@@ -10,7 +10,8 @@
 #include "cuda/gpu_weights.h"
 #include "cuda/random_floats.h"
 #include "cuda/timed_calls.h"
-#include "cuda/tune/variants.h"
+#include "cuda/tune/promising_variants.h"
+#include "planner/measure.h"
 
 namespace warpconv::cuda {
 namespace {

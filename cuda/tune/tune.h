@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "backend/backend.h"
 #include "cuda/algorithm.h"
 #include "cuda/queue.h"
-#include "planner/backend.h"
 
 namespace warpconv::cuda {
 

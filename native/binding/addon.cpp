@@ -3,12 +3,12 @@
 #include <atomic>
 #include <limits>
 
-#include "binding/arguments.h"
 #include "binding/boundary.h"
+#include "binding/checked_arguments.h"
 #include "binding/descriptor.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
-#include "binding/filter_ranges.h"
+#include "binding/filter_ranges_function.h"
 #include "binding/gpu_buffer.h"
 #include "binding/output_memory.h"
 #include "binding/pin.h"

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "binding/arguments.h"
+#include "binding/checked_arguments.h"
 
 namespace warpconv::binding {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "binding/arguments.h"
 #include "binding/boundary.h"
+#include "binding/checked_arguments.h"
 #include "binding/environment.h"
 #include "binding/external_memory.h"
 #include "binding/failure.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "planner/backend.h"
+#include "memory/gpu_memory.h"
 
 namespace warpconv::binding {
 

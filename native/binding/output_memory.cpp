@@ -4,8 +4,8 @@
 #include <limits>
 #include <new>
 
-#include "binding/arguments.h"
 #include "binding/backing_store.h"
+#include "binding/checked_arguments.h"
 #include "binding/failure.h"
 #include "memory/recycled_memory.h"
 

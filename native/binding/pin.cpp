@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "binding/arguments.h"
 #include "binding/boundary.h"
+#include "binding/checked_arguments.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 

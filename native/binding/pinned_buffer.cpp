@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include "binding/arguments.h"
+#include "binding/checked_arguments.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 

@@ -3,12 +3,13 @@
 #include <array>
 #include <utility>
 
-#include "binding/arguments.h"
 #include "binding/boundary.h"
-#include "binding/contest.h"
+#include "binding/checked_arguments.h"
+#include "binding/contest_conversion.h"
 #include "binding/environment.h"
 #include "binding/external_memory.h"
 #include "binding/failure.h"
+#include "planner/choose.h"
 
 namespace warpconv::binding {
 
@@ -85,7 +86,7 @@ struct PlanObject::Decision {
   Candidate choice;
 
   const ConvProblem& problem() const { return asked.problem; }
-  Result<std::shared_ptr<const Prepared>> prepare(const Weights& weights) const {
+  Result<std::shared_ptr<const PreparedConvolution>> prepare(const Weights& weights) const {
     return backend->prepare(choice.algorithm, asked, weights.weight, weights.bias);
   }
 };
@@ -137,12 +138,12 @@ Operands PlanObject::operandsFrom(const Napi::CallbackInfo& info, size_t first) 
           .output = toOperand(info[first + 2], "options.output", x.outputSize(), device)};
 }
 
-std::shared_ptr<const Prepared> PlanObject::preparedOrThrow() const {
+std::shared_ptr<const PreparedConvolution> PlanObject::preparedOrThrow() const {
   if (!prepared_) throwFailure({StatusCode::disposed, "the plan holds no weights: it was disposed or never prepared"});
   return prepared_;
 }
 
-void PlanObject::keep(std::shared_ptr<const Prepared> prepared) noexcept {
+void PlanObject::keep(std::shared_ptr<const PreparedConvolution> prepared) noexcept {
   release();
   prepared_ = std::move(prepared);
   Environment::of(env_).countPlan(+1);
@@ -158,7 +159,7 @@ void PlanObject::release() noexcept {
 
 Napi::Value PlanObject::prepare(const Napi::CallbackInfo& info) {
   const Weights weights = weightsFrom(info);
-  auto slot = std::make_shared<std::shared_ptr<const Prepared>>();
+  auto slot = std::make_shared<std::shared_ptr<const PreparedConvolution>>();
   const uint32_t id = Environment::of(env_).start(
       toFunction(info[2], "done"), std::array{info.This(), info[0], info[1]},
       [decision = decision_, weights, slot](const Cancellation&) {
@@ -178,7 +179,7 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
   const Operands operands = operandsFrom(info, 0);
   const Napi::Function done = toFunction(info[3], "done");
   const std::array pinned{info[0], info[1], info[2]};
-  const std::shared_ptr<const Prepared> prepared = preparedOrThrow();
+  const std::shared_ptr<const PreparedConvolution> prepared = preparedOrThrow();
   Environment& environment = Environment::of(env_);
   const uint32_t id = prepared->canEnqueue(operands)
                           // The operands are let go on this thread, when the call has settled.
@@ -196,7 +197,7 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
 
 void PlanObject::runSync(const Napi::CallbackInfo& info) {
   const Operands operands = operandsFrom(info, 0);
-  const std::shared_ptr<const Prepared> prepared = preparedOrThrow();
+  const std::shared_ptr<const PreparedConvolution> prepared = preparedOrThrow();
   Environment::of(env_).beginAll();
   throwUnlessOk(prepared->run(operands, nullptr));
 }

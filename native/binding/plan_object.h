@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "planner/backend.h"
+#include "backend/backend.h"
 
 namespace warpconv::binding {
 
@@ -51,14 +51,14 @@ class PlanObject {
 
   Weights weightsFrom(const Napi::CallbackInfo& info) const;
   Operands operandsFrom(const Napi::CallbackInfo& info, size_t first) const;
-  std::shared_ptr<const Prepared> preparedOrThrow() const;
-  void keep(std::shared_ptr<const Prepared> prepared) noexcept;
+  std::shared_ptr<const PreparedConvolution> preparedOrThrow() const;
+  void keep(std::shared_ptr<const PreparedConvolution> prepared) noexcept;
   void release() noexcept;
 
   const Napi::Env env_;
   /** Shared with calls in flight, which outlive a disposed or collected plan. */
   std::shared_ptr<const Decision> decision_;
-  std::shared_ptr<const Prepared> prepared_;
+  std::shared_ptr<const PreparedConvolution> prepared_;
 };
 
 }  // namespace warpconv::binding

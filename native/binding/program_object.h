@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/backend.h"
+#include "backend/backend.h"
+#include "executor/executor.h"
 
 namespace warpconv::binding {
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "binding/arguments.h"
+#include "binding/checked_arguments.h"
 #include "binding/failure.h"
 
 namespace warpconv::binding {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "planner/backend.h"
+#include "backend/program_store.h"
 
 namespace warpconv::binding {
 

@@ -4,16 +4,18 @@
 #include <chrono>
 #include <utility>
 
+#include "cpu/cpu_algorithm_list.h"
 #include "cpu/cpu_program.h"
 #include "memory/aligned_buffer.h"
+#include "planner/measure.h"
 
 namespace warpconv {
 namespace {
 
-class PreparedOnCpu final : public Prepared {
+class PreparedOnCpu final : public PreparedConvolution {
  public:
   /** `formBytes` are those of the weights' forms that nobody else has. */
-  PreparedOnCpu(Executor& executor, std::unique_ptr<PreparedConvolution> convolution, int64_t formBytes)
+  PreparedOnCpu(Executor& executor, std::unique_ptr<CpuConvolution> convolution, int64_t formBytes)
       : executor_(executor), convolution_(std::move(convolution)), formBytes_(formBytes) {}
 
   Status run(const Operands& operands, const Cancellation* cancellation) const override {
@@ -28,7 +30,7 @@ class PreparedOnCpu final : public Prepared {
 
  private:
   Executor& executor_;
-  const std::unique_ptr<PreparedConvolution> convolution_;
+  const std::unique_ptr<CpuConvolution> convolution_;
   const int64_t formBytes_;
 };
 
@@ -92,7 +94,7 @@ class CpuMeasurable final : public Measurable {
   const std::string algorithm_;
   const PlanProblem& asked_;
   Arena& arena_;
-  std::shared_ptr<const Prepared> prepared_;
+  std::shared_ptr<const PreparedConvolution> prepared_;
 };
 
 }  // namespace
@@ -101,23 +103,24 @@ std::vector<Candidate> CpuBackend::candidates(const PlanProblem& asked) const {
   return listCandidates(asked.problem, asked.request, cpu_);
 }
 
-Result<std::shared_ptr<const Prepared>> CpuBackend::prepare(const std::string& algorithm, const PlanProblem& asked,
-                                                            const float* weight, const float* bias) {
+Result<std::shared_ptr<const PreparedConvolution>> CpuBackend::prepare(const std::string& algorithm,
+                                                                       const PlanProblem& asked, const float* weight,
+                                                                       const float* bias) {
   Weights weights(weight, asked.problem.k, asked.problem.filterSize());
-  std::unique_ptr<PreparedConvolution> convolution = prepareConvolution(algorithm, asked, weights, bias);
-  return std::shared_ptr<const Prepared>(
+  std::unique_ptr<CpuConvolution> convolution = prepareConvolution(algorithm, asked, weights, bias);
+  return std::shared_ptr<const PreparedConvolution>(
       std::make_shared<PreparedOnCpu>(executor_, std::move(convolution), weights.bytes()));
 }
 
-Result<std::shared_ptr<const Prepared>> CpuBackend::prepare(const std::string& algorithm, const PlanProblem& asked,
-                                                            Weights& weights, const float* bias) const {
-  return std::shared_ptr<const Prepared>(
+Result<std::shared_ptr<const PreparedConvolution>> CpuBackend::prepare(const std::string& algorithm,
+                                                                       const PlanProblem& asked, Weights& weights,
+                                                                       const float* bias) const {
+  return std::shared_ptr<const PreparedConvolution>(
       std::make_shared<PreparedOnCpu>(executor_, prepareConvolution(algorithm, asked, weights, bias), 0));
 }
 
-std::unique_ptr<PreparedConvolution> CpuBackend::prepareConvolution(const std::string& algorithm,
-                                                                    const PlanProblem& asked, Weights& weights,
-                                                                    const float* bias) const {
+std::unique_ptr<CpuConvolution> CpuBackend::prepareConvolution(const std::string& algorithm, const PlanProblem& asked,
+                                                               Weights& weights, const float* bias) const {
   return cpuAlgorithm(algorithm).prepare(asked.problem, asked.activation, {weights, bias}, cpu_,
                                          asked.request.switches);
 }

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "cpu/convolution.h"
-#include "planner/backend.h"
+#include "backend/backend.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 
 namespace warpconv {
 
@@ -17,11 +17,11 @@ class CpuBackend final : public Backend {
 
   std::string device() const override { return "cpu"; }
   std::vector<Candidate> candidates(const PlanProblem& asked) const override;
-  Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
-                                                  const float* weight, const float* bias) override;
+  Result<std::shared_ptr<const PreparedConvolution>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                             const float* weight, const float* bias) override;
   /** The same for weights whose forms may be shared; unless null, K biases. */
-  Result<std::shared_ptr<const Prepared>> prepare(const std::string& algorithm, const PlanProblem& asked,
-                                                  Weights& weights, const float* bias) const;
+  Result<std::shared_ptr<const PreparedConvolution>> prepare(const std::string& algorithm, const PlanProblem& asked,
+                                                             Weights& weights, const float* bias) const;
   /** Whether that would take no memory but for a few numbers. */
   bool isPacked(const std::string& algorithm, const PlanProblem& asked, const Weights& weights) const;
   Result<std::shared_ptr<program::Store>> makeStore() override;
@@ -30,8 +30,8 @@ class CpuBackend final : public Backend {
   Result<std::vector<Measurement>> measure(const PlanProblem& asked, const Cancellation* cancellation) override;
 
  private:
-  std::unique_ptr<PreparedConvolution> prepareConvolution(const std::string& algorithm, const PlanProblem& asked,
-                                                          Weights& weights, const float* bias) const;
+  std::unique_ptr<CpuConvolution> prepareConvolution(const std::string& algorithm, const PlanProblem& asked,
+                                                     Weights& weights, const float* bias) const;
 
   Executor& executor_;
   const CpuInfo cpu_;

@@ -6,12 +6,14 @@
 #include <span>
 #include <utility>
 
+#include "cpu/algorithm/range.h"
 #include "cpu/cpu_backend.h"
-#include "cpu/operators/operators.h"
-#include "cpu/prefetch.h"
-#include "cpu/range.h"
+#include "cpu/operators/cpu_operators.h"
+#include "cpu/vector/prefetch.h"
 #include "devices/cpu_info.h"
 #include "divide.h"
+#include "planner/choose.h"
+#include "planner/known_candidates.h"
 
 namespace warpconv {
 namespace {
@@ -101,7 +103,7 @@ Action toAction(const CastStep& x) {
   });
 }
 
-Action toAction(const ConvolutionStep& x, std::shared_ptr<const Prepared> prepared) {
+Action toAction(const ConvolutionStep& x, std::shared_ptr<const PreparedConvolution> prepared) {
   return [x, prepared = std::move(prepared)](const Memory& m, const RunContext& context) {
     // An operand's address is not const, since one struct serves inputs and outputs; inputs are only read.
     Operands operands;

@@ -2,9 +2,10 @@
 
 #include <memory>
 
-#include "cpu/convolution.h"
+#include "backend/prepared_program.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "cpu/cpu_store.h"
-#include "program/program.h"
+#include "program/program_spec.h"
 
 namespace warpconv {
 

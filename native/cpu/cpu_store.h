@@ -4,8 +4,8 @@
 #include <mutex>
 #include <vector>
 
+#include "backend/program_store.h"
 #include "memory/aligned_buffer.h"
-#include "program/store.h"
 #include "weights/weights.h"
 
 namespace warpconv {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/contest.h"
-#include "planner/backend.h"
+#include "backend/backend.h"
+#include "gpu/contest_types.h"
 #include "status.h"
 
 /**

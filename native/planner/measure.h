@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/measurement.h"
 #include "executor/cancellation.h"
+#include "problem/plan_request.h"
 #include "status.h"
 
 namespace warpconv {
@@ -41,20 +43,24 @@ struct Entrant {
   std::unique_ptr<Measurable> contestant;
 };
 
-/** One algorithm's time. */
-struct Measurement {
-  std::string algorithm;
-  std::string variant;
-  /** The median of a call */
-  double milliseconds = 0;
-};
-
 /**
  * Times the entrants in turns, within some two seconds unless a single call of each takes longer, and returns the
  * fastest first. Missing are those that failed, for want of memory, say, or took several times as long as the fastest,
  * or many times by prediction. Fails where all have, with the first one's failure, and with `aborted` when cancelled.
  */
 Result<std::vector<Measurement>> compete(std::vector<Entrant> entrants, const Cancellation* cancellation);
+
+/**
+ * The part of a problem that is measured: the convolution alone, since bias, residual and activation cost every
+ * algorithm the same. Where the caller sets no limit, algorithms may try a gibibyte of scratch memory, so that a
+ * measurement does not take what its process lives on.
+ */
+inline PlanProblem measurable(const PlanProblem& asked) {
+  constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
+  PlanProblem plain{asked.problem, {}, asked.request};
+  if (!plain.request.workspaceLimit) plain.request.workspaceLimit = kMostWorkspaceBytes;
+  return plain;
+}
 
 /** Numbers to compute with: random ones in [-1, 1) that repeat after some thousands. */
 void fillWithNoise(float* values, int64_t count);

@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include "planner/planner.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
+#include "problem/plan_request.h"
 
 /**
  * The steps that a compiled network consists of: what is to be computed, for any device. Shapes are brought to the few

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "program/program.h"
+#include "program/program_spec.h"
 #include "status.h"
 
 namespace warpconv::program {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cpu/cpu_backend.h"
-#include "cuda/program/store.h"
+#include "cuda/program/gpu_store.h"
 #include "gpu/gpu.h"
 #include "support/reference.h"
 #include "support/resnet50_program.h"

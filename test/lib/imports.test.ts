@@ -2,6 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
+import { findCycle } from '../support/cycles';
+
 const ROOT = path.join(__dirname, '../..');
 
 /** The modules of a folder, each with those that it imports. */
@@ -20,26 +22,6 @@ function importsOf(folder: string): ReadonlyMap<string, readonly string[]> {
       return [file, targets.filter((target) => target !== undefined)];
     }),
   );
-}
-
-/** A way from a module back to itself, if there is one. */
-function findCycle(imports: ReadonlyMap<string, readonly string[]>): string[] | undefined {
-  const done = new Set<string>();
-  const visit = (file: string, way: string[]): string[] | undefined => {
-    if (way.includes(file)) return [...way.slice(way.indexOf(file)), file];
-    if (done.has(file)) return undefined;
-    for (const target of imports.get(file) ?? []) {
-      const cycle = visit(target, [...way, file]);
-      if (cycle !== undefined) return cycle;
-    }
-    done.add(file);
-    return undefined;
-  };
-  for (const file of imports.keys()) {
-    const cycle = visit(file, []);
-    if (cycle !== undefined) return cycle;
-  }
-  return undefined;
 }
 
 test.each(['lib', 'bench'])('%s has no circle of imports', (folder) => {

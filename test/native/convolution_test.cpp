@@ -1,5 +1,3 @@
-#include "cpu/convolution.h"
-
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,9 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/algorithm/cpu_algorithm.h"
+#include "cpu/cpu_algorithm_list.h"
 #include "cpu/depthwise/depthwise.h"
-#include "cpu/direct/direct.h"
-#include "cpu/im2col/im2col.h"
+#include "cpu/direct/cpu_direct.h"
+#include "cpu/im2col/cpu_im2col.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"

@@ -11,11 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
+#include "cpu/cpu_algorithm_list.h"
 #include "cpu/sconv/slicing.h"
-#include "cuda/tune/variants.h"
+#include "cuda/tune/promising_variants.h"
 #include "executor/executor.h"
-#include "planner/planner.h"
+#include "planner/choose.h"
 #include "support/planned_algorithms.h"
 #include "support/prepared.h"
 #include "support/reference.h"

@@ -8,7 +8,7 @@
 
 #include "cpu/cpu_backend.h"
 #include "executor/executor.h"
-#include "program/program.h"
+#include "program/program_spec.h"
 #include "support/failing_allocations.h"
 
 using namespace warpconv;

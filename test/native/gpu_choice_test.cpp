@@ -9,7 +9,7 @@
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
 #include "cuda/stem/stem.h"
-#include "planner/planner.h"
+#include "planner/choose.h"
 #include "support/named_problems.h"
 
 // Which family `auto` takes on a GPU, by the families' estimates alone: their kernels need nvcc.

@@ -13,8 +13,10 @@
 #include "cuda/packed_choice.h"
 #include "cuda/pointwise/filter_forms.h"
 #include "divide.h"
+#include "planner/choose.h"
 #include "support/planned_algorithms.h"
 #include "support/resnet50.h"
+#include "weights/second_form.h"
 
 // Which forms of filters the convolutions of many shapes share: their kernels need nvcc, what they ask for does not.
 

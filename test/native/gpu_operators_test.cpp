@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cuda/operators/convert.h"
 #include "cuda/operators/copy_plan.h"
 #include "cuda/operators/elementwise_plan.h"

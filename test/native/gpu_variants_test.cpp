@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/tune/variants.h"
+#include "cuda/tune/promising_variants.h"
 #include "support/planned_algorithms.h"
 
 using namespace warpconv;

@@ -1,5 +1,3 @@
-#include "cpu/operators/operators.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "cpu/microkernels/microkernel.h"
+#include "cpu/operators/cpu_operators.h"
 #include "support/elementwise_functions.h"
 #include "support/operators_reference.h"
 #include "support/reference.h"

@@ -1,5 +1,3 @@
-#include "planner/planner.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/cpu_algorithm_list.h"
+#include "planner/choose.h"
 #include "support/reference.h"
 
 using namespace warpconv;

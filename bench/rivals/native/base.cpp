@@ -3,8 +3,8 @@
 // included.
 #include <algorithm>
 
-#include "cpu/epilogue.h"
-#include "cpu/im2col/im2col.h"
+#include "cpu/algorithm/epilogue.h"
+#include "cpu/im2col/cpu_im2col.h"
 #include "im2col.h"
 #include "memory/aligned_buffer.h"
 #include "openblas.h"
@@ -40,7 +40,7 @@ struct Part {
   int64_t k, kEnd, pixel, pixelEnd;
 };
 
-class Base final : public PreparedConvolution {
+class Base final : public CpuConvolution {
  public:
   Base(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights)
       : problem_(problem),
@@ -139,8 +139,8 @@ std::optional<std::string> refusal(const ConvProblem& x, const sconv::Switches&)
 
 Estimate estimate(const ConvProblem&, const CpuInfo&, const sconv::Switches&) { return {}; }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo&, const sconv::Switches&) {
+std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                        const ConvWeights& weights, const CpuInfo&, const sconv::Switches&) {
   return std::make_unique<Base>(problem, activation, weights);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpu/depthwise/depthwise_kernel.h"
-#include "cpu/direct/direct.h"
+#include "cpu/direct/cpu_direct.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
@@ -43,7 +43,7 @@ const DepthwiseKernel& chooseKernel(const ConvProblem& problem, const CpuInfo& c
   return *best;
 }
 
-class DepthwiseConvolution final : public PreparedConvolution {
+class DepthwiseConvolution final : public CpuConvolution {
  public:
   DepthwiseConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
                        const DepthwiseKernel& kernel)
@@ -112,8 +112,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::S
   return {.milliseconds = problem.multiplyAdds() / rate, .workspaceBytes = 0, .tiles = {}};
 }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
+std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                        const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
   const DepthwiseKernel& kernel = chooseKernel(problem, cpu);
   // Padded elements are zeros here.
   if (mustSkipPadding(problem, weights.filters)) return prepareDirect(problem, activation, weights);

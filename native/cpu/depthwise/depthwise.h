@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 
 namespace warpconv {
 

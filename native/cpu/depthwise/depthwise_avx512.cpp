@@ -1,7 +1,7 @@
 // Compiled with -mavx512f: nothing inline of the standard library may be used here, since the linker might keep this
 // file's copy of it for the whole program.
 #include "cpu/depthwise/depthwise_strips.h"
-#include "cpu/microkernels/avx512.h"
+#include "cpu/vector/avx512.h"
 
 namespace warpconv {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/depthwise/depthwise_kernel.h"
 #include "cpu/depthwise/depthwise_strips.h"
-#include "cpu/epilogue.h"
-#include "cpu/vector4.h"
+#include "cpu/vector/vector4.h"
 
 namespace warpconv {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/depthwise/depthwise_kernel.h"
-#include "cpu/epilogue.h"
 
 /**
  * Depthwise convolution, written once over a vector type as microkernels/outer_product.h is: each instruction set's

@@ -2,12 +2,12 @@
 // file's copy of it for the whole program.
 #include <immintrin.h>
 
-#include "cpu/microkernels/avx512.h"
 #include "cpu/microkernels/lane_product.h"
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/vector_pack.h"
 #include "cpu/microkernels/vector_store.h"
-#include "cpu/vector_loops/elementary_avx512.h"
+#include "cpu/vector/avx512.h"
+#include "cpu/vector/elementary_avx512.h"
 
 namespace warpconv {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/portable.h"
-#include "cpu/vector4.h"
+#include "cpu/vector/vector4.h"
 
 namespace warpconv {
 namespace portable {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "cpu/microkernels/microkernel.h"
-#include "cpu/vector_loops/elementary.h"
+#include "cpu/vector/elementary.h"
 
 /**
  * Microkernel::store, written once over a vector type and instantiated like the outer product. Beside what that needs,

@@ -2,7 +2,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 
 namespace warpconv::operators {

@@ -1,7 +1,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/operators/transpose.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/vector_loops/vector_loops.h"
 #include "memory/aligned_buffer.h"

@@ -1,7 +1,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "program/indices.h"
 

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 
 namespace warpconv::operators {

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/vector_loops/vector_loops.h"
 

@@ -1,8 +1,8 @@
 #include <array>
 
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/microkernels/microkernel.h"
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/operators/transpose.h"
 #include "cpu/vector_loops/vector_loops.h"

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <vector>
 
-#include "cpu/operators/operators.h"
+#include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/vector_loops/vector_loops.h"
 

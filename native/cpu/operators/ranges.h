@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 
 namespace warpconv::operators {
 

@@ -5,20 +5,20 @@
 #include <cmath>
 #include <vector>
 
-#include "cpu/direct/direct.h"
-#include "cpu/helpers.h"
+#include "cpu/algorithm/helpers.h"
+#include "cpu/algorithm/packing_timer.h"
+#include "cpu/algorithm/range.h"
+#include "cpu/direct/cpu_direct.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"
-#include "cpu/packing_timer.h"
-#include "cpu/prefetch.h"
-#include "cpu/range.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/slicing.h"
 #include "cpu/sconv/subsampled.h"
 #include "cpu/sconv/window_views.h"
+#include "cpu/vector/prefetch.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
-#include "planner/planner.h"
+#include "weights/second_form.h"
 
 namespace warpconv {
 namespace {
@@ -76,7 +76,7 @@ bool putsFiltersFirst(const ConvProblem& x) {
 constexpr int64_t kMostCachedOutputs = 150'000;
 constexpr int64_t kMostCachedResiduals = 131'072;
 
-class SlicedConvolution final : public PreparedConvolution {
+class SlicedConvolution final : public CpuConvolution {
  public:
   SlicedConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
                     const Slicing& slicing, const Microkernel& kernel)
@@ -470,9 +470,9 @@ bool isPackedSliced(const ConvProblem& problem, const CpuInfo& cpu, const Weight
   return FilterPanels::arePacked(problem, weights, kernel.filters, kernel.lanes);
 }
 
-std::unique_ptr<PreparedConvolution> prepareSliced(const ConvProblem& problem, const Activation& activation,
-                                                   const ConvWeights& weights, const CpuInfo& cpu,
-                                                   const Switches& switches) {
+std::unique_ptr<CpuConvolution> prepareSliced(const ConvProblem& problem, const Activation& activation,
+                                              const ConvWeights& weights, const CpuInfo& cpu,
+                                              const Switches& switches) {
   const Microkernel kernel = chooseKernel(problem, cpu, switches, &weights.filters);
   const Slicing slicing = slicingOf(problem, kernel, cpu, switches);
   // A packed tile holds zeros for padded elements.
@@ -500,8 +500,8 @@ bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& wei
   return isPackedSliced(substitute(problem, {}).value_or(problem), cpu, weights);
 }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
+std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                        const ConvWeights& weights, const CpuInfo& cpu, const Switches& switches) {
   const std::optional<ConvProblem> subsampled = substitute(problem, switches);
   if (!subsampled) return prepareSliced(problem, activation, weights, cpu, switches);
   return convolveSubsampled(problem, *subsampled, prepareSliced(*subsampled, activation, weights, cpu, switches));

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cpu/helpers.h"
+#include "cpu/algorithm/helpers.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
 
@@ -18,10 +18,10 @@ constexpr double kMultiplyAddsPerPixel = 110e6 / kCopiedPixelsPerMillisecond;
 /** Fewer filters leave too little arithmetic for a pixel that is copied. */
 constexpr int64_t kLeastFilters = 64;
 
-class SubsampledConvolution final : public PreparedConvolution {
+class SubsampledConvolution final : public CpuConvolution {
  public:
   SubsampledConvolution(const ConvProblem& problem, const ConvProblem& subsampled,
-                        std::unique_ptr<PreparedConvolution> convolution)
+                        std::unique_ptr<CpuConvolution> convolution)
       : problem_(problem),
         subsampled_(subsampled),
         convolution_(std::move(convolution)),
@@ -57,7 +57,7 @@ class SubsampledConvolution final : public PreparedConvolution {
 
   const ConvProblem problem_;
   const ConvProblem subsampled_;
-  const std::unique_ptr<PreparedConvolution> convolution_;
+  const std::unique_ptr<CpuConvolution> convolution_;
   const Helpers helpers_;
 };
 
@@ -81,8 +81,8 @@ int64_t subsampledBytes(const ConvProblem& subsampled) {
   return saturatedProduct({subsampled.inputSize(), static_cast<int64_t>(sizeof(float))});
 }
 
-std::unique_ptr<PreparedConvolution> convolveSubsampled(const ConvProblem& problem, const ConvProblem& subsampled,
-                                                        std::unique_ptr<PreparedConvolution> convolution) {
+std::unique_ptr<CpuConvolution> convolveSubsampled(const ConvProblem& problem, const ConvProblem& subsampled,
+                                                   std::unique_ptr<CpuConvolution> convolution) {
   return std::make_unique<SubsampledConvolution>(problem, subsampled, std::move(convolution));
 }
 

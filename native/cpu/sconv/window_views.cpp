@@ -1,6 +1,6 @@
 #include "cpu/sconv/window_views.h"
 
-#include "cpu/range.h"
+#include "cpu/algorithm/range.h"
 #include "divide.h"
 
 namespace warpconv::sconv {

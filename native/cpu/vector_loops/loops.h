@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/vector_loops/elementary.h"
+#include "cpu/vector/elementary.h"
 #include "cpu/vector_loops/few_rows.h"
 #include "cpu/vector_loops/folds.h"
 #include "cpu/vector_loops/vector_loops.h"

@@ -1,7 +1,7 @@
 // Compiled with -mavx512f: nothing inline of the standard library may be used here, since the linker might keep this
 // file's copy of it for the whole program.
-#include "cpu/microkernels/avx512.h"
-#include "cpu/vector_loops/elementary_avx512.h"
+#include "cpu/vector/avx512.h"
+#include "cpu/vector/elementary_avx512.h"
 #include "cpu/vector_loops/loops.h"
 
 namespace warpconv {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/range.h"
+#include "cpu/algorithm/range.h"
 #include "divide.h"
 
 namespace warpconv::winograd {

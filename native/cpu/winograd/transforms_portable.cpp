@@ -1,4 +1,4 @@
-#include "cpu/vector4.h"
+#include "cpu/vector/vector4.h"
 #include "cpu/winograd/transform_loops.h"
 
 namespace warpconv::winograd {

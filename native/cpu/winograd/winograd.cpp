@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/helpers.h"
+#include "cpu/algorithm/helpers.h"
+#include "cpu/algorithm/packing_timer.h"
+#include "cpu/algorithm/range.h"
 #include "cpu/microkernels/microkernel.h"
-#include "cpu/packing_timer.h"
-#include "cpu/prefetch.h"
-#include "cpu/range.h"
 #include "cpu/sconv/filter_panels.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/window_views.h"
+#include "cpu/vector/prefetch.h"
 #include "cpu/winograd/filters.h"
 #include "cpu/winograd/tiling.h"
 #include "cpu/winograd/transforms.h"
@@ -56,7 +56,7 @@ bool fillsThreads(int64_t sets, int64_t threads) {
   return sets >= 2 * threads && static_cast<double>(sets) >= kLeastShare * places;
 }
 
-class WinogradConvolution final : public PreparedConvolution {
+class WinogradConvolution final : public CpuConvolution {
  public:
   WinogradConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
                       const CpuInfo& cpu)
@@ -310,9 +310,9 @@ bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& wei
   return Filters::areTransformed(problem, weights, kernel.filters, kernel.lanes);
 }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu,
-                                             const sconv::Switches& switches) {
+std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                        const ConvWeights& weights, const CpuInfo& cpu,
+                                        const sconv::Switches& switches) {
   // Outputs would not be finite, and would be computed twice.
   if (!canTransform(weights.filters)) return kSconv.prepare(problem, activation, weights, cpu, switches);
   return std::make_unique<WinogradConvolution>(problem, activation, weights, cpu);

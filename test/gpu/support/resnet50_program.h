@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "program/program.h"
+#include "program/program_spec.h"
 
 namespace warpconv::test {
 

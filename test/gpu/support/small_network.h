@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "program/program.h"
+#include "program/program_spec.h"
 
 namespace warpconv::test {
 

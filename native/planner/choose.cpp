@@ -1,7 +1,10 @@
-#include "planner/planner.h"
+#include "planner/choose.h"
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+
+#include "weights/second_form.h"
 
 namespace warpconv {
 namespace {
@@ -64,28 +67,6 @@ size_t preferPacked(const std::vector<Candidate>& candidates, size_t chosen, con
     limit = milliseconds;
   }
   return best;
-}
-
-Candidate answer(const char* algorithm, std::optional<std::string> refusal, const PlanRequest& request,
-                 const std::function<Estimate()>& estimate) {
-  if (refusal) return {algorithm, std::move(*refusal), {}};
-  Candidate candidate{algorithm, "", estimate()};
-  if (request.workspaceLimit && candidate.estimate.workspaceBytes > *request.workspaceLimit) {
-    candidate.refusal = "needs " + std::to_string(candidate.estimate.workspaceBytes) +
-                        " bytes of workspace; options.workspaceLimit is " + std::to_string(*request.workspaceLimit);
-  }
-  return candidate;
-}
-
-std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequest& request, const CpuInfo& cpu) {
-  std::vector<Candidate> candidates;
-  for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
-    std::optional<std::string> refusal = algorithm.refusal(problem, request.switches);
-    if (!request.variant.empty()) refusal = "has no variants; options.variant is '" + request.variant + "'";
-    candidates.push_back(answer(algorithm.name, std::move(refusal), request,
-                                [&] { return algorithm.estimate(problem, cpu, request.switches); }));
-  }
-  return candidates;
 }
 
 }  // namespace warpconv

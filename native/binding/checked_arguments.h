@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "planner/backend.h"
+#include "backend/backend.h"
 
 namespace warpconv::binding {
 

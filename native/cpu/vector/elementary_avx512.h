@@ -3,7 +3,7 @@
 // Only for files compiled with -mavx512f.
 #include <immintrin.h>
 
-#include "cpu/vector_loops/elementary.h"
+#include "cpu/vector/elementary.h"
 
 /**
  * The activations of elementary.h in AVX-512's own instructions, which scale by powers of two and take the smaller of

@@ -1,11 +1,6 @@
-#include <algorithm>
+#include "cpu/algorithm/cpu_algorithm.h"
 
-#include "cpu/convolution.h"
-#include "cpu/depthwise/depthwise.h"
-#include "cpu/direct/direct.h"
-#include "cpu/im2col/im2col.h"
-#include "cpu/sconv/sconv.h"
-#include "cpu/winograd/winograd.h"
+#include <algorithm>
 
 namespace warpconv {
 
@@ -32,16 +27,6 @@ void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst
   } else {
     std::fill_n(dst, problem.k, 0.0f);
   }
-}
-
-std::span<const CpuAlgorithm> cpuAlgorithms() {
-  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kWinograd, kIm2col, kDirect};
-  return kAlgorithms;
-}
-
-const CpuAlgorithm& cpuAlgorithm(std::string_view name) {
-  const auto all = cpuAlgorithms();
-  return *std::find_if(all.begin(), all.end(), [&](const CpuAlgorithm& one) { return one.name == name; });
 }
 
 }  // namespace warpconv

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 
 namespace warpconv {
 

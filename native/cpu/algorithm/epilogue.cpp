@@ -1,4 +1,4 @@
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 
 #include <algorithm>
 

@@ -2,9 +2,8 @@
 
 #include <memory>
 
-#include "cuda/program/store.h"
-#include "planner/backend.h"
-#include "program/program.h"
+#include "backend/backend.h"
+#include "cuda/program/gpu_store.h"
 
 namespace warpconv::cuda {
 

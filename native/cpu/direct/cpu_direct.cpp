@@ -1,14 +1,14 @@
-#include "cpu/direct/direct.h"
+#include "cpu/direct/cpu_direct.h"
 
 #include <algorithm>
 
-#include "cpu/epilogue.h"
+#include "cpu/algorithm/epilogue.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
 namespace {
 
-class DirectConvolution final : public PreparedConvolution {
+class DirectConvolution final : public CpuConvolution {
  public:
   DirectConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights)
       : problem_(problem),
@@ -72,15 +72,15 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo&, const sconv::Switc
   return {.milliseconds = problem.multiplyAdds() / kMultiplyAddsPerMillisecond, .workspaceBytes = 0, .tiles = {}};
 }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo&, const sconv::Switches&) {
+std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                        const ConvWeights& weights, const CpuInfo&, const sconv::Switches&) {
   return prepareDirect(problem, activation, weights);
 }
 
 }  // namespace
 
-std::unique_ptr<PreparedConvolution> prepareDirect(const ConvProblem& problem, const Activation& activation,
-                                                   const ConvWeights& weights) {
+std::unique_ptr<CpuConvolution> prepareDirect(const ConvProblem& problem, const Activation& activation,
+                                              const ConvWeights& weights) {
   return std::make_unique<DirectConvolution>(problem, activation, weights);
 }
 

@@ -1,6 +1,6 @@
-#include "binding/contest.h"
+#include "binding/contest_conversion.h"
 
-#include "binding/arguments.h"
+#include "binding/checked_arguments.h"
 #include "binding/failure.h"
 
 namespace warpconv::binding {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 #include "program/steps.h"
 #include "status.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/convolution.h"
+#include "cpu/algorithm/cpu_algorithm.h"
 
 namespace warpconv {
 
@@ -11,7 +11,7 @@ namespace warpconv {
 extern const CpuAlgorithm kDirect;
 
 /** The same, for other algorithms to hand on what they must not compute: keeps a copy of weights and biases. */
-std::unique_ptr<PreparedConvolution> prepareDirect(const ConvProblem& problem, const Activation& activation,
-                                                   const ConvWeights& weights);
+std::unique_ptr<CpuConvolution> prepareDirect(const ConvProblem& problem, const Activation& activation,
+                                              const ConvWeights& weights);
 
 }  // namespace warpconv

@@ -1,9 +1,9 @@
-#include "cpu/im2col/im2col.h"
+#include "cpu/im2col/cpu_im2col.h"
 
 #include <algorithm>
 
-#include "cpu/direct/direct.h"
-#include "cpu/packing_timer.h"
+#include "cpu/algorithm/packing_timer.h"
+#include "cpu/direct/cpu_direct.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"
 #include "divide.h"
@@ -54,7 +54,7 @@ void writeChannel(const ConvProblem& x, const float* map, float* rows) {
 /** Below this a second thread costs more than it brings: about 40 microseconds of writing. */
 constexpr int64_t kLeastParallelElements = 100'000;
 
-class Im2colConvolution final : public PreparedConvolution {
+class Im2colConvolution final : public CpuConvolution {
  public:
   Im2colConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
                     const CpuInfo& cpu)
@@ -108,7 +108,7 @@ class Im2colConvolution final : public PreparedConvolution {
 
   const ConvProblem problem_;
   /** One for each group */
-  std::vector<std::unique_ptr<PreparedConvolution>> products_;
+  std::vector<std::unique_ptr<CpuConvolution>> products_;
   /** Of the forms of single groups, which nobody shares */
   int64_t ownBytes_ = 0;
 };
@@ -137,8 +137,8 @@ bool isPacked(const ConvProblem& problem, const CpuInfo& cpu, const Weights& wei
   return problem.groups == 1 && kSconv.isPacked(productOf(problem).value(), cpu, weights);
 }
 
-std::unique_ptr<PreparedConvolution> prepare(const ConvProblem& problem, const Activation& activation,
-                                             const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
+std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activation& activation,
+                                        const ConvWeights& weights, const CpuInfo& cpu, const sconv::Switches&) {
   // The matrix holds zeros for padded elements.
   if (mustSkipPadding(problem, weights.filters)) return prepareDirect(problem, activation, weights);
   return std::make_unique<Im2colConvolution>(problem, activation, weights, cpu);

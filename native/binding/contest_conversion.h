@@ -2,7 +2,7 @@
 
 #include <napi.h>
 
-#include "gpu/contest.h"
+#include "gpu/contest_types.h"
 
 namespace warpconv::binding {
 

@@ -1,4 +1,4 @@
-#include "binding/arguments.h"
+#include "binding/checked_arguments.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "cuda/tune/variants.h"
+#include "cuda/tune/promising_variants.h"
 
 #include <algorithm>
 

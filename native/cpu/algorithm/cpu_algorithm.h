@@ -3,24 +3,19 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 
+#include "backend/estimate.h"
 #include "devices/cpu_info.h"
 #include "executor/cancellation.h"
 #include "executor/executor.h"
-#include "planner/estimate.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
+#include "problem/sconv_switches.h"
 #include "status.h"
 #include "weights/weights.h"
 
 namespace warpconv {
-
-namespace sconv {
-struct Switches;
-}
 
 /** One call's tensors: dense NCHW float32. `residual` has the output's extents, or is null. */
 struct ConvTensors {
@@ -53,9 +48,9 @@ struct RunContext {
 };
 
 /** A convolution with its weights in the layout its algorithm wants. Immutable, so calls may overlap. */
-class PreparedConvolution {
+class CpuConvolution {
  public:
-  virtual ~PreparedConvolution() = default;
+  virtual ~CpuConvolution() = default;
   /** output = activation(input * weight + bias + residual); `aborted` when asked to stop, the output then unfinished.
    */
   virtual Status run(const ConvTensors& tensors, const RunContext& context) const = 0;
@@ -71,8 +66,8 @@ struct CpuAlgorithm {
   Estimate (*estimate)(const ConvProblem&, const CpuInfo&, const sconv::Switches&);
   /** Whether there are the forms of the weights that it takes. */
   bool (*isPacked)(const ConvProblem&, const CpuInfo&, const Weights&);
-  std::unique_ptr<PreparedConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&,
-                                                  const CpuInfo&, const sconv::Switches&);
+  std::unique_ptr<CpuConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&, const CpuInfo&,
+                                             const sconv::Switches&);
 };
 
 /** Filters as they are given. */
@@ -86,11 +81,5 @@ bool hasCopiedFilters(const ConvProblem& problem, const CpuInfo& cpu, const Weig
 
 /** The biases, or zeros where there are none: K floats. */
 void copyBias(const ConvProblem& problem, const ConvWeights& weights, float* dst);
-
-/** All of them in order of preference; the last takes every problem. */
-std::span<const CpuAlgorithm> cpuAlgorithms();
-
-/** The one of that name, which must be in the list. */
-const CpuAlgorithm& cpuAlgorithm(std::string_view name);
 
 }  // namespace warpconv

@@ -1,5 +1,4 @@
-#include "cuda/program/program.h"
-#include "cuda/stream_timer.h"
+#include "cuda/program/gpu_program.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +18,10 @@
 #include "cuda/packed_choice.h"
 #include "cuda/program/actions.h"
 #include "cuda/resident.h"
+#include "cuda/stream_timer.h"
 #include "divide.h"
+#include "planner/choose.h"
+#include "planner/known_candidates.h"
 #include "program/indices.h"
 
 namespace warpconv::cuda {

@@ -3,12 +3,12 @@
 #include <memory>
 #include <utility>
 
+#include "backend/program_store.h"
 #include "cuda/background.h"
 #include "cuda/program/constants.h"
 #include "cuda/program/scratch.h"
 #include "cuda/queue.h"
 #include "cuda/tables.h"
-#include "program/store.h"
 #include "weights/weights.h"
 
 namespace warpconv::cuda {

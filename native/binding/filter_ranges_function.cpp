@@ -1,10 +1,10 @@
-#include "binding/filter_ranges.h"
+#include "binding/filter_ranges_function.h"
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "binding/arguments.h"
+#include "binding/checked_arguments.h"
 #include "binding/environment.h"
 #include "binding/failure.h"
 #include "weights/filter_ranges.h"
