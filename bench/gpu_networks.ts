@@ -11,10 +11,11 @@ import type { Device, GpuInfo } from 'warpconv';
 import { clocksNow, findGpu } from './gpu_machine';
 import { renderGpuNetworks, summariseNetwork } from './gpu_networks_report';
 import {
-  LAYOUTS,
+  FORMS,
+  OTHER_FORMS,
   withNetwork,
   type GpuNetworksResult,
-  type Layout,
+  type Form,
   type NetworkMeasurement,
   type NetworksRun,
   type OwnMeasurement,
@@ -39,6 +40,8 @@ export interface Subjects {
 
 export interface GpuNetworksSettings {
   readonly quick: boolean;
+  /** Networks that the rival compiles, which takes most of a minute each */
+  readonly compiled: readonly string[];
   /** The folder that the results go to */
   readonly out: string;
 }
@@ -54,9 +57,12 @@ const QUICK: Pace = { rounds: 3, milliseconds: 50 };
 
 /**
  * Of the rival, of the largest output: what shows that it computed the same. cuDNN's Winograd and FFT round more than ours
- * may.
+ * may, and TF32 and FP16 much more.
  */
 const RIVAL_TOLERANCE = 1e-3;
+const OTHER_TOLERANCE = 5e-2;
+
+const isOther = (form: Form) => (OTHER_FORMS as readonly Form[]).includes(form);
 
 const ours = () =>
   new LineProcess([process.execPath, '-r', 'ts-node/register', path.join(__dirname, 'gpu_network_turns.ts')]);
@@ -95,6 +101,8 @@ class Contest {
   constructor(
     private readonly device: GpuInfo['device'],
     private readonly pace: Pace,
+    /** Networks that the rival is compiled for, too */
+    private readonly compiled: readonly string[],
   ) {}
 
   /** Who the rival is, or why there is none. */
@@ -119,7 +127,7 @@ class Contest {
       network,
       batch,
       ...(ours && profile && { ours: { ...measurementOf(ours), ...profile } as OwnMeasurement }),
-      rivals: rivals.map((one) => ({ layout: one.name, ...measurementOf(one) }) as RivalMeasurement),
+      rivals: rivals.map((one) => ({ form: one.name, ...measurementOf(one) }) as RivalMeasurement),
       failures: failures.sentences,
     };
   }
@@ -133,9 +141,9 @@ class Contest {
   async #loadAll(folder: string, network: string, batch: number, failures: Failures): Promise<Contestant[]> {
     const ours = await failures.catch(OURS, () => this.#loadOurs(modelOf(folder, network), batch));
     const loaded = [ours];
-    for (const layout of this.#torch === undefined ? [] : LAYOUTS) {
-      const load = { do: 'load', network, folder: path.resolve(folder), batch, layout, device: this.device };
-      loaded.push(await failures.catch(layout, () => this.#loadTorch(this.#torch!, layout, load)));
+    for (const form of this.#formsOf(network)) {
+      const load = { do: 'load', network, folder: path.resolve(folder), batch, form, device: this.device };
+      loaded.push(await failures.catch(form, () => this.#loadTorch(this.#torch!, form, load)));
     }
     return loaded.filter((one) => one !== undefined);
   }
@@ -153,11 +161,18 @@ class Contest {
     return { name: OURS, error, turn, samples: {} };
   }
 
-  async #loadTorch(process: LineProcess, layout: Layout, load: object): Promise<Contestant> {
+  #formsOf(network: string): Form[] {
+    if (this.#torch === undefined) return [];
+    const isCompiled = this.compiled.includes(network);
+    return [...FORMS.filter((form) => form !== 'compiled' || isCompiled), ...OTHER_FORMS];
+  }
+
+  async #loadTorch(process: LineProcess, form: Form, load: object): Promise<Contestant> {
     const { error } = await process.ask<{ error: number | null }>(load);
-    if (error === null || error > RIVAL_TOLERANCE) throw new Error(`off by ${error} of the largest output`);
-    const turn = (milliseconds: number) => process.ask<object>({ do: 'turn', layout, milliseconds });
-    return { name: layout, error, turn, samples: {} };
+    const tolerance = isOther(form) ? OTHER_TOLERANCE : RIVAL_TOLERANCE;
+    if (error === null || error > tolerance) throw new Error(`off by ${error} of the largest output`);
+    const turn = (milliseconds: number) => process.ask<object>({ do: 'turn', form, milliseconds });
+    return { name: form, error, turn, samples: {} };
   }
 
   #profile(): Promise<Profile> {
@@ -243,10 +258,10 @@ class NetworksFile {
 export async function benchGpuNetworks(
   device: Exclude<Device, 'cpu'>,
   { folder, names, batches }: Subjects,
-  { quick, out }: GpuNetworksSettings,
+  { quick, compiled, out }: GpuNetworksSettings,
 ): Promise<void> {
   const gpu = findGpu(device);
-  const contest = new Contest(gpu.device, quick ? QUICK : THOROUGH);
+  const contest = new Contest(gpu.device, quick ? QUICK : THOROUGH, compiled);
   try {
     const facts = await contest.findRival();
     if (typeof facts === 'string') console.error(`bench: ${facts}`);

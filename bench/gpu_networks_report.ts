@@ -3,7 +3,8 @@ import { reached, type Goal } from './gpu_goals';
 import {
   bestRival,
   deviceMilliseconds,
-  LAYOUTS,
+  FORMS,
+  OTHER_FORMS,
   speedupsOf,
   type GpuNetworksResult,
   type NetworkMeasurement,
@@ -44,10 +45,11 @@ function heading({ gpu, date, runs, networks }: GpuNetworksResult): string[] {
   return [
     `# Whole networks on ${gpu.name}, ${date}`,
     '',
-    'float32, images of 3 × 224 × 224, against PyTorch: torchvision’s networks in eager mode and inference mode, captured in a ' +
-      'CUDA graph, without TF32, with cuDNN’s own search (`cudnn.benchmark`), in NCHW and in channels_last. Both are checked ' +
-      'against PyTorch in double precision first, and take turns, each in a process of its own. Milliseconds, medians over ' +
-      'the turns; above 1 × warpconv is faster, losses are bold. By `npx ts-node bench/networks.ts --device cuda`.',
+    'float32, images of 3 × 224 × 224, against PyTorch: torchvision’s networks in inference mode, captured in a CUDA graph, ' +
+      'with cuDNN’s own search (`cudnn.benchmark`), without TF32 in NCHW and in channels_last, some compiled by ' +
+      '`torch.compile` with frozen weights, too. TF32 and FP16 in channels_last are for information. All are checked ' +
+      'against PyTorch in double precision first, and take turns, ours and the rival in a process each. Milliseconds, ' +
+      'medians over the turns; above 1 × warpconv is faster, losses are bold. By `npx ts-node bench/networks.ts --device cuda`.',
     '',
     '- `run()`: wall-clock time of `session.run()` in Node.js, one call after the other, the input on the GPU: from the call ' +
       'until the output is in CPU memory and the promise is settled. It holds a copy of the input within the GPU, which the ' +
@@ -59,7 +61,7 @@ function heading({ gpu, date, runs, networks }: GpuNetworksResult): string[] {
     '- to the CPU: wall-clock time of a replay and `output.cpu()`, one after the other, in Python.',
     '',
     `“${MEASURES.strict}” puts all of our call against the bare replay, “${MEASURES.toCpu}” what a program waits for, and ` +
-      `“${MEASURES.device}” the steps against the replay; each against the faster of the layouts.`,
+      `“${MEASURES.device}” the steps against the replay; each against the fastest in float32.`,
     '',
     // Of an earlier run of the day nothing may be left.
     ...runs.flatMap((run, index) => (networks.some((one) => one.run === index) ? runFacts(run, index) : [])),
@@ -71,7 +73,8 @@ function runFacts({ started, quick, node, version, torch, clocks }: NetworksRun,
   const rival =
     typeof torch === 'string'
       ? torch
-      : `PyTorch ${torch.torch}, torchvision ${torch.torchvision}, cuDNN ${torch.cudnn}, on ${torch.gpu}`;
+      : `PyTorch ${torch.torch}, torchvision ${torch.torchvision}, cuDNN ${torch.cudnn}, on ${torch.gpu}, with normalisation ` +
+        `${torch.isFolded === true ? 'folded into the convolutions' : 'as layers of its own'}`;
   return [
     `- Run ${index + 1}, ${started}${quick ? ', quick' : ''}: warpconv ${version}, Node.js ${node}; ${rival}.`,
     ...clocks.map(({ when, facts }) => {
@@ -107,7 +110,7 @@ function section(batch: number, networks: readonly NetworkMeasurement[]): string
   const measures = Object.keys(MEASURES) as (keyof Speedups)[];
   const head = [
     ...['network', 'run()', 'steps', 'error'],
-    ...LAYOUTS.map((layout) => `replay, ${layout}`),
+    ...[...FORMS, ...OTHER_FORMS].map((form) => `replay, ${form}`),
     ...['to the CPU', 'error'],
     ...measures.map((measure) => MEASURES[measure]),
   ];
@@ -140,7 +143,7 @@ function timesRow(one: NetworkMeasurement): string[] {
     ours === undefined
       ? ['failed', NONE, NONE]
       : [spread(ours.toCpu), milliseconds(deviceMilliseconds(ours)), ours.error.toExponential(0)];
-  const replays = LAYOUTS.map((layout) => rivals.find((rival) => rival.layout === layout));
+  const replays = [...FORMS, ...OTHER_FORMS].map((one) => rivals.find(({ form }) => form === one));
   const best = bestRival(one, 'toCpu');
   return [
     ...[network, ...own],

@@ -3,9 +3,11 @@ import type { GpuInfo } from '../lib';
 import type { Clocks, Quartiles } from './gpu_result';
 import { sum } from './statistics';
 
-/** PyTorch's memory layouts, as torch_networks.py names them. */
-export const LAYOUTS = ['NCHW', 'channels_last'] as const;
-export type Layout = (typeof LAYOUTS)[number];
+/** PyTorch's forms of a network, as torch_networks.py names them: those in float32, of which the fastest is the rival. */
+export const FORMS = ['NCHW', 'channels_last', 'compiled'] as const;
+/** And those for information. */
+export const OTHER_FORMS = ['TF32', 'FP16'] as const;
+export type Form = (typeof FORMS)[number] | (typeof OTHER_FORMS)[number];
 
 /** Errors are of the largest output. */
 export interface OwnMeasurement {
@@ -17,7 +19,7 @@ export interface OwnMeasurement {
 }
 
 export interface RivalMeasurement {
-  readonly layout: Layout;
+  readonly form: Form;
   readonly error: number;
   /** Milliseconds of a replay of the graph, between events around many */
   readonly replay: Quartiles;
@@ -42,6 +44,8 @@ export interface TorchFacts {
   readonly torch: string;
   readonly torchvision: string;
   readonly cudnn: number;
+  /** Whether normalisation was folded into convolutions; absent where it was not */
+  readonly isFolded?: boolean;
 }
 
 /** One command's measurements: a day's file may hold several. */
@@ -71,12 +75,13 @@ export function withNetwork(
   return index < 0 ? [...networks, one] : networks.with(index, one);
 }
 
-/** The layout that is faster by a measure. */
+/** The fastest in float32 by a measure. */
 export function bestRival(
   { rivals }: NetworkMeasurement,
   measure: 'replay' | 'toCpu',
 ): RivalMeasurement | undefined {
-  return [...rivals].sort((a, b) => a[measure][1] - b[measure][1])[0];
+  const compared = rivals.filter(({ form }) => (FORMS as readonly Form[]).includes(form));
+  return compared.sort((a, b) => a[measure][1] - b[measure][1])[0];
 }
 
 export function deviceMilliseconds({ steps }: OwnMeasurement): number {

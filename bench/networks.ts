@@ -9,9 +9,10 @@
  *     python3 scripts/export_networks.py networks
  *     npx ts-node bench/networks.ts [--folder networks] [--network resnet50] [--quick] [--threads 1|default]
  *     npx ts-node bench/networks.ts --device cuda [--folder networks] [--network resnet50] [--quick] [--batch 1,128] [--out FOLDER]
+ *         [--compile resnet50]
  *     npx ts-node bench/networks.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
  *
- * `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
+ * `--compile` has the rival compile a network, too, and may be given again. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
  */
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -199,6 +200,7 @@ async function main(): Promise<void> {
       quick: { type: 'boolean', default: false },
       check: { type: 'boolean', default: false },
       threads: { type: 'string', multiple: true },
+      compile: { type: 'string', multiple: true, default: [] },
       batch: { type: 'string', default: '1,128' },
       out: { type: 'string', default: FOLDER },
     },
@@ -216,6 +218,7 @@ async function main(): Promise<void> {
   }
   return benchGpuNetworks(values.device as Exclude<Device, 'cpu'>, subjects, {
     quick,
+    compiled: values.compile,
     out: path.resolve(out),
   });
 }

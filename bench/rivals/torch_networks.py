@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""PyTorch's side of bench/networks.ts on a GPU: torchvision's networks in eager mode, captured in a CUDA graph.
+"""PyTorch's side of bench/networks.ts on a GPU: torchvision's networks, captured in a CUDA graph.
 
-float32 without TF32, in inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are those of
-scripts/export_networks.py, their normalisation not folded into the convolutions, as eager mode has it; a replayed graph
-has nothing of Python in it.
+In inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are those of scripts/export_networks.py, their
+normalisation folded into the convolutions by torch.fx, as whoever deploys them does; a replayed graph has nothing of Python
+in it. Each takes several forms: float32 without TF32 in NCHW, in channels_last, and compiled by `torch.compile` with frozen
+weights; and for information TF32 and FP16, both in channels_last.
 
 Reads a request a line from stdin and answers each by a line on stdout, both JSON; on failure {"failure": …}:
 
     {"do": "about", "device": "cuda:0"}    versions and the GPU's name
-    {"do": "load", "network": …, "folder": …, "batch": …, "layout": "NCHW",
+    {"do": "load", "network": …, "folder": …, "batch": …, "form": "NCHW",
      "device": "cuda:0"}    {"error": of the largest output}
-    {"do": "turn", "layout": "NCHW", "milliseconds": 300}    {"replay": milliseconds, "toCpu": milliseconds}
+    {"do": "turn", "form": "NCHW", "milliseconds": 300}    {"replay": milliseconds, "toCpu": milliseconds}
 
 `replay` is one replay among many back to back, between two CUDA events; `toCpu` is wall-clock time from the replay until
 its output is in CPU memory, one after the other.
@@ -32,17 +33,31 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 try:
     import numpy as np
     import torch
+    import torch._inductor.config
+    from torch.fx.experimental import optimization
     import export_networks
 except ImportError as error:
     # The answer to whatever is asked first.
     print(json.dumps(dict(failure=str(error), isLast=True)))
     sys.exit()
 
-LAYOUTS = {"NCHW": torch.contiguous_format, "channels_last": torch.channels_last}
+NCHW, NHWC = torch.contiguous_format, torch.channels_last
+FORMS = {
+    "NCHW": dict(layout=NCHW),
+    "channels_last": dict(layout=NHWC),
+    "compiled": dict(layout=NCHW, compiled=True),
+    "TF32": dict(layout=NHWC, tf32=True),
+    "FP16": dict(layout=NHWC, type=torch.float16),
+}
 WARM_UPS = 3
 
 # Only the network in hand is kept.
-build = functools.lru_cache(maxsize=1)(export_networks.build)
+build = functools.lru_cache(maxsize=1)(lambda network: optimization.fuse(export_networks.build(network)))
+
+
+def allow_tf32(allowed):
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 def capture(call):
@@ -101,27 +116,32 @@ class Rival:
             raise RuntimeError("PyTorch sees no GPU")
         export_networks.torchvision_models()
         return dict(gpu=torch.cuda.get_device_name(device), torch=torch.__version__,
-                    torchvision=sys.modules["torchvision"].__version__, cudnn=torch.backends.cudnn.version())
+                    torchvision=sys.modules["torchvision"].__version__, cudnn=torch.backends.cudnn.version(), isFolded=True)
 
-    def load(self, network, folder, batch, layout, device):
+    def load(self, network, folder, batch, form, device):
         torch.cuda.set_device(device)
         self._take_up((network, batch))
         path = pathlib.Path(folder) / network
         images = np.fromfile(f"{path}.input", np.float32).reshape(-1, *export_networks.IMAGES[1:])
         expected = np.fromfile(f"{path}.output").reshape(len(images), -1)
         order = np.arange(batch) % len(images)
-        module = copy.deepcopy(build(network)).to(device, memory_format=LAYOUTS[layout])
-        x = torch.from_numpy(images[order]).to(device).to(memory_format=LAYOUTS[layout])
+        module, x = self._make(network, images[order], device, **FORMS[form])
+        allow_tf32(FORMS[form].get("tf32", False))
         replay, output = capture(lambda: module(x))
         replay()
         # A graph reads the tensors where they lie, and does not keep them.
-        self.loaded[layout] = (replay, output, module, x)
+        self.loaded[form] = (replay, output, module, x)
         return dict(error=error_of(output.cpu().double().numpy(), expected[order]))
 
-    def turn(self, layout, milliseconds):
-        if layout not in self.loaded:
+    def _make(self, network, images, device, layout, type=torch.float32, compiled=False, tf32=False):
+        module = copy.deepcopy(build(network)).to(device, type, memory_format=layout)
+        x = torch.from_numpy(images).to(device, type).to(memory_format=layout)
+        return (torch.compile(module) if compiled else module), x
+
+    def turn(self, form, milliseconds):
+        if form not in self.loaded:
             raise RuntimeError("the process that had it was lost")
-        replay, output, *_ = self.loaded[layout]
+        replay, output, *_ = self.loaded[form]
         return dict(replay=back_to_back(replay, milliseconds), toCpu=one_by_one(lambda: (replay(), output.cpu()), milliseconds))
 
     def _take_up(self, subject):
@@ -146,8 +166,7 @@ def main():
     # What libraries print is not an answer.
     answers, sys.stdout = sys.stdout, sys.stderr
     torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch._inductor.config.freezing = True
     rival = Rival()
     for line in sys.stdin:
         print(json.dumps(answer(rival, json.loads(line))), file=answers, flush=True)

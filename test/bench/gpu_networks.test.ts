@@ -21,8 +21,8 @@ function measurement(network: string, batch: number, toCpu: number): NetworkMeas
     run: 0,
     ours: { error: 2e-7, toCpu: same(toCpu), steps: { 'convolution direct': 0.6, pool: 0.2 } },
     rivals: [
-      { layout: 'NCHW', error: 1e-6, replay: same(2), toCpu: same(2.4) },
-      { layout: 'channels_last', error: 1e-6, replay: same(1.6), toCpu: same(2.6) },
+      { form: 'NCHW', error: 1e-6, replay: same(2), toCpu: same(2.4) },
+      { form: 'channels_last', error: 1e-6, replay: same(1.6), toCpu: same(2.6) },
     ],
     failures: [],
   };
