@@ -13,10 +13,12 @@ export interface Layer {
   readonly count: number;
 }
 
+export const LAYERS = path.join(__dirname, 'layers');
+
 export const GROUPS = ['sconv-393', 'mobile'] as const;
 
 export function loadLayers(group: string): Layer[] {
-  const file = path.join(__dirname, 'layers', `${group}.json`);
+  const file = path.join(LAYERS, `${group}.json`);
   const {
     about: _about,
     columns: _columns,

@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: measures the GPU where there is one (bench/gpu.ts), and the CPU otherwise (bench/run.ts). Its options are in
+ * `npm run bench`: measures the GPU where there is one (bench/gpu/bench.ts), and the CPU otherwise (bench/cpu/bench.ts). Its options are in
  * `npm run bench -- --help`.
  */
 import { readFileSync } from 'node:fs';
@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import { devices } from 'warpconv';
 
 import { chooseBench, requireOwnOptions, USAGE } from './choose';
-import { benchGpu } from './gpu';
-import { benchCpu } from './run';
+import { benchGpu } from './gpu/bench';
+import { benchCpu } from './cpu/bench';
 
 const benches = { gpu: benchGpu, cpu: benchCpu, help: () => console.log(USAGE) };
 const hasGpu = () => devices().some(({ type, available }) => type === 'cuda' && available);

@@ -1,9 +1,9 @@
 /** The pictures of the report, after figures of the SConv paper. */
 import path from 'node:path';
 
-import type { PackingResult } from './engine_results';
-import { packingShares } from './report_engine';
-import { PAIRS, speedups, type BenchResult } from './report';
+import type { PackingResult } from './cpu/engine_results';
+import { packingShares } from './cpu/report_engine';
+import { PAIRS, speedups, type BenchResult } from './cpu/report';
 
 interface Vega {
   readonly parse: (spec: unknown) => unknown;

@@ -6,7 +6,7 @@ import type { CpuInfo } from 'warpconv';
 
 import { ROOT, run } from './command';
 
-const RIVALS = path.join(__dirname, 'rivals');
+export const RIVALS = path.join(__dirname, 'rivals');
 
 /** The folder in which node-gyp-build finds the package's addon with OpenBLAS in its im2col (rivals/native/base.cpp). */
 export const BASE = path.join(RIVALS, 'build/base');

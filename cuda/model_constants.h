@@ -5,7 +5,7 @@
 
 namespace warpconv::cuda {
 
-/** A constant of what predicts a kernel's time, by name: bench/calibrate.ts fits them all to measured times. */
+/** A constant of what predicts a kernel's time, by name: bench/gpu/calibrate.ts fits them all to measured times. */
 struct ModelConstant {
   std::string name;
   double* value;

@@ -1,4 +1,4 @@
-// Fits the constants of one model of a GPU family's kernels to measured times: see bench/calibrate.ts.
+// Fits the constants of one model of a GPU family's kernels to measured times: see bench/gpu/calibrate.ts.
 //
 //     calibrate GPU KERNELS     prints the constants before and after, and how well either set predicts
 //

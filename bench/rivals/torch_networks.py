@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's side of bench/networks.ts on a GPU: torchvision's networks, captured in a CUDA graph.
+"""PyTorch's side of bench/networks/main.ts on a GPU: torchvision's networks, captured in a CUDA graph.
 
 In inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are those of scripts/export_networks.py, their
 normalisation folded into the convolutions by torch.fx, as whoever deploys them does; a replayed graph has nothing of Python
@@ -101,7 +101,7 @@ def one_by_one(call, milliseconds):
 
 
 def error_of(output, expected):
-    """As errorOf in bench/network_files.ts has it; None for what is no number."""
+    """As errorOf in bench/networks/files.ts has it; None for what is no number."""
     error = (np.abs(output - expected).max() / np.abs(expected).max()).item()
     return error if math.isfinite(error) else None
 

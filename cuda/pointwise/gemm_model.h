@@ -5,7 +5,7 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * What the prediction is made of for kernels whose channels come step by step, as data, for bench/calibrate.ts to fit
+ * What the prediction is made of for kernels whose channels come step by step, as data, for bench/gpu/calibrate.ts to fit
  * to measured times. One for each family.
  */
 struct GemmModel {

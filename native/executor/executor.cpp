@@ -17,7 +17,7 @@ namespace {
 /**
  * How long a thread that has just finished looks for more before it sleeps. After a call, or for a loop's end, on a
  * virtual machine of two Zen 4 cores: a run() after another settles in 70 to 84 microseconds without, in 7 to 13 with
- * 50, and no sooner with 200 (bench/overhead.ts).
+ * 50, and no sooner with 200 (bench/cpu/overhead.ts).
  */
 constexpr std::chrono::microseconds kWatch{50};
 

@@ -4,10 +4,10 @@ import path from 'node:path';
 
 import { chooseBench, requireOwnOptions } from '../../bench/choose';
 import { formatJson } from '../../bench/json';
-import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/load_requests';
+import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/gpu/load_requests';
 import { readThreads } from '../../bench/options';
-import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/report';
-import { readCpuRequest, readCpuResult } from '../../bench/run';
+import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/cpu/report';
+import { readCpuRequest, readCpuResult } from '../../bench/cpu/bench';
 import { significant } from '../../bench/statistics';
 
 describe('npm run bench', () => {

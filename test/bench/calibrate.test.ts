@@ -1,5 +1,5 @@
-import { linesOf } from '../../bench/calibrate';
-import { timesOf, type LayerTimes } from '../../bench/kernel_times';
+import { linesOf } from '../../bench/gpu/calibrate';
+import { timesOf, type LayerTimes } from '../../bench/gpu/kernel_times';
 import type { ContestResult } from '../../lib/conv2d/contest';
 
 const LAYER: LayerTimes = {

@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
-import { renderGpuNetworks } from '../../bench/gpu_networks_report';
+import { renderGpuNetworks } from '../../bench/networks/gpu_report';
 import {
   withNetwork,
   type GpuNetworksResult,
   type NetworkMeasurement,
-} from '../../bench/gpu_networks_result';
+} from '../../bench/networks/gpu_result';
 import { LineProcess } from '../../bench/line_process';
-import { batchOf, errorOf, IMAGE_DIMS, networksIn } from '../../bench/network_files';
+import { batchOf, errorOf, IMAGE_DIMS, networksIn } from '../../bench/networks/files';
 import { result as gpuResult } from './results';
 
 const same = (value: number) => [value, value, value] as const;

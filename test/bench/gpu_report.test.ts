@@ -1,6 +1,6 @@
-import { gpuPictures } from '../../bench/gpu_plot';
-import { renderGpuReport, renderRegressions, summariseGroup } from '../../bench/gpu_report';
-import type { BenchResult } from '../../bench/report';
+import { gpuPictures } from '../../bench/gpu/plot';
+import { renderGpuReport, renderRegressions, summariseGroup } from '../../bench/gpu/report';
+import type { BenchResult } from '../../bench/cpu/report';
 import { cudnn, layer, measured, ours, result } from './results';
 
 const LAYER = layer([

@@ -1,5 +1,5 @@
-import { problemOf, selectLayers, tunedGroups, workOf } from '../../bench/gpu_layers';
-import { autoChoices, gpuGoals, pointwiseChoices } from '../../bench/gpu_goals';
+import { problemOf, selectLayers, tunedGroups, workOf } from '../../bench/gpu/layers';
+import { autoChoices, gpuGoals, pointwiseChoices } from '../../bench/gpu/goals';
 import {
   auto,
   bestCudnn,
@@ -19,7 +19,7 @@ import {
   type Entry,
   type LayerResult,
   type StoredResult,
-} from '../../bench/gpu_result';
+} from '../../bench/gpu/result';
 import { gpuFileName } from '../../bench/results';
 import { cudnn, layer, measured, ours, result, RUN } from './results';
 

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 
-import { Clients, type LoadRequest, type Measured } from '../../bench/load/clients';
+import { Clients, type LoadRequest, type Measured } from '../../bench/serve/load/clients';
 
 const REQUESTS: readonly LoadRequest[] = [0, 1, 2].map((number) => ({
   path: `/${number}`,

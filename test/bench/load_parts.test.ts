@@ -6,13 +6,13 @@ import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
-import { GpuBusy } from '../../bench/load/gpu_busy';
-import { addCounts, quantileOf, SCALE } from '../../bench/load/latencies';
-import { forRival, REQUEST_KINDS, type Target } from '../../bench/load/request_kinds';
+import { GpuBusy } from '../../bench/serve/load/gpu_busy';
+import { addCounts, quantileOf, SCALE } from '../../bench/serve/load/latencies';
+import { forRival, REQUEST_KINDS, type Target } from '../../bench/serve/load/request_kinds';
 import { quantile } from '../../bench/statistics';
 import { Random } from '../support/random';
 
-const FOLDER = pathToFileURL(path.join(__dirname, '../../bench/load')).href;
+const FOLDER = pathToFileURL(path.join(__dirname, '../../bench/serve/load')).href;
 
 /** What a script makes of its input, in a process of its own: Jest does not load ES modules. */
 function evaluate<T>(script: string, input: unknown): T {

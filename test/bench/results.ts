@@ -6,7 +6,7 @@ import type {
   LayerResult,
   Measured,
   RunInfo,
-} from '../../bench/gpu_result';
+} from '../../bench/gpu/result';
 
 /** Quartiles lie 1 % beside the median, cold times 4 µs above it. */
 export function measured(milliseconds: number, more: Partial<Measured> = {}): Measured {

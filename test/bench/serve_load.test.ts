@@ -4,17 +4,17 @@ import os from 'node:os';
 import path from 'node:path';
 
 import { ROOT } from '../../bench/command';
-import { LoadedServer, ONE_BY_ONE, OURS, RIVAL } from '../../bench/loaded_server';
+import { LoadedServer, ONE_BY_ONE, OURS, RIVAL } from '../../bench/serve/loaded_server';
 import { convModel } from '../../bench/rivals/onnx_model';
-import { failures, longFailures } from '../../bench/serve_failures';
+import { failures, longFailures } from '../../bench/serve/failures';
 import {
   renderLongServeReport,
   renderServeReport,
   type Load,
   type LongServeResult,
   type ServeResult,
-} from '../../bench/serve_report';
-import { readServeSettings } from '../../bench/serve_settings';
+} from '../../bench/serve/report';
+import { readServeSettings } from '../../bench/serve/settings';
 
 const DIGITS = { model: path.join(ROOT, 'examples/digits/digits.onnx'), device: 'cpu' };
 
@@ -157,7 +157,7 @@ const LOADING = {
   model: 'digits.onnx',
   device: 'cpu',
   requests: 'float32',
-  command: 'npx ts-node bench/serve_load.ts',
+  command: 'npx ts-node bench/serve/main.ts',
 };
 const RESULT: ServeResult = {
   ...LOADING,

@@ -67,7 +67,7 @@ class DirectConvolution final : public CpuConvolution {
 std::optional<std::string> refusal(const ConvProblem&, const sconv::Switches&) { return std::nullopt; }
 
 Estimate estimate(const ConvProblem& problem, const CpuInfo&, const sconv::Switches&) {
-  // bench/algorithms.ts on one Zen 5 core: 1.2e6 on 3x3 at 56x56, 0.9e6 on 3x3 at 14x14, 0.2e6 on 1x1 at 28x28.
+  // bench/cpu/algorithms.ts on one Zen 5 core: 1.2e6 on 3x3 at 56x56, 0.9e6 on 3x3 at 14x14, 0.2e6 on 1x1 at 28x28.
   constexpr double kMultiplyAddsPerMillisecond = 1e6;
   return {.milliseconds = problem.multiplyAdds() / kMultiplyAddsPerMillisecond, .workspaceBytes = 0, .tiles = {}};
 }

@@ -121,7 +121,7 @@ std::optional<std::string> refusal(const ConvProblem& problem, const sconv::Swit
 
 Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::Switches&) {
   // Writing the matrix, and reading it back from farther than sconv's tiles. Elements for each millisecond that im2col
-  // takes longer than sconv (bench/packing.ts) on one Zen 4 core: 5.5e6 on 3x3 at 56x56, 1.9e6 at 14x14, 0.9e6 at
+  // takes longer than sconv (bench/cpu/packing.ts) on one Zen 4 core: 5.5e6 on 3x3 at 56x56, 1.9e6 at 14x14, 0.9e6 at
   // 7x7, 2.3e6 at 224x224, 1.8e6 on 7x7 at stride 2. A call that asks for more than 32 MB pays for new pages besides
   // (glibc), three times as much.
   constexpr double kElementsPerMillisecond = 2e6;

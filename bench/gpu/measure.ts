@@ -1,0 +1,210 @@
+/**
+ * Measures layers on a GPU, and sends a message for each to the process that started it (bench/gpu/bench.ts): a kernel that
+ * goes astray takes its process with it, and the other layers are measured by the next.
+ */
+import type { Device } from 'warpconv';
+
+import type { NativePlan } from '../../lib/addon';
+import {
+  holdContest,
+  measureCeilings,
+  openContestPlan,
+  type ContestEntry,
+  type ContestReport,
+  type ContestResult,
+} from '../../lib/conv2d/contest';
+import { problemOf, type GpuLayer } from './layers';
+import { withoutBeaten, type Ceilings, type Contestant, type Entry, type Quartiles } from './result';
+import { significant } from '../statistics';
+
+/** A layer to measure, with those of ours that have spoiled a process before and are left out. */
+export interface Task {
+  readonly layer: GpuLayer;
+  readonly without: readonly Contestant[];
+}
+
+export interface GpuMeasureRequest {
+  readonly device: Exclude<Device, 'cpu'>;
+  readonly tasks: readonly Task[];
+  readonly quick: boolean;
+}
+
+export type GpuMeasureMessage =
+  | { readonly kind: 'ceilings'; readonly ceilings: Ceilings }
+  | { readonly kind: 'begin'; readonly task: number }
+  | {
+      readonly kind: 'layer';
+      readonly task: number;
+      readonly chosen: string;
+      readonly entries: readonly Entry[];
+      readonly cudnn: string;
+      readonly cublas: string;
+    }
+  | { readonly kind: 'failure'; readonly task: number; readonly message: string }
+  /** CUDA cannot be used in this process any more: after which contestant, where that is known. */
+  | { readonly kind: 'spoiled'; readonly task: number; readonly by?: Contestant; readonly message: string };
+
+const THOROUGH = { rounds: 11, coldRounds: 5 } as const;
+const QUICK = { rounds: 5, coldRounds: 0 } as const;
+
+/** The paper's kernels and ablations; the other variants of im2win pin tiles. */
+const isAblation = (variant: string) => /^(basic|explicit.*|implicit)$/.test(variant);
+
+/** Variants of families, where a figure of a paper or a planner's quality is made of them. */
+function variantsOf({ group, batch }: GpuLayer, plan: NativePlan): [algorithm: string, variant: string][] {
+  const all = (algorithm: string) =>
+    plan.variants(algorithm).map((variant): [string, string] => [algorithm, variant]);
+  switch (group) {
+    case 'pointwise':
+      return all('pointwise');
+    case 'mec12':
+      return batch === 1 ? [] : all('im2win').filter(([, variant]) => isAblation(variant));
+    case 'depthwise':
+    case 'image':
+      return all('shuffle');
+    default:
+      return [];
+  }
+}
+
+function entriesOf({ layer, without }: Task, plan: NativePlan, quick: boolean): ContestEntry[] {
+  const families = plan
+    .candidates()
+    .filter(({ refusal }) => refusal === undefined)
+    .map(({ algorithm }): [string, string] => [algorithm, '']);
+  const ours = [...families, ...(quick ? [] : variantsOf(layer, plan))]
+    .map(([algorithm, variant]) => ({ library: 'warpconv', algorithm, variant }) as const)
+    .filter((entry) => !without.some((one) => isSame(one, entry)));
+  // Of many layers what is for information alone would take long.
+  const isBrief = quick || layer.group === 'networks';
+  const arithmetics = isBrief ? (['fp32'] as const) : (['fp32', 'tf32', 'fp16'] as const);
+  const rivals = arithmetics
+    .flatMap((arithmetic) =>
+      (['nchw', 'nhwc'] as const).map((layout) => ({ library: 'cudnn', layout, arithmetic }) as const),
+    )
+    .filter((entry) => !without.some((one) => isSame(one, entry)));
+  const cublas = without.some(({ library }) => library === 'cublas') ? [] : [{ library: 'cublas' } as const];
+  return [...ours, ...rivals, ...cublas];
+}
+
+/** A rival that has spoiled a process is left out as a whole, since what it chooses may change. */
+function isSame(a: Contestant, b: ContestEntry): boolean {
+  if (a.library !== b.library) return false;
+  if (b.library === 'warpconv') return a.algorithm === b.algorithm && a.variant === b.variant;
+  return b.library === 'cublas' || (a.layout === b.layout && a.arithmetic === b.arithmetic);
+}
+
+const ERROR_DIGITS = 3;
+
+const quartiles = ({ lowerQuartile, median, upperQuartile }: Record<string, number>): Quartiles => [
+  significant(lowerQuartile!),
+  significant(median!),
+  significant(upperQuartile!),
+];
+
+const errorOrNull = (value: number) => (Number.isNaN(value) ? null : significant(value, ERROR_DIGITS));
+
+function contestantOf(result: ContestResult, entry: ContestEntry): Contestant {
+  // Of a rival the result knows what it chose, and of ours both say the same, unless there was no result.
+  return { ...entry, algorithm: result.algorithm || ('algorithm' in entry ? entry.algorithm : '') };
+}
+
+function toEntry(result: ContestResult, entries: readonly ContestEntry[]): Entry {
+  const contestant = contestantOf(result, entries[result.entry]!);
+  if (result.failure !== undefined) return { ...contestant, failure: result.failure.message };
+  const { milliseconds, coldMilliseconds, calls, graph, workspaceBytes, proposed } = result;
+  return {
+    ...contestant,
+    ms: quartiles({ ...milliseconds }),
+    ...(coldMilliseconds && { coldMs: quartiles({ ...coldMilliseconds }) }),
+    calls,
+    graph,
+    workspaceBytes,
+    ...(contestant.library !== 'warpconv' && { proposed }),
+    maxError: errorOrNull(result.maxError),
+    maxRelativeError: errorOrNull(result.maxRelativeError),
+  };
+}
+
+/** As native code ends the message of an error that no later call survives. */
+const isFatal = (message: string) => message.includes('CUDA cannot be used in this process any more');
+
+/** What is worth keeping: variants that refuse a problem are many, and no failures. */
+const isRefusal = ({ entry, failure }: ContestResult, entries: readonly ContestEntry[]) =>
+  failure?.code === 'UNSUPPORTED' && entries[entry]!.library === 'warpconv';
+
+class Spoiled extends Error {
+  constructor(
+    message: string,
+    readonly by?: Contestant,
+  ) {
+    super(message);
+  }
+}
+
+async function contestOn(plan: NativePlan, entries: readonly ContestEntry[], quick: boolean) {
+  let report: ContestReport;
+  try {
+    report = await holdContest(plan, { entries, ...(quick ? QUICK : THOROUGH) });
+  } catch (error) {
+    const { message } = error as Error;
+    throw isFatal(message) ? new Spoiled(message) : error;
+  }
+  const culprit = report.results.find(({ failure }) => failure !== undefined && isFatal(failure.message));
+  if (culprit === undefined) return report;
+  throw new Spoiled(culprit.failure!.message, contestantOf(culprit, entries[culprit.entry]!));
+}
+
+async function measure(task: Task, { device, quick }: GpuMeasureRequest) {
+  const plan = await openContestPlan(problemOf(task.layer), device);
+  try {
+    const entries = entriesOf(task, plan, quick);
+    const { results, cudnnVersion, cublasVersion } = await contestOn(plan, entries, quick);
+    return {
+      chosen: plan.algorithm,
+      entries: withoutBeaten(
+        results.filter((result) => !isRefusal(result, entries)).map((result) => toEntry(result, entries)),
+      ),
+      cudnn: cudnnVersion,
+      cublas: cublasVersion,
+    };
+  } finally {
+    plan.dispose();
+  }
+}
+
+const send = (message: GpuMeasureMessage) =>
+  new Promise<void>((resolve, reject) => {
+    process.send!(message, (error: Error | null) => (error === null ? resolve() : reject(error)));
+  });
+
+async function main(request: GpuMeasureRequest): Promise<void> {
+  try {
+    await send({ kind: 'ceilings', ceilings: await measureCeilings(request.device) });
+  } catch (error) {
+    console.error(`bench: without ceilings: ${(error as Error).message}`);
+  }
+  for (const [task, asked] of request.tasks.entries()) {
+    await send({ kind: 'begin', task });
+    try {
+      await send({ kind: 'layer', task, ...(await measure(asked, request)) });
+    } catch (error) {
+      const { message } = error as Error;
+      if (error instanceof Spoiled) {
+        await send({ kind: 'spoiled', task, message, ...(error.by && { by: error.by }) });
+        break;
+      }
+      await send({ kind: 'failure', task, message });
+    }
+  }
+  // At once: what is left in a spoiled context cannot be taken down in order.
+  process.exit(0);
+}
+
+if (process.send !== undefined) {
+  // Whoever asked is gone.
+  process.once('disconnect', () => process.exit(1));
+  process.once('message', (request: GpuMeasureRequest) => {
+    void main(request);
+  });
+}

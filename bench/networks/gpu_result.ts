@@ -1,0 +1,109 @@
+/** What the bench of networks on a GPU stores, and what follows from it. Plain data and arithmetic. */
+import type { GpuInfo } from '../../lib';
+import type { Clocks, Quartiles } from '../gpu/result';
+import { sum } from '../statistics';
+
+/** PyTorch's forms of a network, as torch_networks.py names them: those in float32, of which the fastest is the rival. */
+export const FORMS = ['NCHW', 'channels_last', 'compiled'] as const;
+/** And those for information. */
+export const OTHER_FORMS = ['TF32', 'FP16'] as const;
+export type Form = (typeof FORMS)[number] | (typeof OTHER_FORMS)[number];
+
+/** Errors are of the largest output. */
+export interface OwnMeasurement {
+  readonly error: number;
+  /** Milliseconds of a call of run(), inputs on the GPU, until the outputs are in CPU memory */
+  readonly toCpu: Quartiles;
+  /** Milliseconds of the steps on the device by kind and algorithm, launched one by one between events */
+  readonly steps: Readonly<Record<string, number>>;
+}
+
+export interface RivalMeasurement {
+  readonly form: Form;
+  readonly error: number;
+  /** Milliseconds of a replay of the graph, between events around many */
+  readonly replay: Quartiles;
+  /** Milliseconds of a replay until the output is in CPU memory */
+  readonly toCpu: Quartiles;
+}
+
+export interface NetworkMeasurement {
+  readonly network: string;
+  readonly batch: number;
+  /** Index into GpuNetworksResult.runs */
+  readonly run: number;
+  readonly ours?: OwnMeasurement;
+  readonly rivals: readonly RivalMeasurement[];
+  /** Sentences */
+  readonly failures: readonly string[];
+}
+
+/** What the rival is, and the name that it has for the GPU. */
+export interface TorchFacts {
+  readonly gpu: string;
+  readonly torch: string;
+  readonly torchvision: string;
+  readonly cudnn: number;
+  /** Whether normalisation was folded into convolutions; absent where it was not */
+  readonly isFolded?: boolean;
+}
+
+/** One command's measurements: a day's file may hold several. */
+export interface NetworksRun {
+  readonly started: string;
+  readonly quick: boolean;
+  readonly node: string;
+  readonly version: string;
+  /** Or the sentence that says why it was not measured */
+  readonly torch: TorchFacts | string;
+  readonly clocks: readonly Clocks[];
+}
+
+export interface GpuNetworksResult {
+  readonly date: string;
+  readonly gpu: GpuInfo;
+  readonly runs: readonly NetworksRun[];
+  readonly networks: readonly NetworkMeasurement[];
+}
+
+/** With `one` in the place of an earlier measurement of the same, or at the end. */
+export function withNetwork(
+  networks: readonly NetworkMeasurement[],
+  one: NetworkMeasurement,
+): NetworkMeasurement[] {
+  const index = networks.findIndex(({ network, batch }) => network === one.network && batch === one.batch);
+  return index < 0 ? [...networks, one] : networks.with(index, one);
+}
+
+/** The fastest in float32 by a measure. */
+export function bestRival(
+  { rivals }: NetworkMeasurement,
+  measure: 'replay' | 'toCpu',
+): RivalMeasurement | undefined {
+  const compared = rivals.filter(({ form }) => (FORMS as readonly Form[]).includes(form));
+  return compared.sort((a, b) => a[measure][1] - b[measure][1])[0];
+}
+
+export function deviceMilliseconds({ steps }: OwnMeasurement): number {
+  return sum(Object.values(steps));
+}
+
+/** How many times as fast ours is; nothing where one of the two is missing. */
+export interface Speedups {
+  /** Our call, all of it, over a replay alone */
+  readonly strict: number;
+  /** Both until the outputs are in CPU memory */
+  readonly toCpu: number;
+  /** Both on the device alone */
+  readonly device: number;
+}
+
+export function speedupsOf(one: NetworkMeasurement): Speedups | undefined {
+  const [replay, toCpu] = [bestRival(one, 'replay'), bestRival(one, 'toCpu')];
+  if (one.ours === undefined || replay === undefined || toCpu === undefined) return undefined;
+  return {
+    strict: replay.replay[1] / one.ours.toCpu[1],
+    toCpu: toCpu.toCpu[1] / one.ours.toCpu[1],
+    device: replay.replay[1] / deviceMilliseconds(one.ours),
+  };
+}
