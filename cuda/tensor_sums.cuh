@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/adjacent.cuh"
+#include "cuda/epilogue/finite_check.cuh"
 #include "cuda/tensor_block.h"
 #include "cuda/tensor_core.cuh"
 
@@ -102,8 +103,7 @@ class TensorSums {
 
   /** Into shared memory as [part][m][n]. Says whether all sums of this thread are finite. */
   __device__ bool write(float* shared) const {
-    // A product with zero is NaN for what is not finite, and any sum with NaN is.
-    float zero = 0.0f;
+    FiniteCheck finite;
     float* const own = shared + (part_ * kBlock.m + warpM_ + g_ * kPieceM) * kBlock.n + warpN_ + 2 * t_ * kPieceN;
 #pragma unroll
     for (int i = 0; i < kBlock.threadM; ++i) {
@@ -115,11 +115,11 @@ class TensorSums {
           const float* const sums = sums_[i][column] + j;
           storeAdjacent<kPieceN>(at, sums);
 #pragma unroll
-          for (int jj = 0; jj < kPieceN; ++jj) zero = fmaf(sums[jj], 0.0f, zero);
+          for (int jj = 0; jj < kPieceN; ++jj) finite.add(sums[jj]);
         }
       }
     }
-    return zero == 0.0f;
+    return finite.holds();
   }
 
  private:

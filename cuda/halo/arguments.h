@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/fast_divisor.h"
 #include "cuda/halo/grid.h"
 #include "cuda/halo/tile.h"

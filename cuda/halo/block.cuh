@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "cuda/async_copy.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/halo/arguments.h"
 #include "cuda/in_register.cuh"
 #include "cuda/phase_barrier.cuh"

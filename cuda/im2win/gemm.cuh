@@ -2,7 +2,7 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/im2win/filter_copies.cuh"
-#include "cuda/im2win/finish.cuh"
+#include "cuda/im2win/outputs.cuh"
 #include "cuda/im2win/sum_again.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/tensor_sums.cuh"

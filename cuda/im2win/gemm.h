@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/fast_divisor.h"
 #include "cuda/im2win/gemm_tile.h"
 #include "cuda/im2win/window_order.h"

@@ -1,3 +1,4 @@
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/im2win/kernels.h"
 #include "cuda/launch.cuh"
 #include "cuda/tensor_core.cuh"
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 8
   for (int split = 0; split < splits; ++split, sums += outputs) sum.add(sums + index);
   finish(epilogue, sum, k, index);
-  *reinterpret_cast<AdjacentSums<kWidth>*>(output + index) = sum;
+  sum.store(output + index);
 }
 
 }  // namespace

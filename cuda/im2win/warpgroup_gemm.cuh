@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/im2win/filter_copies.cuh"
-#include "cuda/im2win/finish.cuh"
+#include "cuda/im2win/outputs.cuh"
 #include "cuda/im2win/sum_again.cuh"
 #include "cuda/im2win/warpgroup_sums.cuh"
 #include "cuda/im2win/window_splits.cuh"

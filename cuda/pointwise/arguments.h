@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/bounded_activation.h"
+#include "cuda/epilogue/bounded_activation.h"
 #include "cuda/fast_divisor.h"
 
 namespace warpconv::cuda::pointwise {

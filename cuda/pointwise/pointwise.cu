@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cuda/cuda_status.h"
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/gpu_weights.h"
 #include "cuda/im2win/kernels.h"
 #include "cuda/launch.cuh"

@@ -2,8 +2,8 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/launch.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 

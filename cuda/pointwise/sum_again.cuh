@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 #include "cuda/tensor_block.h"
 
 namespace warpconv::cuda::pointwise {

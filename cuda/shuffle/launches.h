@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/fast_divisor.h"
 #include "cuda/launch.cuh"
 #include "cuda/shuffle/shuffle_plan.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/fp16_split.cuh"
 #include "cuda/pointwise/rows/fp16_tile.h"
 #include "cuda/pointwise/rows/row_pixels.cuh"

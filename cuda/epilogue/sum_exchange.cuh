@@ -2,9 +2,9 @@
 
 #include "cuda/async_copy.cuh"
 #include "cuda/cluster.cuh"
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
+#include "cuda/epilogue/sum_exchange.h"
 #include "cuda/phase_barrier.cuh"
-#include "cuda/sum_exchange.h"
 
 namespace warpconv::cuda {
 

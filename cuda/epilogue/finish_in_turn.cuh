@@ -1,13 +1,9 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
+#include "cuda/adjacent.cuh"
+#include "cuda/epilogue/epilogue.cuh"
 
 namespace warpconv::cuda {
-
-/** Sums that begin with the bias are outputs already where nothing else is to be done. */
-__device__ inline bool isFinished(const Epilogue& epilogue) {
-  return epilogue.residual == nullptr && epilogue.activation.kind == ActivationKind::none;
-}
 
 /**
  * Calls finishRow(m, row m) for every row of y. The rows take turns in y[0], so that the code of all activations is
@@ -37,14 +33,7 @@ __device__ inline void storeOutputs(float* to, const float (&y)[N], int count) {
   constexpr int kStep = kWidth < N ? kWidth : N;
 #pragma unroll
   for (int o = 0; o < N; o += kStep) {
-    if (o >= count) continue;
-    if constexpr (kStep == 4) {
-      *reinterpret_cast<float4*>(to + o) = make_float4(y[o], y[o + 1], y[o + 2], y[o + 3]);
-    } else if constexpr (kStep == 2) {
-      *reinterpret_cast<float2*>(to + o) = make_float2(y[o], y[o + 1]);
-    } else {
-      to[o] = y[o];
-    }
+    if (o < count) storeAdjacent<kStep>(to + o, y + o);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/cluster.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
 #include "cuda/halo/filter_element.cuh"
@@ -87,9 +88,10 @@ class Finish {
         finite = forEachRow<2, kMostBlocks>(store);
       }
     } else {
-      finite = forEachRow<1, kBlocks == 1 ? 1 : kMostBlocks>([&](AdjacentSums<4>& sums, int row, int) {
-        finishEach(x_.epilogue, sums, firstK_ + row, offsets_, (place_.m0 + row) * map, x_.output);
-      });
+      finite = forEachRow < 1,
+      kBlocks == 1 ? 1 : kMostBlocks > ([&](AdjacentSums<4>& sums, int row, int) {
+                           finishEach(x_.epilogue, sums, firstK_ + row, offsets_, (place_.m0 + row) * map, x_.output);
+                         });
     }
     if (!finite) finishAgain();
   }
@@ -135,19 +137,12 @@ class Finish {
         if (row + i * kRows >= end_) break;
         if (!areFinite(sums[i])) {
           finite = false;
-          *reinterpret_cast<AdjacentSums<4>*>(rowAt(row + i * kRows)) = sums[i];
+          sums[i].store(rowAt(row + i * kRows));
         }
         store(sums[i], row + i * kRows, i);
       }
     }
     return finite;
-  }
-
-  __device__ static bool areFinite(const AdjacentSums<4>& sums) {
-    float zero = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) zero = fmaf(sums.x[i], 0.0f, zero);
-    return zero == 0.0f;
   }
 
   /** Those of `row` and, where there are any, of those kRows further down: all loads are under way together. */
@@ -169,9 +164,7 @@ class Finish {
     };
     forEachPart([&](int count) {
       const float* const first = count == 0 ? rowAt(row) : staged_.in(rankAfter(count), row * kTile.outputPitch());
-      forEachOwn([&](int i) {
-        staged[i][count] = *reinterpret_cast<const AdjacentSums<4>*>(first + i * kRows * kTile.outputPitch());
-      });
+      forEachOwn([&](int i) { staged[i][count] = AdjacentSums<4>::load(first + i * kRows * kTile.outputPitch()); });
     });
     forEachPart([&](int count) { forEachOwn([&](int i) { sums[i].add(staged[i][count].x); }); });
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
 
-namespace warpconv::cuda::pointwise {
+namespace warpconv::cuda {
 
 /**
  * Finishes sums by their filters' biases, and by their scales where `scale`, and writes the outputs. Of `pieces`,
@@ -58,4 +58,4 @@ __device__ inline void storePieces(AdjacentSums<kWidth> (&sums)[kCount], const B
   finishPieces<bounded, false>(sums, activation, pieces);
 }
 
-}  // namespace warpconv::cuda::pointwise
+}  // namespace warpconv::cuda
