@@ -19,7 +19,7 @@ struct alignas(4 * kWidth) AdjacentSums {
   }
 };
 
-/** Whether all are finite. Not by a FiniteCheck, for which halo's kernels were compiled to other machine code. */
+/** Whether all are finite. Not by a FiniteCheck, with which halo's kernels compile to other machine code. */
 template <int kWidth>
 __device__ inline bool areFinite(const AdjacentSums<kWidth>& sums) {
   float zero = 0.0f;
