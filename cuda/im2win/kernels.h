@@ -12,14 +12,6 @@ namespace warpconv::cuda::im2win {
  * padLeft]. */
 void launchTransform(const Shape& shape, int paddedWidth, const float* input, float* tensor, cudaStream_t stream);
 
-/**
- * Filters in window order, transposed: ordered[g][(c * S + s) * R + r][k] = filter[g * K / groups + k][c][r][s], with
- * zeros for k from K / groups up to `pitch` and for steps from the filter's size up to `length`; by roundForTf32, or as
- * they are.
- */
-void launchFilterOrder(const Shape& shape, int pitch, int length, bool rounded, const float* filter, float* ordered,
-                       cudaStream_t stream);
-
 /** Algorithm 2: one thread an output, from the im2win tensor and ordered filters. */
 void launchBasic(const Shape& shape, int paddedWidth, int pitch, int length, const float* tensor, const float* filter,
                  float* output, const Epilogue& epilogue, cudaStream_t stream);
