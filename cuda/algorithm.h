@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/device.h"
-#include "cuda/filter_form.h"
-#include "cuda/traits.h"
+#include "cuda/host/device.h"
+#include "cuda/planning/filter_form.h"
+#include "cuda/planning/traits.h"
 #include "planner/estimate.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "cuda/cuda_status.h"
 #include "cuda/direct/direct.h"
 #include "cuda/epilogue/epilogue.cuh"
-#include "cuda/gpu_weights.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
 
 namespace warpconv::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
 #include "cuda/epilogue/epilogue.cuh"
+#include "cuda/kernel/adjacent.cuh"
 
 namespace warpconv::cuda {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cuda/epilogue/staged_sums.cuh"
-#include "cuda/fast_divisor.h"
-#include "cuda/host_device.h"
+#include "cuda/kernel/fast_divisor.h"
+#include "cuda/kernel/host_device.h"
 
 namespace warpconv::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
 #include "cuda/epilogue/adjacent_sums.cuh"
+#include "cuda/kernel/cluster.cuh"
 
 namespace warpconv::cuda {
 

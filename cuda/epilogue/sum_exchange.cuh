@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
-#include "cuda/cluster.cuh"
 #include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/epilogue/sum_exchange.h"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/cluster.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 
 namespace warpconv::cuda {
 

@@ -2,12 +2,12 @@
 
 #include <cstddef>
 
-#include "cuda/async_copy.cuh"
 #include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/halo/arguments.h"
-#include "cuda/in_register.cuh"
-#include "cuda/phase_barrier.cuh"
-#include "cuda/ring_place.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/in_register.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
+#include "cuda/kernel/ring_place.cuh"
 
 namespace warpconv::cuda::halo {
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "cuda/cuda_status.h"
 #include "cuda/halo/arguments.h"
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
-#include "cuda/launch.cuh"
-#include "cuda/lazy_kernel.h"
-#include "cuda/split_filters.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/lazy_kernel.h"
+#include "cuda/tensor_core/split_filters.h"
 
 namespace warpconv::cuda {
 namespace halo {

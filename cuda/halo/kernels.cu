@@ -5,7 +5,7 @@
 #include "cuda/halo/outputs.cuh"
 #include "cuda/halo/patch_loader.cuh"
 #include "cuda/halo/sums.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::halo {
 namespace {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
 #include "cuda/epilogue/adjacent_sums.cuh"
-#include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
 #include "cuda/halo/filter_element.cuh"
+#include "cuda/kernel/cluster.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
 
 namespace warpconv::cuda::halo {
 

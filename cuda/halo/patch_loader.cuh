@@ -1,11 +1,11 @@
 #pragma once
 
-#include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
-#include "cuda/largest.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/partial_barrier.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/partial_barrier.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/largest.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::halo {
 

@@ -2,15 +2,15 @@
 
 #include <utility>
 
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
 #include "cuda/im2win/gemm.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/kernels.h"
 #include "cuda/im2win/plan.h"
-#include "cuda/launch.cuh"
-#include "cuda/window_filter_order.h"
-#include "cuda/window_filters.h"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/tensor_core/window_filter_order.h"
+#include "cuda/tensor_core/window_filters.h"
 
 namespace warpconv::cuda {
 namespace im2win {

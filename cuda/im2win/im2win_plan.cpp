@@ -2,12 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/considered_tiles.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/im2win/window_order.h"
-#include "cuda/shape.h"
-#include "cuda/window_filters.h"
+#include "cuda/planning/considered_tiles.h"
+#include "cuda/planning/shape.h"
+#include "cuda/tensor_core/window_filters.h"
 
 namespace warpconv::cuda {
 namespace im2win {

@@ -1,6 +1,6 @@
 #include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/im2win/kernels.h"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::im2win {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cuda/epilogue/staged_rows.cuh"
 #include "cuda/im2win/places.cuh"
-#include "cuda/partial_barrier.cuh"
+#include "cuda/kernel/partial_barrier.cuh"
 
 namespace warpconv::cuda::im2win {
 

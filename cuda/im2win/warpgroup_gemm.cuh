@@ -5,9 +5,9 @@
 #include "cuda/im2win/sum_again.cuh"
 #include "cuda/im2win/warpgroup_sums.cuh"
 #include "cuda/im2win/window_splits.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
-#include "cuda/ring_place.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
+#include "cuda/kernel/ring_place.cuh"
 
 namespace warpconv::cuda::im2win {
 

@@ -2,8 +2,8 @@
 
 #include "cuda/epilogue/finite_check.cuh"
 #include "cuda/im2win/gemm_tile.h"
-#include "cuda/tensor_core.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/tensor_core.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::im2win {
 

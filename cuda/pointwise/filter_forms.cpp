@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "cuda/window_filters.h"
+#include "cuda/tensor_core/window_filters.h"
 #include "divide.h"
 
 namespace warpconv::cuda::pointwise {

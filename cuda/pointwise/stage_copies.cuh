@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
-#include "cuda/host_device.h"
-#include "cuda/traits.h"
+#include "cuda/kernel/host_device.h"
+#include "cuda/planning/traits.h"
 #include "planner/estimate.h"
 
 namespace warpconv::cuda::pointwise {

@@ -1,5 +1,4 @@
 #include "cuda/program/program.h"
-#include "cuda/stream_timer.h"
 
 #include <algorithm>
 #include <array>
@@ -10,15 +9,16 @@
 #include <vector>
 
 #include "cuda/algorithm.h"
-#include "cuda/cuda_status.h"
 #include "cuda/direct/direct.h"
-#include "cuda/graph.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/graph.h"
+#include "cuda/host/own_stream.h"
+#include "cuda/host/resident.h"
+#include "cuda/host/stream_timer.h"
 #include "cuda/operators/limits.h"
 #include "cuda/operators/operators.h"
-#include "cuda/own_stream.h"
-#include "cuda/packed_choice.h"
+#include "cuda/planning/packed_choice.h"
 #include "cuda/program/actions.h"
-#include "cuda/resident.h"
 #include "divide.h"
 #include "program/indices.h"
 

@@ -3,11 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include "cuda/background.h"
+#include "cuda/host/background.h"
+#include "cuda/host/queue.h"
+#include "cuda/host/tables.h"
 #include "cuda/program/constants.h"
 #include "cuda/program/scratch.h"
-#include "cuda/queue.h"
-#include "cuda/tables.h"
 #include "program/store.h"
 #include "weights/weights.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cuda/epilogue/finite_check.cuh"
-#include "cuda/fp16_split.cuh"
 #include "cuda/stem/sums.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
 
 namespace warpconv::cuda::stem {
 

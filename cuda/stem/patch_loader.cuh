@@ -1,9 +1,9 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
-#include "cuda/fp16_split.cuh"
-#include "cuda/largest.cuh"
+#include "cuda/kernel/async_copy.cuh"
 #include "cuda/stem/block.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/largest.cuh"
 
 namespace warpconv::cuda::stem {
 

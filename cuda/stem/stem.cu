@@ -1,11 +1,11 @@
 #include <cuda_runtime_api.h>
 
-#include "cuda/cuda_status.h"
-#include "cuda/launch.cuh"
-#include "cuda/split_filters.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/stem/arguments.h"
 #include "cuda/stem/plan.h"
 #include "cuda/stem/stem.h"
+#include "cuda/tensor_core/split_filters.h"
 
 namespace warpconv::cuda {
 namespace stem {

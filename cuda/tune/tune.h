@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cuda/algorithm.h"
-#include "cuda/queue.h"
+#include "cuda/host/queue.h"
 #include "planner/backend.h"
 
 namespace warpconv::cuda {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
+#include "cuda/kernel/cluster.cuh"
 #include "cuda/pointwise/fma/tile.h"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
+#include "cuda/kernel/adjacent.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/rows/row_outputs.cuh"

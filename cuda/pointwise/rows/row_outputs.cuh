@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/epilogue/store_pieces.cuh"
-#include "cuda/in_register.cuh"
+#include "cuda/kernel/in_register.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/rows/shape.h"

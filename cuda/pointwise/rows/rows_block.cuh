@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cuda/epilogue/sum_exchange.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 #include "cuda/pointwise/bring_filters.cuh"
 #include "cuda/pointwise/rows/row_outputs.cuh"
 

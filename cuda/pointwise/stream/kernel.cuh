@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
-#include "cuda/async_copy.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/adjacent.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"

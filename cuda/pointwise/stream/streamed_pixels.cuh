@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
-#include "cuda/async_copy.cuh"
+#include "cuda/kernel/adjacent.cuh"
+#include "cuda/kernel/async_copy.cuh"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 

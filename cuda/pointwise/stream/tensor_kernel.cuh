@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/launch.cuh"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/pointwise/stream/streamed_pixels.cuh"
 #include "cuda/pointwise/stream/tensor_tile.h"
 #include "cuda/pointwise/sum_again.cuh"
-#include "cuda/tensor_sums.cuh"
+#include "cuda/tensor_core/tensor_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
+#include "cuda/kernel/cluster.cuh"
 #include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/sum_again.cuh"
 #include "cuda/pointwise/tensor/tile.h"
-#include "cuda/tensor_sums.cuh"
+#include "cuda/tensor_core/tensor_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
 

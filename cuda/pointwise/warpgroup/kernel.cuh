@@ -2,8 +2,8 @@
 
 #include "cuda/epilogue/store_pieces.cuh"
 #include "cuda/epilogue/sum_exchange.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 #include "cuda/pointwise/bring_filters.cuh"
 #include "cuda/pointwise/sum_again.cuh"
 #include "cuda/pointwise/warpgroup/chunk_pixels.cuh"
