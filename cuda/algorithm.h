@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "backend/estimate.h"
-#include "cuda/device.h"
-#include "cuda/filter_form.h"
-#include "cuda/traits.h"
+#include "cuda/host/device.h"
+#include "cuda/planning/filter_form.h"
+#include "cuda/planning/traits.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 

@@ -2,7 +2,7 @@
 
 #include "cuda/compare/ceilings.h"
 #include "cuda/compare/timing.h"
-#include "cuda/cuda_status.h"
+#include "cuda/host/cuda_status.h"
 
 namespace warpconv::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/device.h"
+#include "cuda/host/device.h"
 #include "gpu/contest_types.h"
 
 namespace warpconv::cuda {

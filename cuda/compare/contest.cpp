@@ -13,9 +13,9 @@
 #include "cuda/compare/oracle.h"
 #include "cuda/compare/tensors.h"
 #include "cuda/compare/timing.h"
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
-#include "cuda/random_floats.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
+#include "cuda/host/random_floats.h"
 
 namespace warpconv::cuda {
 namespace {

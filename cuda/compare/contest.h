@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/algorithm.h"
-#include "cuda/queue.h"
+#include "cuda/host/queue.h"
 #include "gpu/contest_types.h"
 
 namespace warpconv::cuda {

@@ -7,7 +7,7 @@
 #include "cuda/compare/cublas_lt.h"
 #include "cuda/compare/library.h"
 #include "cuda/im2col/im2col.h"
-#include "cuda/shape.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "cuda/compare/oracle.h"
-#include "cuda/cuda_status.h"
+#include "cuda/host/cuda_status.h"
 
 namespace warpconv::cuda {
 namespace {

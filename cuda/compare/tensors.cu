@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cuda/compare/tensors.h"
-#include "cuda/cuda_status.h"
+#include "cuda/host/cuda_status.h"
 
 namespace warpconv::cuda {
 namespace {

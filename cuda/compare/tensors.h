@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/device.h"
+#include "cuda/host/device.h"
 #include "gpu/contest_types.h"
 #include "problem/conv_problem.h"
 

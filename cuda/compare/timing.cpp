@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda/cuda_status.h"
-#include "cuda/timed_calls.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/timed_calls.h"
 
 namespace warpconv::cuda {
 namespace {

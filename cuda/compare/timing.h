@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "cuda/device.h"
-#include "cuda/timed_calls.h"
+#include "cuda/host/device.h"
+#include "cuda/host/timed_calls.h"
 #include "gpu/contest_types.h"
 #include "status.h"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "cuda/cuda_status.h"
 #include "cuda/direct/direct.h"
-#include "cuda/epilogue.cuh"
-#include "cuda/gpu_weights.h"
+#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
 
 namespace warpconv::cuda {
 namespace {
@@ -72,8 +72,7 @@ Status launchDirect(const ConvProblem& problem, const Activation& activation, co
 Result<std::unique_ptr<GpuConvolution>> prepareDirect(const GpuRequest& request, const GpuWeights& weights) {
   auto filters = givenFilters(weights, request.problem);
   if (!filters.isOk()) return filters.status();
-  return std::unique_ptr<GpuConvolution>(
-      std::make_unique<Direct>(request, std::move(filters.value()), weights.bias));
+  return std::unique_ptr<GpuConvolution>(std::make_unique<Direct>(request, std::move(filters.value()), weights.bias));
 }
 
 }  // namespace warpconv::cuda

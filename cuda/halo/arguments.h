@@ -2,11 +2,11 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/epilogue.cuh"
-#include "cuda/fast_divisor.h"
+#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/halo/grid.h"
 #include "cuda/halo/tile.h"
-#include "cuda/shape.h"
+#include "cuda/kernel/fast_divisor.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda::halo {
 

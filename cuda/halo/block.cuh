@@ -2,10 +2,12 @@
 
 #include <cstddef>
 
-#include "cuda/async_copy.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/halo/arguments.h"
-#include "cuda/in_register.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/in_register.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
+#include "cuda/kernel/ring_place.cuh"
 
 namespace warpconv::cuda::halo {
 
@@ -85,15 +87,6 @@ __device__ inline int outputOffset(const Arguments& x, const Place& place, int p
   if (point.n >= s.n || point.row >= s.p || point.column >= s.q) return kBeyond;
   return ((point.n * s.k + place.group * s.groupOutputs) * s.p + point.row) * s.q + point.column;
 }
-
-/** The stages of a ring in shared memory, one after the other, and the parity of their phases. */
-struct RingPlace {
-  int stage = 0, parity = 0;
-
-  __device__ void advance(int stages) {
-    if (++stage == stages) stage = 0, parity ^= 1;
-  }
-};
 
 /**
  * Two barriers for each stage and slot, on which those who need it full or free wait, one for the first filters of all

@@ -1,6 +1,6 @@
-#include "cuda/fp16_filter_scales.h"
-#include "cuda/fp16_split.cuh"
 #include "cuda/halo/filter_element.cuh"
+#include "cuda/tensor_core/fp16_filter_scales.h"
+#include "cuda/tensor_core/fp16_split.cuh"
 
 namespace warpconv::cuda::halo {
 namespace {

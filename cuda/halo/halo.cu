@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
 #include "cuda/halo/arguments.h"
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
-#include "cuda/launch.cuh"
-#include "cuda/lazy_kernel.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/lazy_kernel.h"
+#include "cuda/tensor_core/split_filters.h"
 
 namespace warpconv::cuda {
 namespace halo {
@@ -36,18 +36,12 @@ class Halo final : public GpuConvolution {
   }
 
   Status prepare(const FilterForm& form, const ConvProblem& problem, const GpuWeights& weights) {
-    auto filter = filtersIn(form, weights, problem, "ordering the filters for halo",
-                            [&](const float* given, void* ordered, cudaStream_t stream) {
-                              auto* const words = static_cast<uint32_t*>(ordered);
-                              auto* const inverses = static_cast<float*>(ordered) + filterWords_;
-                              launchFilterOrder(arguments_, given, words, inverses, stream);
-                              return cudaGetLastError();
-                            });
-    if (!filter.isOk()) return filter.status();
-    filter_ = std::move(filter.value());
-    arguments_.filter = reinterpret_cast<const uint32_t*>(filter_->floats());
-    arguments_.filterInverses = filter_->floats() + filterWords_;
-    return {};
+    const auto order = [&](const float* given, uint32_t* words, float* inverses, cudaStream_t stream) {
+      launchFilterOrder(arguments_, given, words, inverses, stream);
+    };
+    Status status = filters_.bring(form, problem, weights, "ordering the filters for halo", filterWords_, order);
+    if (status.isOk()) filters_.giveTo(arguments_);
+    return status;
   }
 
   Status load(bool withResidual) const override {
@@ -122,7 +116,7 @@ class Halo final : public GpuConvolution {
 
   const Activation activation_;
   const float* const bias_;
-  std::shared_ptr<const DeviceFilters> filter_;
+  SplitFilters filters_;
   int64_t filterWords_ = 0;
   /** For what isBounded, and for all else */
   LazyKernel<Kernel> bounded_, general_;

@@ -3,10 +3,10 @@
 #include <limits>
 #include <optional>
 
-#include "cuda/considered_tiles.h"
 #include "cuda/halo/halo.h"
 #include "cuda/halo/plan.h"
-#include "cuda/shape.h"
+#include "cuda/planning/considered_tiles.h"
+#include "cuda/planning/shape.h"
 #include "divide.h"
 
 namespace warpconv::cuda {

@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "cuda/halo/filter_copies.cuh"
-#include "cuda/halo/finish.cuh"
+#include "cuda/halo/outputs.cuh"
 #include "cuda/halo/patch_loader.cuh"
 #include "cuda/halo/sums.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::halo {
 namespace {
@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
 /** Of each tile, for all that there may be */
 constexpr auto kGeneralKernels = []<int... kIndices>(std::integer_sequence<int, kIndices...>) {
   return std::array<Kernel, kTileCount>{haloKernel<kIndices, false, kAnyBlocks>...};
-}(std::make_integer_sequence<int, kTileCount>());
+}
+(std::make_integer_sequence<int, kTileCount>());
 
 /** The general one where layers took longer otherwise: 3 to 4 % with 128 x 96 outputs, up to 7 % less with others. */
 template <int kIndex>
@@ -133,12 +134,14 @@ static_assert(kTiles[kSmallTile].tile.held > 1);
 
 constexpr auto kPlainKernels = []<int... kIndices>(std::integer_sequence<int, kIndices...>) {
   return std::array<Kernel, kSmallTile>{plainKernel<kIndices>()...};
-}(std::make_integer_sequence<int, kSmallTile>());
+}
+(std::make_integer_sequence<int, kSmallTile>());
 
 /** Of the small tile, by the blocks of a cluster less one */
 constexpr auto kSmallKernels = []<int... kLess>(std::integer_sequence<int, kLess...>) {
   return std::array<Kernel, kMostBlocks>{haloKernel<kSmallTile, true, kLess + 1>...};
-}(std::make_integer_sequence<int, kMostBlocks>());
+}
+(std::make_integer_sequence<int, kMostBlocks>());
 
 }  // namespace
 

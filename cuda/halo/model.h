@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/halo/tile.h"
-#include "cuda/model_constants.h"
+#include "cuda/planning/model_constants.h"
 
 namespace warpconv::cuda::halo {
 

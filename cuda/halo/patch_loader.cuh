@@ -1,10 +1,11 @@
 #pragma once
 
-#include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/partial_barrier.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/partial_barrier.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/largest.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::halo {
 
@@ -23,12 +24,7 @@ class PatchLoader {
  public:
   /** `elements`: space for those of the patch. `largest`: for two numbers of each of the loaders' warps. */
   __device__ PatchLoader(const Arguments& x, const Place& place, Element* elements, float* largest, int thread)
-      : x_(x),
-        place_(place),
-        elements_(elements),
-        largest_(largest),
-        thread_(thread),
-        pixels_(x.phases * x.patch) {}
+      : x_(x), place_(place), elements_(elements), largest_(largest), thread_(thread), pixels_(x.phases * x.patch) {}
 
   /**
    * Brings `chunks` chunks from `firstChunk` on, part by part, once the kernels before are done. `stageOf(i)` waits for
@@ -214,18 +210,8 @@ class PatchLoader {
 
   /** Of all loaders; `parity` is another one than the last time. */
   __device__ float largestOfAll(float own, int parity) const {
-    constexpr int kWarps = kLoaders / 32;
-    float* const shared = largest_ + parity * kWarps;
-    const float ofWarp = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(own)));
-    if (thread_ % 32 == 0) shared[thread_ / 32] = ofWarp;
-    synchroniseSome<kLoaders>(kBarrier);
-    float most = 0.0f;
-#pragma unroll
-    for (int warp = 0; warp < kWarps; warp += 4) {
-      const float4 four = *reinterpret_cast<const float4*>(shared + warp);
-      most = fmaxf(most, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
-    }
-    return most;
+    return largestOfThreads<kLoaders>(own, largest_ + parity * (kLoaders / 32), thread_,
+                                      [] { synchroniseSome<kLoaders>(kBarrier); });
   }
 
   /** Where a channel is so much smaller than the chunk's largest that its halves lack bits, all are stored as NaN. */

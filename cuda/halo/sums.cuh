@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/fp16_split.cuh"
 #include "cuda/halo/block.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::halo {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "cuda/cuda_status.h"
+#include "cuda/host/cuda_status.h"
 #include "cuda/im2col/im2col.h"
+#include "cuda/planning/shape.h"
 #include "cuda/pointwise/pointwise.h"
-#include "cuda/shape.h"
 
 namespace warpconv::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/algorithm.h"
-#include "cuda/shape.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda {
 

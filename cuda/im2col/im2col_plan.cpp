@@ -1,6 +1,6 @@
 #include "cuda/im2col/im2col.h"
+#include "cuda/planning/shape.h"
 #include "cuda/pointwise/pointwise.h"
-#include "cuda/shape.h"
 
 namespace warpconv::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
 #include "cuda/im2win/places.cuh"
+#include "cuda/kernel/async_copy.cuh"
 
 namespace warpconv::cuda::im2win {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
 #include "cuda/im2win/filter_copies.cuh"
-#include "cuda/im2win/finish.cuh"
+#include "cuda/im2win/outputs.cuh"
 #include "cuda/im2win/sum_again.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/tensor_sums.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/tensor_core/tensor_sums.cuh"
 
 namespace warpconv::cuda::im2win {
 

@@ -2,10 +2,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/epilogue.cuh"
-#include "cuda/fast_divisor.h"
+#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/im2win/gemm_tile.h"
 #include "cuda/im2win/window_order.h"
+#include "cuda/kernel/fast_divisor.h"
 
 namespace warpconv::cuda::im2win {
 

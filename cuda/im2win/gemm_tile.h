@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "cuda/host_device.h"
-#include "cuda/tensor_block.h"
+#include "cuda/kernel/host_device.h"
+#include "cuda/tensor_core/tensor_block.h"
 
 namespace warpconv::cuda::im2win {
 

@@ -2,13 +2,15 @@
 
 #include <utility>
 
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
 #include "cuda/im2win/gemm.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/kernels.h"
 #include "cuda/im2win/plan.h"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/tensor_core/window_filter_order.h"
+#include "cuda/tensor_core/window_filters.h"
 
 namespace warpconv::cuda {
 namespace im2win {
@@ -30,7 +32,7 @@ class Im2win final : public GpuConvolution {
         activation_(request.activation),
         computeCapability_(request.traits.computeCapability),
         bias_(bias),
-        filterPitch_(static_cast<int>(filterPitch(request.problem))),
+        filterPitch_(static_cast<int>(windowFilterPitch(request.problem))),
         steps_(static_cast<int>(stepsOf(request.problem, plan_))),
         kernel_(kernelOf(plan_.tile, std::make_index_sequence<kTileCount>())),
         blocksHeld_(int64_t{tile().blocksPerMultiprocessor} * request.traits.multiprocessors),
@@ -39,8 +41,8 @@ class Im2win final : public GpuConvolution {
   Status prepare(const ConvProblem& problem, const GpuWeights& weights) {
     auto filter = filtersIn(formOf(problem, plan_), weights, problem, "ordering the filters for im2win",
                             [&](const float* given, void* ordered, cudaStream_t stream) {
-                              launchFilterOrder(shape_, filterPitch_, steps_, takesRoundedFilters(plan_), given,
-                                                static_cast<float*>(ordered), stream);
+                              launchWindowFilterOrder(shape_, filterPitch_, steps_, takesRoundedFilters(plan_), given,
+                                                      static_cast<float*>(ordered), stream);
                               return cudaGetLastError();
                             });
     if (!filter.isOk()) return filter.status();

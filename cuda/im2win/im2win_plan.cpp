@@ -2,11 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/considered_tiles.h"
 #include "cuda/im2win/im2win.h"
 #include "cuda/im2win/plan.h"
 #include "cuda/im2win/window_order.h"
-#include "cuda/shape.h"
+#include "cuda/planning/considered_tiles.h"
+#include "cuda/planning/shape.h"
+#include "cuda/tensor_core/window_filters.h"
 
 namespace warpconv::cuda {
 namespace im2win {
@@ -17,7 +18,7 @@ const Model& modelOf(const Models& models, const GemmTile& tile) {
 }
 
 static_assert(std::ranges::all_of(kTiles, [](const NamedTile& named) {
-  return !named.tile.byWarpgroups() || named.tile.blockK == kWarpgroupBlockK;
+  return !named.tile.byWarpgroups() || named.tile.blockK == kWindowFilterSteps;
 }));
 
 bool fitsMasks(const ConvProblem& x) { return x.r + x.s <= kMostMaskBits; }
@@ -238,10 +239,6 @@ int64_t stepsOf(const ConvProblem& x, const Plan& plan) {
 
 bool takesRoundedFilters(const Plan& plan) {
   return plan.source != Source::tensorBasic && kTiles[plan.tile].tile.byWarpgroups();
-}
-
-FilterForm windowsForm(const ConvProblem& x, int64_t steps, bool rounded) {
-  return makeForm(FilterOrder::windows, x, 4 * x.groups * filterPitch(x) * steps, steps, rounded);
 }
 
 FilterForm formOf(const ConvProblem& x, const Plan& plan) {

@@ -1,6 +1,6 @@
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/im2win/kernels.h"
-#include "cuda/launch.cuh"
-#include "cuda/tensor_core.cuh"
+#include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::im2win {
 namespace {
@@ -42,24 +42,6 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < 4; ++i) {
     if (first + i < elements) tensor[first + i] = quad[i];
   }
-}
-
-/** Thread i owns ordered element i = (g * length + step) * pitch + k. */
-__global__ void __launch_bounds__(kThreads)
-    filterOrderKernel(Shape x, int pitch, int length, bool rounded, const float* filter, float* ordered) {
-  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i >= int64_t{x.groups} * length * pitch) return;
-  const int k = static_cast<int>(i % pitch);
-  const int step = static_cast<int>(i / pitch % length);
-  const int g = static_cast<int>(i / pitch / length);
-  const int r = step % x.r;
-  const int s = step / x.r % x.s;
-  const int c = step / x.r / x.s;
-  float value = 0.0f;
-  if (k < x.groupOutputs && c < x.groupInputs) {
-    value = filter[((int64_t{g} * x.groupOutputs + k) * x.groupInputs + c) * x.r * x.s + r * x.s + s];
-  }
-  ordered[i] = rounded ? roundForTf32(value) : value;
 }
 
 struct OutputDivisors {
@@ -108,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 8
   for (int split = 0; split < splits; ++split, sums += outputs) sum.add(sums + index);
   finish(epilogue, sum, k, index);
-  *reinterpret_cast<AdjacentSums<kWidth>*>(output + index) = sum;
+  sum.store(output + index);
 }
 
 }  // namespace
@@ -118,12 +100,6 @@ void launchTransform(const Shape& x, int paddedWidth, const float* input, float*
   const TransformDivisors divisors{FastDivisor(paddedWidth * x.r), FastDivisor(x.r), FastDivisor(x.p)};
   transformKernel<<<blocksFor((elements + 3) / 4), kThreads, 0, stream>>>(x, divisors, static_cast<int>(elements),
                                                                           input, tensor);
-}
-
-void launchFilterOrder(const Shape& x, int pitch, int length, bool rounded, const float* filter, float* ordered,
-                       cudaStream_t stream) {
-  const int64_t elements = int64_t{x.groups} * length * pitch;
-  filterOrderKernel<<<blocksFor(elements), kThreads, 0, stream>>>(x, pitch, length, rounded, filter, ordered);
 }
 
 void launchBasic(const Shape& x, int paddedWidth, int pitch, int length, const float* tensor, const float* filter,

@@ -2,23 +2,15 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/epilogue.cuh"
-#include "cuda/fast_divisor.h"
-#include "cuda/shape.h"
+#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/kernel/fast_divisor.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda::im2win {
 
 /** The im2win tensor of `input`: tensor[n][c][p][x * R + r] = input[n][c][p * strideH + r * dilationH - padTop][x -
  * padLeft]. */
 void launchTransform(const Shape& shape, int paddedWidth, const float* input, float* tensor, cudaStream_t stream);
-
-/**
- * Filters in window order, transposed: ordered[g][(c * S + s) * R + r][k] = filter[g * K / groups + k][c][r][s], with
- * zeros for k from K / groups up to `pitch` and for steps from the filter's size up to `length`; by roundForTf32, or as
- * they are.
- */
-void launchFilterOrder(const Shape& shape, int pitch, int length, bool rounded, const float* filter, float* ordered,
-                       cudaStream_t stream);
 
 /** Algorithm 2: one thread an output, from the im2win tensor and ordered filters. */
 void launchBasic(const Shape& shape, int paddedWidth, int pitch, int length, const float* tensor, const float* filter,

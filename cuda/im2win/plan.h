@@ -47,23 +47,14 @@ Workspace workspaceOf(const ConvProblem& problem, const Plan& plan);
 /** Whether so many splits of a tile are summed within clusters. */
 bool sumsInClusters(const GpuTraits& traits, int64_t splits);
 
-/** From one step of filters to the next: a group's output channels, padded */
-inline int64_t filterPitch(const ConvProblem& x) { return roundUp(x.groupOutputs(), 4); }
-
 /** Steps of a group's reduction, padded to the plan's tile. */
 int64_t stepsOf(const ConvProblem& problem, const Plan& plan);
 
 /** Whether filters are rounded beforehand, as products of warpgroups want them. */
 bool takesRoundedFilters(const Plan& plan);
 
-/** Filters in window order (kernels.h), of so many steps. */
-FilterForm windowsForm(const ConvProblem& problem, int64_t steps, bool rounded);
-
 /** How a plan takes the filters. */
 FilterForm formOf(const ConvProblem& problem, const Plan& plan);
-
-/** Of all tiles with warpgroups */
-inline constexpr int kWarpgroupBlockK = 32;
 
 /** Predicted time in milliseconds of the GEMM over one tile and number of splits, the summing of those included. */
 double gemmMilliseconds(const GpuRequest& request, const GemmTile& tile, int64_t splits,

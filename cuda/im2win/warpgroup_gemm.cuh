@@ -1,25 +1,15 @@
 #pragma once
 
 #include "cuda/im2win/filter_copies.cuh"
-#include "cuda/im2win/finish.cuh"
+#include "cuda/im2win/outputs.cuh"
 #include "cuda/im2win/sum_again.cuh"
 #include "cuda/im2win/warpgroup_sums.cuh"
 #include "cuda/im2win/window_splits.cuh"
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
+#include "cuda/kernel/ring_place.cuh"
 
 namespace warpconv::cuda::im2win {
-
-/** The stages of a ring in shared memory, one after the other, and the parity of their phases. */
-template <int kStages>
-struct RingPlace {
-  int stage = 0, parity = 0;
-
-  __device__ void advance(int tiles = 1) {
-    stage += tiles;
-    if (stage >= kStages) stage -= kStages, parity ^= 1;
-  }
-};
 
 /**
  * As im2winGemm, with products by warpgroups, which other warps load for. Shared memory holds kTile.stages stages of
@@ -54,7 +44,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   const BlockPlace place = placeOf<kTile>(x, static_cast<int>(blockIdx.x));
   const int firstTile = place.split * x.tilesPerSplit;
   const int tiles = min(x.tilesPerSplit, x.tiles - firstTile);
-  RingPlace<kStages> ring;
+  RingPlace ring;
   __syncthreads();
 
   if (warpgroupIndex() >= kTile.threads() / 128) {
@@ -72,7 +62,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
     for (int stage = turn; stage < min(kStages, tiles); stage += kTurns) copyFilters(stage);
     waitForKernelsBefore();
     if (turn < tiles) windows.fetchTile();
-    ring.advance(turn);
+    ring.advanceBy<kStages>(turn);
 #pragma unroll 1
     for (int tile = turn; tile < tiles; tile += kTurns) {
       if (tile >= kStages) {
@@ -83,7 +73,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
       publishToProducts();
       __syncwarp();
       if (thread % 32 == 0) arrive(full + 8 * ring.stage);
-      ring.advance(kTurns);
+      ring.advanceBy<kStages>(kTurns);
       if (tile + kTurns < tiles) windows.fetchTile();
     }
     letNextKernelBegin();
@@ -101,7 +91,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.launchThreads(), kTiles[kI
   };
   const auto addTile = [&]<int kTurn>(bool isLast) {
     const int stage = ring.stage;
-    ring.advance();
+    ring.advanceBy<kStages>();
     sums.template addTile<kTurn>(filtersAt(stage), stages + stage * kStageBytes, [&] {
       if (!isLast) loadFirst.template operator()<(kTurn + 1) % kRound>();
     });

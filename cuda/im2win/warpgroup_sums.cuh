@@ -1,8 +1,9 @@
 #pragma once
 
+#include "cuda/epilogue/finite_check.cuh"
 #include "cuda/im2win/gemm_tile.h"
-#include "cuda/tensor_core.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/tensor_core.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::im2win {
 
@@ -68,16 +69,15 @@ class WarpgroupSums {
 
   /** Into shared memory as [part][m][n]. Says whether all sums of this thread are finite. */
   __device__ bool write(float* shared) const {
-    // A product with zero is NaN for what is not finite, and any sum with NaN is.
-    float zero = 0.0f;
+    FiniteCheck finite;
     float* const own = shared + (part_ * kTile.blockM + m_) * kTile.outputPitch() + n_ + 2 * t_;
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       float* const at = own + i / 2 % 2 * kTile.outputPitch() + i / 4 * 8;
       *reinterpret_cast<float2*>(at) = {sums_[i], sums_[i + 1]};
-      zero = fmaf(sums_[i], 0.0f, fmaf(sums_[i + 1], 0.0f, zero));
+      finite.add(sums_[i + 1]), finite.add(sums_[i]);
     }
-    return zero == 0.0f;
+    return finite.holds();
   }
 
  private:

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/shape.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda::im2win {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cuda/im2win/places.cuh"
-#include "cuda/tensor_core.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/tensor_core.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::im2win {
 

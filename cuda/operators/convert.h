@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "cuda/host_device.h"
+#include "cuda/kernel/host_device.h"
 #include "program/steps.h"
 
 /**

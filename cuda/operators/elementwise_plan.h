@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "cuda/fast_divisor.h"
+#include "cuda/kernel/fast_divisor.h"
 #include "cuda/operators/elementwise_code.h"
 #include "program/steps.h"
 

@@ -1,4 +1,4 @@
-#include "cuda/fast_divisor.h"
+#include "cuda/kernel/fast_divisor.h"
 #include "cuda/operators/launch.cuh"
 #include "cuda/operators/operators.h"
 #include "cuda/operators/words.cuh"

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "cuda/cuda_status.h"
-#include "cuda/device.h"
-#include "cuda/launch.cuh"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/device.h"
+#include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::operators {
 

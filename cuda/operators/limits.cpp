@@ -5,7 +5,7 @@
 
 #include "cuda/operators/copy_plan.h"
 #include "cuda/operators/strided.h"
-#include "cuda/shape.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda::operators {
 namespace {

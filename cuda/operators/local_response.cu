@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cuda/fast_divisor.h"
+#include "cuda/kernel/fast_divisor.h"
 #include "cuda/operators/launch.cuh"
 #include "cuda/operators/operators.h"
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cuda/epilogue.cuh"
+#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/epilogue/finish_in_turn.cuh"
 #include "cuda/operators/elementwise_code.h"
 #include "cuda/operators/launch.cuh"
 #include "cuda/operators/operators.h"
 #include "cuda/operators/strided.h"
-#include "cuda/shuffle/outputs.cuh"
 
 namespace warpconv::cuda::operators {
 namespace {

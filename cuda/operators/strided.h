@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/fast_divisor.h"
-#include "cuda/host_device.h"
+#include "cuda/kernel/fast_divisor.h"
+#include "cuda/kernel/host_device.h"
 
 namespace warpconv::cuda::operators {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/bounded_activation.h"
-#include "cuda/fast_divisor.h"
+#include "cuda/epilogue/bounded_activation.h"
+#include "cuda/kernel/fast_divisor.h"
 
 namespace warpconv::cuda::pointwise {
 

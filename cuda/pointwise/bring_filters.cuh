@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 #include "cuda/pointwise/halves_layout.h"
 #include "cuda/pointwise/split_tile.cuh"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "cuda/im2win/plan.h"
+#include "cuda/tensor_core/window_filters.h"
 #include "divide.h"
 
 namespace warpconv::cuda::pointwise {
@@ -75,21 +75,21 @@ CopiedForm transposedForm(const ConvProblem& x, int64_t readingTiles, const Weig
   return copied(copiesOf(bytes, readingTiles), bytes, formOf, weights);
 }
 
-int64_t roundedSteps(const ConvProblem& x) { return roundUp(x.groupInputs(), im2win::kWarpgroupBlockK); }
+int64_t roundedSteps(const ConvProblem& x) { return roundUp(x.groupInputs(), kWindowFilterSteps); }
 
-/** Whether im2win's rounded filters lie as transposed ones do: groups follow each other, or there is but one. */
+/** Whether rounded filters in window order lie as transposed ones do: groups follow each other, or there is but one. */
 bool mayBeRounded(const ConvProblem& x) { return x.groups == 1 || x.groupInputs() == roundedSteps(x); }
 
 }  // namespace
 
-int64_t transposedPitch(const ConvProblem& x) { return im2win::filterPitch(x); }
+int64_t transposedPitch(const ConvProblem& x) { return windowFilterPitch(x); }
 
 FilterForms formsOf(const ConvProblem& x, const Candidate& candidate, const Weights& weights) {
   const int64_t pixelTiles = pixelTilesOf(x, candidate);
   FilterForms forms;
   const std::optional<HalvesLayout> halved = partsOf(candidate);
   forms.isRounded = halved && mayBeRounded(x);
-  forms.transposed = forms.isRounded ? CopiedForm{im2win::windowsForm(x, roundedSteps(x), true)}
+  forms.transposed = forms.isRounded ? CopiedForm{windowsForm(x, roundedSteps(x), true)}
                                      : transposedForm(x, readsCopies(candidate) ? pixelTiles : 1, weights);
   if (!halved) return forms;
   const HalvesLayout& layout = forms.layout = *halved;

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "cuda/filter_form.h"
+#include "cuda/planning/filter_form.h"
 #include "cuda/pointwise/halves_layout.h"
 #include "cuda/pointwise/planner.h"
 

@@ -1,8 +1,8 @@
-#include "cuda/bf16_split.cuh"
-#include "cuda/fp16_filter_scales.h"
-#include "cuda/fp16_split.cuh"
 #include "cuda/pointwise/filter_halves.h"
-#include "cuda/tensor_core.cuh"
+#include "cuda/tensor_core/bf16_split.cuh"
+#include "cuda/tensor_core/fp16_filter_scales.h"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/tensor_core.cuh"
 
 namespace warpconv::cuda::pointwise {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "cuda/planning/shape.h"
 #include "cuda/pointwise/halves_layout.h"
-#include "cuda/shape.h"
 
 namespace warpconv::cuda::pointwise {
 

@@ -4,7 +4,7 @@
 
 #include "cuda/pointwise/candidate.h"
 #include "cuda/pointwise/matrix.h"
-#include "cuda/tensor_block.h"
+#include "cuda/tensor_core/tensor_block.h"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/host_device.h"
+#include "cuda/kernel/host_device.h"
 
 namespace warpconv::cuda::pointwise {
 

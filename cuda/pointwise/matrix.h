@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "cuda/traits.h"
+#include "cuda/planning/traits.h"
 #include "problem/conv_problem.h"
 
 namespace warpconv::cuda::pointwise {

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/planning/traits.h"
 #include "cuda/pointwise/candidate.h"
-#include "cuda/traits.h"
 #include "problem/conv_problem.h"
 
 namespace warpconv::cuda::pointwise {

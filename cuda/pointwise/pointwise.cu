@@ -3,18 +3,18 @@
 #include <type_traits>
 #include <utility>
 
-#include "cuda/cuda_status.h"
-#include "cuda/epilogue.cuh"
-#include "cuda/gpu_weights.h"
-#include "cuda/im2win/kernels.h"
-#include "cuda/launch.cuh"
-#include "cuda/lazy_kernel.h"
+#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/lazy_kernel.h"
+#include "cuda/planning/shape.h"
 #include "cuda/pointwise/arguments.h"
 #include "cuda/pointwise/filter_forms.h"
 #include "cuda/pointwise/filter_halves.h"
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
-#include "cuda/shape.h"
+#include "cuda/tensor_core/window_filter_order.h"
 #include "divide.h"
 
 namespace warpconv::cuda {
@@ -99,8 +99,8 @@ class Pointwise final : public GpuConvolution {
                                     return copyFirst(ordered, forms.transposed, stream);
                                   }
                                   const auto steps = static_cast<int>(forms.transposed.form.parameters[2]);
-                                  im2win::launchFilterOrder(shapeOf(problem), arguments_.weightPitch, steps, true,
-                                                            given, filters, stream);
+                                  launchWindowFilterOrder(shapeOf(problem), arguments_.weightPitch, steps, true, given,
+                                                          filters, stream);
                                   return cudaGetLastError();
                                 });
     if (!transposed.isOk()) return transposed.status();

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/planning/shape.h"
 #include "cuda/pointwise/filter_forms.h"
 #include "cuda/pointwise/planner.h"
 #include "cuda/pointwise/pointwise.h"
-#include "cuda/shape.h"
 
 namespace warpconv::cuda {
 namespace {

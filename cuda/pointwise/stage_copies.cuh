@@ -1,9 +1,9 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 

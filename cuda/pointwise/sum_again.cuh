@@ -1,8 +1,8 @@
 #pragma once
 
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
-#include "cuda/tensor_block.h"
+#include "cuda/tensor_core/tensor_block.h"
 
 namespace warpconv::cuda::pointwise {
 

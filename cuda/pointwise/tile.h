@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "backend/estimate.h"
-#include "cuda/host_device.h"
-#include "cuda/traits.h"
+#include "cuda/kernel/host_device.h"
+#include "cuda/planning/traits.h"
 
 namespace warpconv::cuda::pointwise {
 

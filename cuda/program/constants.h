@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/queue.h"
+#include "cuda/host/queue.h"
 #include "memory/host_bytes.h"
 
 namespace warpconv::cuda {

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "backend/program_store.h"
-#include "cuda/background.h"
+#include "cuda/host/background.h"
+#include "cuda/host/queue.h"
+#include "cuda/host/tables.h"
 #include "cuda/program/constants.h"
 #include "cuda/program/scratch.h"
-#include "cuda/queue.h"
-#include "cuda/tables.h"
 #include "weights/weights.h"
 
 namespace warpconv::cuda {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device.h"
+#include "cuda/host/device.h"
 #include "status.h"
 
 namespace warpconv::cuda {

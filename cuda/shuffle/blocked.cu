@@ -1,6 +1,6 @@
+#include "cuda/epilogue/finish_in_turn.cuh"
 #include "cuda/shuffle/exchange.cuh"
 #include "cuda/shuffle/filter_block.cuh"
-#include "cuda/shuffle/outputs.cuh"
 
 namespace warpconv::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "cuda/epilogue/finish_in_turn.cuh"
 #include "cuda/shuffle/exchange.cuh"
 #include "cuda/shuffle/launches.h"
-#include "cuda/shuffle/outputs.cuh"
 #include "cuda/shuffle/window.cuh"
 
 namespace warpconv::cuda {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
-#include "cuda/fast_divisor.h"
-#include "cuda/launch.cuh"
+#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/kernel/fast_divisor.h"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/shuffle/shuffle_plan.h"
 
 namespace warpconv::cuda {

@@ -1,7 +1,7 @@
 #include <cuda_pipeline.h>
 
+#include "cuda/epilogue/finish_in_turn.cuh"
 #include "cuda/shuffle/launches.h"
-#include "cuda/shuffle/outputs.cuh"
 #include "cuda/shuffle/window.cuh"
 
 namespace warpconv::cuda {

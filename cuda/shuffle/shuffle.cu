@@ -1,7 +1,7 @@
 #include <cstdint>
 
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
 #include "cuda/shuffle/launches.h"
 #include "cuda/shuffle/shuffle.h"
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "cuda/algorithm.h"
-#include "cuda/host_device.h"
-#include "cuda/shape.h"
+#include "cuda/kernel/host_device.h"
+#include "cuda/planning/shape.h"
 
 namespace warpconv::cuda {
 

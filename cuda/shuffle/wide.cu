@@ -1,5 +1,5 @@
+#include "cuda/epilogue/finish_in_turn.cuh"
 #include "cuda/shuffle/chunk.cuh"
-#include "cuda/shuffle/outputs.cuh"
 #include "cuda/shuffle/strip.cuh"
 #include "cuda/shuffle/window.cuh"
 

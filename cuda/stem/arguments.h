@@ -2,9 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/epilogue.cuh"
-#include "cuda/fast_divisor.h"
-#include "cuda/shape.h"
+#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/kernel/fast_divisor.h"
+#include "cuda/planning/shape.h"
 #include "cuda/stem/tile.h"
 
 namespace warpconv::cuda::stem {

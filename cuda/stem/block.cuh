@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/stem/arguments.h"
 
 namespace warpconv::cuda::stem {

@@ -1,6 +1,6 @@
-#include "cuda/fp16_filter_scales.h"
-#include "cuda/fp16_split.cuh"
 #include "cuda/stem/arguments.h"
+#include "cuda/tensor_core/fp16_filter_scales.h"
+#include "cuda/tensor_core/fp16_split.cuh"
 
 namespace warpconv::cuda::stem {
 namespace {

@@ -1,5 +1,5 @@
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 #include "cuda/stem/outputs.cuh"
 #include "cuda/stem/patch_loader.cuh"
 

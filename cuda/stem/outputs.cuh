@@ -1,7 +1,8 @@
 #pragma once
 
-#include "cuda/fp16_split.cuh"
+#include "cuda/epilogue/finite_check.cuh"
 #include "cuda/stem/sums.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
 
 namespace warpconv::cuda::stem {
 
@@ -87,15 +88,13 @@ class Outputs {
     bool finite;
     if (isBounded(x_.epilogue)) {
       finite = forEachChannel<kWidth, 4>(inverse, first, [&](AdjacentSums<kWidth>& sums, int channel) {
-        const float bias = biases_[first + channel];
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) sums.x[i] = clamp(sums.x[i] + bias, x_.epilogue.activation);
-        *reinterpret_cast<AdjacentSums<kWidth>*>(x_.output + origin + channel * map) = sums;
+        finishBounded(x_.epilogue, sums, biases_[first + channel]);
+        sums.store(x_.output + origin + channel * map);
       });
     } else {
       finite = forEachChannel<kWidth, 1>(inverse, first, [&](AdjacentSums<kWidth>& sums, int channel) {
         finish(x_.epilogue, sums, firstK + channel, origin + channel * map);
-        *reinterpret_cast<AdjacentSums<kWidth>*>(x_.output + origin + channel * map) = sums;
+        sums.store(x_.output + origin + channel * map);
       });
     }
     if (finite) return;
@@ -116,17 +115,16 @@ class Outputs {
   __device__ bool forEachChannel(float inverse, int first, auto&& take) const {
     const Lane<kWidth> lane;
     const int end = min(kTile.stagedChannels(), channels_ - first);
-    float zero = 0.0f;
+    FiniteCheck finite;
 #pragma unroll kTogether
     for (int channel = lane.first; channel < end; channel += lane.kChannels) {
-      auto sums = *reinterpret_cast<const AdjacentSums<kWidth>*>(staged_ + channel * kTile.kStagedPitch + lane.column);
+      auto sums = AdjacentSums<kWidth>::load(staged_ + channel * kTile.kStagedPitch + lane.column);
       const float scale = inverse * inverses_[first + channel];
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sums.x[i] *= scale, zero = fmaf(sums.x[i], 0.0f, zero);
+      for (int i = 0; i < kWidth; ++i) sums.x[i] *= scale, finite.add(sums.x[i]);
       take(sums, channel);
     }
-    // A product with zero is NaN for what is not finite, and any sum with NaN is.
-    return zero == 0.0f;
+    return finite.holds();
   }
 
   const Arguments& x_;

@@ -1,8 +1,9 @@
 #pragma once
 
-#include "cuda/async_copy.cuh"
-#include "cuda/fp16_split.cuh"
+#include "cuda/kernel/async_copy.cuh"
 #include "cuda/stem/block.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/largest.cuh"
 
 namespace warpconv::cuda::stem {
 
@@ -105,17 +106,7 @@ class PatchLoader {
     return most;
   }
   __device__ float largestOfAll(float own) const {
-    constexpr int kWarps = kTile.threads() / 32;
-    const float ofWarp = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(own)));
-    if (threadIdx.x % 32 == 0) largest_[threadIdx.x / 32] = ofWarp;
-    __syncthreads();
-    float most = 0.0f;
-#pragma unroll
-    for (int warp = 0; warp < kWarps; warp += 4) {
-      const float4 four = *reinterpret_cast<const float4*>(largest_ + warp);
-      most = fmaxf(most, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
-    }
-    return most;
+    return largestOfThreads<kTile.threads()>(own, largest_, threadIdx.x, [] { __syncthreads(); });
   }
 
   /** As it lies where the word's floats did. */

@@ -1,11 +1,11 @@
 #include <cuda_runtime_api.h>
 
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
-#include "cuda/launch.cuh"
+#include "cuda/host/cuda_status.h"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/stem/arguments.h"
 #include "cuda/stem/plan.h"
 #include "cuda/stem/stem.h"
+#include "cuda/tensor_core/split_filters.h"
 
 namespace warpconv::cuda {
 namespace stem {
@@ -28,17 +28,12 @@ class Stem final : public GpuConvolution {
 
   Status prepare(const FilterForm& form, const ConvProblem& problem, const GpuWeights& weights) {
     const int64_t words = filterWords(problem, tile_);
-    auto filter = filtersIn(form, weights, problem, "ordering the filters for stem",
-                            [&](const float* given, void* ordered, cudaStream_t stream) {
-                              auto* const inverses = static_cast<float*>(ordered) + words;
-                              launchFilterOrder(arguments_, tile_.blockM, given, static_cast<uint32_t*>(ordered),
-                                                inverses, stream);
-                              return cudaGetLastError();
-                            });
-    if (!filter.isOk()) return filter.status();
-    filter_ = std::move(filter.value());
-    arguments_.filter = reinterpret_cast<const uint32_t*>(filter_->floats());
-    arguments_.filterInverses = filter_->floats() + words;
+    const auto order = [&](const float* given, uint32_t* ordered, float* inverses, cudaStream_t stream) {
+      launchFilterOrder(arguments_, tile_.blockM, given, ordered, inverses, stream);
+    };
+    Status status = filters_.bring(form, problem, weights, "ordering the filters for stem", words, order);
+    if (!status.isOk()) return status;
+    filters_.giveTo(arguments_);
 
     // As much as any plan of this kernel takes: a limit of this plan's own would be too low for others.
     return toStatus(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, mostSharedBytes_),
@@ -95,7 +90,7 @@ class Stem final : public GpuConvolution {
 
   const Activation activation_;
   const float* const bias_;
-  std::shared_ptr<const DeviceFilters> filter_;
+  SplitFilters filters_;
   StemTile tile_{};
   Kernel kernel_;
   Launch launch_{};

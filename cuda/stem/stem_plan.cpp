@@ -2,8 +2,8 @@
 #include <limits>
 #include <optional>
 
-#include "cuda/considered_tiles.h"
-#include "cuda/shape.h"
+#include "cuda/planning/considered_tiles.h"
+#include "cuda/planning/shape.h"
 #include "cuda/stem/plan.h"
 #include "cuda/stem/stem.h"
 #include "divide.h"

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "cuda/fp16_split.cuh"
-#include "cuda/in_register.cuh"
+#include "cuda/kernel/in_register.cuh"
 #include "cuda/stem/block.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::stem {
 

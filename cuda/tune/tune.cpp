@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "cuda/cuda_status.h"
-#include "cuda/gpu_weights.h"
-#include "cuda/random_floats.h"
-#include "cuda/timed_calls.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/gpu_weights.h"
+#include "cuda/host/random_floats.h"
+#include "cuda/host/timed_calls.h"
 #include "cuda/tune/promising_variants.h"
 #include "planner/measure.h"
 

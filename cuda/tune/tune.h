@@ -4,7 +4,7 @@
 
 #include "backend/backend.h"
 #include "cuda/algorithm.h"
-#include "cuda/queue.h"
+#include "cuda/host/queue.h"
 
 namespace warpconv::cuda {
 

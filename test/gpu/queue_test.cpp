@@ -1,4 +1,4 @@
-#include "cuda/queue.h"
+#include "cuda/host/queue.h"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 #include <numeric>
 #include <thread>
 
-#include "cuda/pinned.h"
-#include "cuda/resident.h"
+#include "cuda/host/pinned.h"
+#include "cuda/host/resident.h"
 #include "support/reference.h"
 #include "support/runs.h"
 

@@ -1,3 +1,5 @@
+#include "cuda/host/stream_gate.h"
+
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
@@ -5,10 +7,9 @@
 #include <chrono>
 #include <thread>
 
-#include "cuda/cuda_status.h"
-#include "cuda/own_stream.h"
-#include "cuda/stream_gate.h"
-#include "cuda/timed_calls.h"
+#include "cuda/host/cuda_status.h"
+#include "cuda/host/own_stream.h"
+#include "cuda/host/timed_calls.h"
 #include "support/runs.h"
 
 namespace warpconv {

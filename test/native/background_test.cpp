@@ -1,4 +1,4 @@
-#include "cuda/background.h"
+#include "cuda/host/background.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "cuda/fast_divisor.h"
+#include "cuda/kernel/fast_divisor.h"
 
 #include <doctest/doctest.h>
 

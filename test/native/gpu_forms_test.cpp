@@ -10,7 +10,7 @@
 
 #include "cuda/halo/plan.h"
 #include "cuda/im2win/window_order.h"
-#include "cuda/packed_choice.h"
+#include "cuda/planning/packed_choice.h"
 #include "cuda/pointwise/filter_forms.h"
 #include "divide.h"
 #include "planner/choose.h"

@@ -1,4 +1,4 @@
-#include "cuda/shape.h"
+#include "cuda/planning/shape.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/pointwise/dynamic/tile.h"
-#include "cuda/pointwise/tile_output.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -184,10 +184,8 @@ __global__ void __launch_bounds__(DynamicTile::kDynamicThreads,
     }
     __syncthreads();
     storeTile<filters, pixels, DynamicTile::kDynamicThreads, false, true>(
-        x, group, offsets, 0, 1, [&](int row) { return firstFilter + row; },
-        [&]<int kWidth>(int row, int column) {
-          return *reinterpret_cast<const AdjacentSums<kWidth>*>(shared + row * pixels + column);
-        });
+        TileOutputs{x, group, offsets}, 0, 1, [&](int row) { return firstFilter + row; },
+        [&]<int kWidth>(int row, int column) { return AdjacentSums<kWidth>::load(shared + row * pixels + column); });
     __syncthreads();
   }
 }

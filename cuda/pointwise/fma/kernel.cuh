@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
+#include "cuda/kernel/cluster.cuh"
 #include "cuda/pointwise/fma/tile.h"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -84,7 +84,7 @@ __device__ void storeFromRegisters(const Arguments& x, int group, int filter, co
         addResidual(four, index);
 #pragma unroll
         for (int e = 0; e < 4; ++e) four.x[e] = clamp(four.x[e], x.activation);
-        *reinterpret_cast<AdjacentSums<4>*>(x.output + index) = four;
+        four.store(x.output + index);
       }
     }
   };
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(filters / threadFilters * (pixels / threadPixe
     }
     synchroniseCluster(x.split);
     storeTile<rows, pixels, threads>(
-        x, own.group, offsets, own.rank, x.split,
+        TileOutputs{x, own.group, offsets}, own.rank, x.split,
         [&](int row) {
           const int ofWarp = row / Threads::kRowStride * (Threads::kLaneRows * threadFilters);
           return own.firstFilter + ofWarp + p * Threads::kRowStride + row % Threads::kRowStride;

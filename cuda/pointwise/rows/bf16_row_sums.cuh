@@ -1,9 +1,9 @@
 #pragma once
 
-#include "cuda/bf16_split.cuh"
 #include "cuda/pointwise/rows/bf16_tile.h"
 #include "cuda/pointwise/rows/row_outputs.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/bf16_split.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::pointwise {
 

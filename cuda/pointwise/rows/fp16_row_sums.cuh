@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
-#include "cuda/fp16_split.cuh"
+#include "cuda/epilogue/adjacent_sums.cuh"
 #include "cuda/pointwise/rows/fp16_tile.h"
 #include "cuda/pointwise/rows/row_pixels.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
+#include "cuda/kernel/adjacent.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/rows/row_outputs.cuh"
 #include "cuda/pointwise/rows/shape.h"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,13 +1,12 @@
 #pragma once
 
-#include "cuda/epilogue.cuh"
-#include "cuda/in_register.cuh"
+#include "cuda/epilogue/store_pieces.cuh"
+#include "cuda/kernel/in_register.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/rows/shape.h"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/store_pieces.cuh"
 #include "cuda/pointwise/sum_again.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -126,7 +125,7 @@ class RowOutputs {
     asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(there) : "r"(outputArea_), "r"(4 * filtersTo(i)), "l"(at_));
     auto* const at = static_cast<float*>(__cvta_global_to_generic(there));
     if constexpr (aligned) {
-      if (exists(i, 0)) *reinterpret_cast<Piece*>(at) = sums;
+      if (exists(i, 0)) sums.store(at);
     } else {
       if (exists(i, 0)) at[0] = sums.x[0];
       if (exists(i, 1)) at[second_] = sums.x[1];

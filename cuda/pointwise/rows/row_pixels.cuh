@@ -1,12 +1,12 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
-#include "cuda/fp16_split.cuh"
+#include "cuda/kernel/adjacent.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/rows/fp16_tile.h"
 #include "cuda/pointwise/rows/row_outputs.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/epilogue/sum_exchange.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 #include "cuda/pointwise/bring_filters.cuh"
 #include "cuda/pointwise/rows/row_outputs.cuh"
-#include "cuda/sum_exchange.cuh"
 
 namespace warpconv::cuda::pointwise {
 

@@ -4,8 +4,8 @@
 
 #include "cuda/pointwise/rows/row_outputs.cuh"
 #include "cuda/pointwise/rows/tf32_tile.h"
-#include "cuda/tensor_core.cuh"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/tensor_core.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
-#include "cuda/async_copy.cuh"
-#include "cuda/launch.cuh"
+#include "cuda/kernel/adjacent.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stream/tile.h"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -125,7 +125,7 @@ class HeldOutputs {
         finishEach(epilogue_, sums[k], group_ + filter + k, offsets_, channel, output_);
       } else {
         if constexpr (!together) finish(epilogue_, sums[k], group_ + filter + k, offsets_[0] + channel);
-        *reinterpret_cast<AdjacentSums<kPixels>*>(output_ + (offsets_[0] + channel)) = sums[k];
+        sums[k].store(output_ + (offsets_[0] + channel));
       }
     }
   }
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kStreamTiles[kIndex].threads(), kStreamTiles[k
   if constexpr (kSlices > 1) {
     __syncthreads();
     storeTile<kTile.filters, kTilePixels, kTile.threads(), bounded>(
-        x, own.group, offsets, 0, 1, [&](int row) { return own.firstFilter + row; },
+        TileOutputs{x, own.group, offsets}, 0, 1, [&](int row) { return own.firstFilter + row; },
         [&]<int kWidth>(int row, int at) {
           return sumOfShares<kWidth, kSlices>(staged + row * kTilePixels + at, 1, kTile.filters * kTilePixels);
         });

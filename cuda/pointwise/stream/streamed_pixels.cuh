@@ -1,9 +1,9 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
-#include "cuda/async_copy.cuh"
+#include "cuda/kernel/adjacent.cuh"
+#include "cuda/kernel/async_copy.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 
 namespace warpconv::cuda::pointwise {
 

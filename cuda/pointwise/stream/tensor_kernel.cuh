@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cuda/launch.cuh"
+#include "cuda/kernel/launch.cuh"
 #include "cuda/pointwise/stream/streamed_pixels.cuh"
 #include "cuda/pointwise/stream/tensor_tile.h"
 #include "cuda/pointwise/sum_again.cuh"
-#include "cuda/tensor_sums.cuh"
+#include "cuda/tensor_core/tensor_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -13,10 +13,10 @@ template <TensorBlock block>
 __device__ void addParts(float* shared) {
   constexpr int kPatch = block.m * block.n;
   for (int i = 4 * threadIdx.x; i < kPatch; i += 4 * block.threads()) {
-    AdjacentSums<4> sum = *reinterpret_cast<const AdjacentSums<4>*>(shared + i);
+    auto sum = AdjacentSums<4>::load(shared + i);
 #pragma unroll
     for (int part = 1; part < block.parts; ++part) sum.add(shared + part * kPatch + i);
-    *reinterpret_cast<AdjacentSums<4>*>(shared + i) = sum;
+    sum.store(shared + i);
   }
 }
 
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kStreamTensorTiles[kIndex].threads(), kStreamT
     synchroniseCluster(x.split);
   }
   storeTile<block.m, block.n, threads, bounded>(
-      x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
+      TileOutputs{x, own.group, offsets}, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
       [&]<int kWidth>(int row, int column) {
         float* const staged = shared + row * block.n + column;
         return x.split > 1 ? sumOfShares<kWidth, 1>(staged, x.split, 0)

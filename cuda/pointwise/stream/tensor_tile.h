@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/pointwise/tile.h"
-#include "cuda/tensor_block.h"
+#include "cuda/tensor_core/tensor_block.h"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "cuda/cluster.cuh"
+#include "cuda/kernel/cluster.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
 #include "cuda/pointwise/stage_copies.cuh"
 #include "cuda/pointwise/sum_again.cuh"
 #include "cuda/pointwise/tensor/tile.h"
-#include "cuda/pointwise/tile_output.cuh"
-#include "cuda/tensor_sums.cuh"
+#include "cuda/tensor_core/tensor_sums.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kTensorTiles[kIndex].threads(), kTensorTiles[k
   if (__syncthreads_or(!finite)) sumNonFiniteAgain<block>(x, own, shared);
   synchroniseCluster(x.split);
   storeTile<block.m, block.n, threads>(
-      x, own.group, offsets, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
+      TileOutputs{x, own.group, offsets}, own.rank, x.split, [&](int row) { return own.firstFilter + row; },
       [&]<int kWidth>(int row, int column) {
         return sumOfShares<kWidth, block.parts>(shared + row * block.n + column, x.split, block.m * block.n);
       });

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "cuda/adjacent.cuh"
-#include "cuda/fp16_split.cuh"
+#include "cuda/kernel/adjacent.cuh"
 #include "cuda/pointwise/early_addresses.cuh"
+#include "cuda/pointwise/pixel_offsets.cuh"
 #include "cuda/pointwise/split_tile.cuh"
-#include "cuda/pointwise/tile_output.cuh"
 #include "cuda/pointwise/warpgroup/tile.h"
-#include "cuda/warpgroup.cuh"
+#include "cuda/tensor_core/fp16_split.cuh"
+#include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::pointwise {
 

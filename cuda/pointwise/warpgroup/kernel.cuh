@@ -1,14 +1,14 @@
 #pragma once
 
-#include "cuda/launch.cuh"
-#include "cuda/phase_barrier.cuh"
+#include "cuda/epilogue/store_pieces.cuh"
+#include "cuda/epilogue/sum_exchange.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/phase_barrier.cuh"
 #include "cuda/pointwise/bring_filters.cuh"
-#include "cuda/pointwise/store_pieces.cuh"
 #include "cuda/pointwise/sum_again.cuh"
 #include "cuda/pointwise/warpgroup/chunk_pixels.cuh"
 #include "cuda/pointwise/warpgroup/tile.h"
 #include "cuda/pointwise/warpgroup/warpgroup_sums.cuh"
-#include "cuda/sum_exchange.cuh"
 
 namespace warpconv::cuda::pointwise {
 
@@ -112,7 +112,7 @@ class PieceOutputs {
   }
   __device__ void write(const AdjacentSums<kWidth>& sums, const int (&offsets)[kWidth], int channel) const {
     if constexpr (aligned) {
-      if (offsets[0] != kBeyond) *reinterpret_cast<AdjacentSums<kWidth>*>(x_.output + (offsets[0] + channel)) = sums;
+      if (offsets[0] != kBeyond) sums.store(x_.output + (offsets[0] + channel));
     } else {
       storeEach(sums, offsets, channel, x_.output);
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/model_constants.h"
+#include "cuda/planning/model_constants.h"
 
 namespace warpconv::cuda::pointwise {
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "cuda/epilogue/sum_exchange.h"
 #include "cuda/pointwise/halves_layout.h"
 #include "cuda/pointwise/tile.h"
-#include "cuda/sum_exchange.h"
 
 namespace warpconv::cuda::pointwise {
 

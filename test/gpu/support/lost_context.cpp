@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/resident.h"
+#include "cuda/host/resident.h"
 #include "gpu/gpu.h"
 #include "support/fault.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/algorithm.h"
-#include "cuda/gpu_weights.h"
+#include "cuda/host/gpu_weights.h"
 #include "support/gpu_reference.h"
 #include "support/named_problems.h"
 
