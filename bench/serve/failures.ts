@@ -1,4 +1,4 @@
-/** What of a result of serve_load.ts makes it fail. */
+/** What of a result of main.ts makes it fail. */
 import { RIVAL } from './loaded_server';
 import type { Load, LongServeResult, Overload, ServeResult, Termination } from './report';
 

@@ -1,4 +1,4 @@
-/** The servers that serve_load.ts loads, each in a process of its own (serve_load_server.mjs). */
+/** The servers that main.ts loads, each in a process of its own (server.mjs). */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
@@ -9,7 +9,7 @@ export const OURS = 'warpconv/serve';
 export const ONE_BY_ONE = 'warpconv/serve, maxBatch: 1';
 export const RIVAL = 'Fastify + onnxruntime-node';
 
-/** What serve_load_server.mjs is told to be. */
+/** What server.mjs is told to be. */
 export const ROLES: Readonly<Record<string, string>> = {
   [OURS]: 'ours',
   [ONE_BY_ONE]: 'one-by-one',

@@ -1,4 +1,4 @@
-/** The loads of serve_load.ts. */
+/** The loads of main.ts. */
 import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 

@@ -1,4 +1,4 @@
-/** What serve_load.ts measured, as a page of Markdown. */
+/** What main.ts measured, as a page of Markdown. */
 import type { Measured } from './load/clients';
 import { softwareOf, type Circumstances } from '../results';
 

@@ -1,4 +1,4 @@
-/** What serve_load.ts asks of the servers, and what they have to answer. */
+/** What main.ts asks of the servers, and what they have to answer. */
 import { InferenceSession, Tensor } from 'warpconv';
 
 import type { LoadRequest } from './load/clients';

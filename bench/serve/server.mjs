@@ -1,5 +1,5 @@
 /**
- * A server that serve_load.ts loads: ours, as it is by default or joining nothing, or the least that Fastify and
+ * A server that main.ts loads: ours, as it is by default or joining nothing, or the least that Fastify and
  * onnxruntime-node need for the same. Its arguments are which of them, the model, the device and options of ours. It
  * tells its parent the address, and figures of itself when asked; ours ends at SIGTERM, and says how many requests it
  * answered by then. Plain JavaScript, because the TypeScript compiler's heap would count as the server's, and hold up its

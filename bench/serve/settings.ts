@@ -1,4 +1,4 @@
-/** What the command line of serve_load.ts says. */
+/** What the command line of main.ts says. */
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';

@@ -26,7 +26,7 @@ struct Family {
   Estimate (*estimate)(const cuda::GpuRequest&);
 };
 
-/** In the order of cuda/algorithms.cpp: first the five specialised ones. */
+/** In the order of cuda/gpu_algorithm_list.cpp: first the five specialised ones. */
 constexpr Family kFamilies[] = {{"pointwise", cuda::refusePointwise, cuda::estimatePointwise},
                                 {"shuffle", cuda::refuseShuffle, cuda::estimateShuffle},
                                 {"im2win", cuda::refuseIm2win, cuda::estimateIm2win},

@@ -10,7 +10,7 @@
 
 namespace warpconv::test {
 
-/** The GPU's algorithms in the order of cuda/algorithms.cpp, less what makes kernels of them and needs nvcc. */
+/** The GPU's algorithms in the order of cuda/gpu_algorithm_list.cpp, less what makes kernels of them and needs nvcc. */
 inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
     {"pointwise", cuda::pointwise::kVariants, cuda::refusePointwise, cuda::estimatePointwise, cuda::formsPointwise,
      cuda::packedPointwiseVariant, nullptr},
