@@ -34,7 +34,7 @@ export function linesOf(layers: readonly LayerTimes[], family: string): string[]
   );
 }
 
-function readTimes(file: string): KernelTimes {
+export function readTimes(file: string): KernelTimes {
   const { dir, name } = path.parse(path.resolve(file));
   const times = readJson<Omit<KernelTimes, 'layers'> & { layers: Partial<LayerTimes>[] }>(name, dir);
   if (times === undefined) throw new Error(`there is no ${file}`);

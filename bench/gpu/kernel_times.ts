@@ -93,7 +93,7 @@ export function timesOf(
 }
 
 /** Slower kernels say nothing of a choice, and are most of them. */
-const LONGEST_OF_FASTEST = 2;
+export const LONGEST_OF_FASTEST = 2;
 
 /** Of each family, those that take at most so many times as long as its fastest. */
 export function nearFastest(times: readonly KernelTime[]): KernelTime[] {

@@ -1,9 +1,13 @@
-// Fits the constants of one model of a GPU family's kernels to measured times: see bench/gpu/calibrate.ts.
+// Fits the constants of one model of a GPU family's kernels to measured times: see bench/gpu/calibrate.ts. Or prints
+// what kernels are predicted to take: see bench/gpu/kernel_families.ts.
 //
-//     calibrate GPU KERNELS     prints the constants before and after, and how well either set predicts
+//     calibrate GPU KERNELS               prints the constants before and after, and how well either set predicts
+//     calibrate GPU KERNELS --predict     prints a line for each line of standard input: the milliseconds that are
+//                                         predicted of its kernel, or - where the planner has no such kernel. All
+//                                         kernels of a family are predicted, whichever of them KERNELS names.
 //
-// They are fitted to every other problem. How well they predict is printed of those, and of the others, which is what a
-// prediction is worth where nobody measured.
+// Constants are fitted to every other problem. How well they predict is printed of those, and of the others, which is
+// what a prediction is worth where nobody measured.
 //
 // KERNELS are names of kModels below. Standard input has a line for each time of the family's kernels:
 // N C H W K R S STRIDE PAD GROUPS VARIANT TILES MILLISECONDS, where TILES is as in splits=4,blockM=64, or - for none.
@@ -49,6 +53,8 @@ struct Kernel {
   std::string variant;
   std::map<std::string, int> tiles;
   double milliseconds;
+  /** Of the input, from 0 */
+  size_t line;
 
   int tileExtent(const std::string& name) const {
     const auto found = tiles.find(name);
@@ -86,7 +92,7 @@ std::map<std::string, int> readTiles(const std::string& text) {
 std::vector<Layer> readLayers(std::istream& input, const GpuTraits& traits) {
   std::map<std::string, Layer> layers;
   std::string line;
-  while (std::getline(input, line)) {
+  for (size_t number = 0; std::getline(input, line); ++number) {
     std::istringstream words(line);
     int64_t n, c, h, w, k, r, s, stride, pad, groups;
     std::string tiles;
@@ -97,6 +103,7 @@ std::vector<Layer> readLayers(std::istream& input, const GpuTraits& traits) {
                                line + "'");
     }
     kernel.tiles = readTiles(tiles);
+    kernel.line = number;
     ConvRequest wanted;
     wanted.inputDims = {n, c, h, w}, wanted.weightDims = {k, c / groups, r, s};
     wanted.stride = {stride, stride}, wanted.padding = {pad, pad, pad, pad}, wanted.groups = groups;
@@ -333,12 +340,29 @@ void calibrate(std::string_view gpu, std::string_view kernels) {
   }
 }
 
+void predict(std::string_view gpu, std::string_view kernels) {
+  const Model model = modelOf(kernels);
+  std::map<size_t, std::optional<Prediction>> byLine;
+  for (const Layer& layer : readLayers(std::cin, traitsOf(gpu))) {
+    const auto predictions = model.predict(layer);
+    for (size_t i = 0; i < predictions.size(); ++i) byLine[layer.kernels[i].line] = predictions[i];
+  }
+  for (const auto& [line, prediction] : byLine) {
+    if (prediction) {
+      std::printf("%.9g\n", prediction->milliseconds);
+    } else {
+      std::puts("-");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   try {
-    if (count != 3) throw std::runtime_error("usage: calibrate GPU KERNELS < TIMES");
-    calibrate(arguments[1], arguments[2]);
+    const bool isPrediction = count == 4 && std::string_view(arguments[3]) == "--predict";
+    if (count != 3 && !isPrediction) throw std::runtime_error("usage: calibrate GPU KERNELS [--predict] < TIMES");
+    (isPrediction ? predict : calibrate)(arguments[1], arguments[2]);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "calibrate: %s\n", error.what());
