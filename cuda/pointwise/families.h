@@ -32,7 +32,7 @@ struct FamilyList {
 /**
  * All families but the paper's (dynamic/blocking.h), in the order in which their kernels are offered. On an H100 what
  * is chosen among all of them is 0.7 to 2.5 % slower than the fastest kernel on average on the 15 named layers at batch
- * 1, 4, 16 and 128, and 2.1 to 2.5 % on the 76 of `networks` at batch 4 and 16
+ * 1, 4, 16 and 128, and 3.1 % on the 76 of `networks` at batch 4 and 16
  * (bench/results/nvidia-h100-80gb-hbm3-2026-11-28-kernel-families.md).
  */
 using Families =
