@@ -13,9 +13,9 @@ bench/results/<device>-<date>.json with a report beside it.
   --help
 
 On a GPU, where --group, --layer and --batch may be given again for more:
-  --group NAME    mec12, resnet, depthwise, pointwise or image
+  --group NAME    mec12, resnet, depthwise, pointwise or image, by which kernels were made; wide or networks, by which not
   --layer NAME    such as conv1 or res_56
-  --batch 1|128   images
+  --batch N       images; unless given 1 and 128, of wide 1 and 8, of networks 4 and 16
   --json          print the result instead of the report
   --out FOLDER    instead of bench/results
 

@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: measures the GPU where there is one (bench/gpu/bench.ts), and the CPU otherwise (bench/cpu/bench.ts). Its options are in
- * `npm run bench -- --help`.
+ * `npm run bench`: measures the GPU where there is one (bench/gpu/bench.ts), and the CPU otherwise (bench/cpu/bench.ts).
+ * Its options are in `npm run bench -- --help`.
  */
 import { readFileSync } from 'node:fs';
 

@@ -1,14 +1,13 @@
 /**
- * The GPU part of `npm run bench`: the named layers of bench/layers/gpu-bench.json, every family that accepts a layer
- * against cuDNN's best and im2col + cuBLAS, judged first and timed in turns. Writes bench/results/<gpu>-<date>.json after
- * every layer, and from it the report; with --quick <gpu>-<date>-quick.json, lest it take the place of what was measured
- * thoroughly. What was measured on the same day before stays, unless it is measured again.
+ * The GPU part of `npm run bench`: the layers of bench/gpu/layers.ts, every family that accepts a layer against cuDNN's
+ * best and im2col + cuBLAS, judged first and timed in turns. Writes bench/results/<gpu>-<date>.json after every layer, and
+ * from it the report; with --quick <gpu>-<date>-quick.json, lest it take the place of what was measured thoroughly. What was measured on the same day before stays, unless it is measured again.
  *
  *     npm run bench -- [--group mec12] [--layer conv1] [--batch 1] [--quick] [--json] [--out FOLDER] [--device cuda:0]
  *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew
  *
  * `--json` prints the result instead of the report. Exit code 1: a layer failed, or has regressed from its newest thorough
- * measurement in the stored results of the same device (REGRESSION_THRESHOLD in gpu_result.ts).
+ * measurement in the stored results of the same device (REGRESSION_THRESHOLD in result.ts).
  */
 import { fork } from 'node:child_process';
 import { readdirSync } from 'node:fs';

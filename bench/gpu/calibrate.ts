@@ -1,7 +1,7 @@
 /**
- * Fits the constants that a GPU family predicts some of its kernels by to measured times of every other layer, and prints
- * them beside those of now, with how well either predicts and chooses, on those layers and on the others. What it prints is for the family's model.h, with where the times are
- * from: nothing is changed. Takes up to a few minutes, and no GPU; what has one measures the times:
+ * Fits a GPU family's constants to measured times of every other layer. Prints them beside those of now, and how well
+ * both predict and choose, on those layers and on the others. No file is changed: copy the constants into the family's
+ * model.h, with where the times are from. Takes up to a few minutes, and no GPU. The times are measured on one:
  *
  *     npx ts-node bench/gpu/kernel_times.ts
  *     npx ts-node bench/gpu/calibrate.ts --kernels im2win-warpgroup --times bench/data/NAME-kernels.json [--times …]

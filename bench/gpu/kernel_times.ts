@@ -95,7 +95,7 @@ export function timesOf(
 /** Slower kernels say nothing of a choice, and are most of them. */
 export const LONGEST_OF_FASTEST = 2;
 
-/** Of each family, those that take at most so many times as long as its fastest. */
+/** The kernels of each family whose time is at most LONGEST_OF_FASTEST times that of its fastest. */
 export function nearFastest(times: readonly KernelTime[]): KernelTime[] {
   const fastest = new Map<string, number>();
   for (const { algorithm, milliseconds } of times)

@@ -28,7 +28,7 @@ export interface Measured {
   readonly calls: number;
   readonly graph: boolean;
   readonly workspaceBytes: number;
-  /** Of a rival: how many it proposed for the layer, of which this was the fastest that is right */
+  /** Of a rival: the number of ways that it proposed. This is the fastest of those that are right. */
   readonly proposed?: number;
   /** Null stands for NaN */
   readonly maxError: number | null;
@@ -128,7 +128,7 @@ function fastest(entries: readonly Entry[]): MeasuredEntry | undefined {
     );
 }
 
-/** Without those of a rival, layout and arithmetic that are right and slower than another: a search proposes dozens. */
+/** Drops the slower ones of a rival, layout and arithmetic. A search proposes dozens. What is wrong or failed stays. */
 export function withoutBeaten(entries: readonly Entry[]): Entry[] {
   const kinds = new Map<string, Entry[]>();
   for (const entry of entries) {

@@ -1,5 +1,5 @@
-// Runs layers on one thread, away from Node.js, for what cannot be measured there: bench/cpu/packing.ts has it take the
-// time of packing, and bench/cpu/cache_misses.ts runs it in valgrind.
+// Runs layers on one thread without Node.js. bench/cpu/packing.ts reads the time of packing from it.
+// bench/cpu/cache_misses.ts runs it in valgrind.
 //
 //     layer_runs time ROUNDS ALGORITHM…    a line for each layer: for each algorithm, milliseconds and those of packing
 //     layer_runs repeat RUNS ALGORITHM     runs every layer so many times

@@ -3,9 +3,9 @@ import type { GpuInfo } from '../../lib';
 import type { Clocks, Quartiles } from '../gpu/result';
 import { sum } from '../statistics';
 
-/** PyTorch's forms of a network, as torch_networks.py names them: those in float32, of which the fastest is the rival. */
+/** PyTorch's forms of a network in float32, by their names in torch_networks.py. The fastest is the rival. */
 export const FORMS = ['NCHW', 'channels_last', 'compiled'] as const;
-/** And those for information. */
+/** Forms that round more. They are for information. */
 export const OTHER_FORMS = ['TF32', 'FP16'] as const;
 export type Form = (typeof FORMS)[number] | (typeof OTHER_FORMS)[number];
 

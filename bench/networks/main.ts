@@ -12,7 +12,7 @@
  *         [--compile resnet50]
  *     npx ts-node bench/networks/main.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
  *
- * `--compile` has the rival compile a network, too, and may be given again. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
+ * `--compile` adds the compiled form of a network to the rival's, and may be given again. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
  */
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';

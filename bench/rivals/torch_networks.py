@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch's side of bench/networks/main.ts on a GPU: torchvision's networks, captured in a CUDA graph.
 
-In inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are those of scripts/export_networks.py, their
-normalisation folded into the convolutions by torch.fx, as whoever deploys them does; a replayed graph has nothing of Python
-in it. Each takes several forms: float32 without TF32 in NCHW, in channels_last, and compiled by `torch.compile` with frozen
-weights; and for information TF32 and FP16, both in channels_last.
+In inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are those of scripts/export_networks.py.
+torch.fx folds their normalisation into the convolutions, which is usual for inference. A replay runs no Python.
+
+A network takes several forms. In float32 without TF32: NCHW, channels_last, and compiled by `torch.compile` with frozen
+weights. For information: TF32 and FP16, both in channels_last.
 
 Reads a request a line from stdin and answers each by a line on stdout, both JSON; on failure {"failure": …}:
 
@@ -101,7 +102,7 @@ def one_by_one(call, milliseconds):
 
 
 def error_of(output, expected):
-    """As errorOf in bench/networks/files.ts has it; None for what is no number."""
+    """The same as errorOf in bench/networks/files.ts. None stands for NaN and infinity."""
     error = (np.abs(output - expected).max() / np.abs(expected).max()).item()
     return error if math.isfinite(error) else None
 

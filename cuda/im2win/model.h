@@ -42,7 +42,7 @@ struct Models {
 /**
  * `fma` and `tensor` were fitted to some 3,000 times of an H200: 21 tiles with up to seven splits on the named layers at
  * batch 1 and 128. `warpgroup` was fitted to 373 times of an H100. Against
- * bench/data/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json they are off by 29 % (fma), 43 % (tensor) and 16 % near a
+ * bench/data/nvidia-h100-80gb-hbm3-2026-11-24-kernels.json they are off by 29 % (fma), 43 % (tensor) and 17 % near a
  * layer's fastest kernel; the kernel they choose is 1.5 % slower than the fastest on average.
  */
 inline constexpr Models kModels{

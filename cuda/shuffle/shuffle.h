@@ -11,7 +11,7 @@ namespace warpconv::cuda {
  *
  * Variants: `neither`, `column`, `row` and `both` are the published scheme, one column a thread, with its two parts
  * switched on and off; `wide` gives a thread four adjacent input columns and 16-byte loads, with shuffles at the seams
- * only; `dilated` gives a thread a column of every so manieth row; `planes` keeps several small maps of a depthwise
+ * only; `dilated` gives a thread one column, of rows that are the dilation apart; `planes` keeps several small maps of a depthwise
  * convolution in shared memory.
  */
 std::optional<std::string> refuseShuffle(const GpuRequest& request);

@@ -5,7 +5,7 @@
 namespace warpconv::cuda::pointwise {
 
 /**
- * This and tensor/model.h were fitted to all their tiles and splits on the 15 pointwise layers of the bench at batch 1
+ * Fitted, with those of `tensor` at the time, to all their tiles and splits on the 15 pointwise layers of the bench at batch 1
  * and 128, 1,416 times of an H200 by graph replay, with weight on the fastest and on choosing right; again, once
  * clusters were joined in less time, to 688 times at batch 1 and to what was predicted of the fastest at batch 128.
  */

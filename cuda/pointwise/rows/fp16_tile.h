@@ -16,8 +16,8 @@ struct RowsTile : RowsShape<16, 32> {
 };
 
 /**
- * Of those of 16 to 96 filters in chunks of one to eight steps that were timed on the bench's layers on an H100, the
- * ones within 2 % of the fastest somewhere at batch 2 to 16. A step of zeros takes as long as any other.
+ * Of those of 16 to 96 filters in chunks of one to eight steps, those that cost something to leave out
+ * (docs/experiments.md). A step of zeros takes as long as any other.
  */
 inline constexpr RowsTile kRowsTiles[] = {{{32, 3, 2}}, {{32, 4, 2}}, {{48, 3, 2}}, {{64, 4, 2}}};
 

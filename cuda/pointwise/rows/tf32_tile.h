@@ -19,7 +19,7 @@ struct Tf32RowsTile : RowsShape<8, 64> {
   constexpr bool operator==(const Tf32RowsTile&) const = default;
 };
 
-/** Of 16 that were timed on the bench's layers at batch 1 on an H100, the fastest on a layer each. */
+/** Of 16 that were timed, those that cost something to leave out (docs/experiments.md). */
 inline constexpr Tf32RowsTile kTf32RowsTiles[] = {{{16, 3, 4}, 2}, {{24, 3, 2}, 3}};
 
 constexpr std::span<const Tf32RowsTile> Tf32RowsTile::kernels() { return kTf32RowsTiles; }

@@ -42,7 +42,7 @@ struct StreamTensorTile {
   constexpr bool operator==(const StreamTensorTile&) const = default;
 };
 
-/** Of nine timed likewise (kStreamTiles). */
+/** Of nine that were timed, those that cost something to leave out (docs/experiments.md). */
 inline constexpr StreamTensorTile kStreamTensorTiles[] = {
     {16, 32, 2, 4, 4}, {16, 32, 2, 8, 2}, {16, 64, 2, 4, 2}, {32, 32, 4, 4, 3}, {32, 64, 4, 2, 3},
 };

@@ -37,7 +37,7 @@ struct TensorTile {
   constexpr bool operator==(const TensorTile&) const = default;
 };
 
-/** Of thirteen timed on an H200 on the named layers, those that were best or within 3 % of it somewhere. */
+/** Of thirteen that were timed, those that cost something to leave out (docs/experiments.md). */
 inline constexpr TensorTile kTensorTiles[] = {
     {{64, 64, 16, 4, 8, 1}, 4, 3},
     {{64, 32, 32, 4, 8, 2}, 4, 3},
