@@ -3,47 +3,40 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
 import { LRUCache } from 'lru-cache';
 
-import type { NativeGpuBuffer } from '../addon';
 import { callNativeAsync, runOnLoop, unlessAborted } from '../calls';
 import {
-  areSameDims,
   checkInteger,
   checkIntegers,
   describe,
-  elementCount,
   invalid,
   isObject,
   MAX_INT32,
   mismatch,
   readProperties,
-  unreadable,
 } from '../check';
 import { abortedBy, callNative, WarpconvError } from '../errors';
 import {
-  arrayOf,
-  checkData,
   elementsOf,
   findConflict,
   fitsShape,
   hasSharedDimensions,
-  haveDims,
   readDims,
   readFeed,
   readJoinedFeed,
   requireConsistent,
   type Feed,
 } from './feeds';
+import { fixedDims, InputBinder, keyOf, undecided } from './bindings';
 import { readImageOptions, type ImageOptions } from './images';
 import { Chains } from '../model/chains';
-import { compile, requireOperators, type Bindings, type Compiled, type Port } from '../model/compile';
+import { compile, requireOperators, type Bindings, type Compiled } from '../model/compile';
 import { Constants } from '../model/constants';
-import type { ConstantTensor, Extent, Graph } from '../model/graph';
+import type { Graph } from '../model/graph';
 import { withImages } from '../model/images';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
 import { ValueNeeded } from '../model/lowering';
 import { rowFunction } from '../model/rows';
 import { loadOnnx } from '../model/onnx/load';
-import { unsupportedNode } from '../model/refusals';
 import { explainProgram, type SessionExplanation } from '../model/explain';
 import {
   readRunArguments,
@@ -53,22 +46,19 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
-import { newOutputArray } from '../tensor/outputs';
 import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
+import { byName, outputsFor } from './outputs';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from '../sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';
-import { copyOf, tensorOver, type Tensor } from '../tensor/tensor';
-import { readLocation, requireApart, requireStable, type TensorLike } from '../tensor/tensor_like';
+import type { Tensor } from '../tensor/tensor';
+import type { TensorLike } from '../tensor/tensor_like';
 import { tuneProgram } from './tuned_program';
 import type { TypedArray } from '../tensor/typed_array';
 
 /** Most input dims for which a session remembers what their rows compute. */
 const MOST_ROW_FUNCTIONS = 256;
-
-/** Most elements of an input whose values decide shapes: such an input is a list of dims, or of scales. */
-const MOST_DECIDING = 1024;
 
 /** What {@link InferenceSession.create} hands to the constructor, and nobody else can make. */
 class Loaded {
@@ -122,15 +112,12 @@ export class InferenceSession {
   readonly #programs: Programs;
   /** Whether extents have to be compared with each other */
   readonly #sharesDimensions: boolean;
-  /** The dims of the last run and their key: it takes longer to make than to compare them. */
-  #latest: { readonly dims: readonly (readonly number[])[]; readonly key: string } | undefined;
   readonly #shared: Shared;
   readonly #form: string;
   readonly #rowFunctions = new LRUCache<string, { readonly name: string | undefined }>({
     max: MOST_ROW_FUNCTIONS,
   });
-  /** The inputs whose elements were found to decide shapes */
-  readonly #deciding = new Set<string>();
+  readonly #binder: InputBinder;
   /** Whether this one was, whose network others may still use */
   #isReleased = false;
 
@@ -142,13 +129,17 @@ export class InferenceSession {
     noteOwnSession(this);
     const { graph, place, options, shared, form } = loaded;
     this.#graph = graph;
+    this.#binder = new InputBinder(graph);
     this.#shared = shared;
     this.#form = form;
     this.#constants = shared.constants;
     this.#programs = shared.programs;
     this.#place = place;
     this.#options = options;
-    this.#chains = this.#fixedDims() === undefined ? new Chains(this.#constants) : undefined;
+    this.#chains =
+      fixedDims(this.#graph, this.#options.freeDimensions) === undefined
+        ? new Chains(this.#constants)
+        : undefined;
     this.device = place;
     this.inputNames = Object.freeze(graph.inputs.map(({ name }) => name));
     this.outputNames = Object.freeze(graph.outputs.map(({ name }) => name));
@@ -181,7 +172,7 @@ export class InferenceSession {
       isReleased: false,
     };
     const session = new InferenceSession(new Loaded(graph, place, request, shared));
-    const dims = session.#fixedDims();
+    const dims = fixedDims(session.#graph, session.#options.freeDimensions);
     if (dims !== undefined) await session.#prepareAhead(dims);
     return session;
   }
@@ -255,7 +246,7 @@ export class InferenceSession {
     this.#requireLive();
     if (request.signal?.aborted) throw abortedBy(request.signal);
     this.#requireConsistent(inputs);
-    const prepared = this.#programs.get(this.#form + this.#keyOf(inputs));
+    const prepared = this.#programs.get(this.#form + this.#binder.keyOf(inputs));
     if (prepared === undefined) throw notCompiled(inputs);
     this.#programs.begin(prepared);
     try {
@@ -273,7 +264,10 @@ export class InferenceSession {
    */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
     this.#requireLive();
-    const dims = inputDims === undefined ? this.#fixedDims() : this.#readInputDims(inputDims);
+    const dims =
+      inputDims === undefined
+        ? fixedDims(this.#graph, this.#options.freeDimensions)
+        : this.#readInputDims(inputDims);
     const missing = this.inputNames.filter((name) => !dims?.has(name));
     if (dims === undefined || missing.length > 0) {
       throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
@@ -493,15 +487,15 @@ export class InferenceSession {
   ): Promise<T> {
     this.#requireConsistent(inputs);
     for (;;) {
-      const decided = this.#deciding.size;
+      const known = this.#binder.decidingCount;
       try {
-        const program = this.#hold(this.#keyOf(inputs), () => this.#bind(inputs));
+        const program = this.#hold(this.#binder.keyOf(inputs), () => this.#binder.bind(inputs));
         return await this.#use(program, work, signal);
       } catch (error) {
         if (!(error instanceof ValueNeeded)) throw error;
-        this.#decide(error, inputs);
+        this.#binder.decide(error, inputs);
         // Another run may have found it while this one waited.
-        if (this.#deciding.size === decided) throw undecided(error);
+        if (this.#binder.decidingCount === known) throw undecided(error);
       }
     }
   }
@@ -521,39 +515,6 @@ export class InferenceSession {
 
   #requireConsistent(inputs: readonly Feed[]): void {
     if (this.#sharesDimensions) requireConsistent(this.#graph.inputs, inputs);
-  }
-
-  /** keyOf(this.#bind(inputs)) */
-  #keyOf(inputs: readonly Feed[]): string {
-    if (this.#deciding.size > 0) return keyOf(this.#bind(inputs));
-    if (this.#latest === undefined || !haveDims(inputs, this.#latest.dims))
-      this.#latest = { dims: inputs.map(({ dims }) => dims), key: keyOf(this.#bind(inputs)) };
-    return this.#latest.key;
-  }
-
-  #bind(inputs: readonly Feed[]): Bindings {
-    const constants = inputs.filter(({ name }) => this.#deciding.has(name));
-    return {
-      dims: new Map(inputs.map(({ name, dims }) => [name, dims])),
-      // Compiled in, they outlive the call: a copy is kept.
-      constants: new Map(
-        constants.map((feed) => [
-          feed.name,
-          {
-            type: feed.type,
-            dims: feed.dims,
-            data: copyOf(feed.type, arrayOf(feed), feed.dims),
-          } as ConstantTensor,
-        ]),
-      ),
-    };
-  }
-
-  /** Notes the inputs with whose elements compiling again may help. */
-  #decide({ value }: ValueNeeded, inputs: readonly Feed[]): void {
-    const sources = sourcesOf(this.#graph, value);
-    const small = inputs.filter(({ name, dims }) => sources.has(name) && elementCount(dims) <= MOST_DECIDING);
-    small.forEach(({ name }) => this.#deciding.add(name));
   }
 
   #holdForDims(dims: Bindings['dims']): SharedProgram {
@@ -607,53 +568,10 @@ export class InferenceSession {
     );
   }
 
-  #fixedDims(): ReadonlyMap<string, readonly number[]> | undefined {
-    const { freeDimensions } = this.#options;
-    const entries = this.#graph.inputs.map(({ name, shape }) => {
-      const dims = shape?.map((extent) => fixedExtent(extent, freeDimensions));
-      return [name, dims] as const;
-    });
-    const isFixed = entries.every(([, dims]) => dims?.every((extent) => extent !== undefined));
-    return isFixed ? new Map(entries as [string, number[]][]) : undefined;
-  }
-
   #requireLive(): void {
     if (this.#isReleased || this.#shared.isReleased)
       throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the session has been released');
   }
-}
-
-function fixedExtent(extent: Extent, free: ReadonlyMap<string, number>): number | undefined {
-  if (typeof extent === 'number') return extent;
-  return extent === null ? undefined : free.get(extent);
-}
-
-/** The graph's inputs that a value is made from. */
-function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
-  const writers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
-  const sources = new Set<string>();
-  const seen = new Set<string>();
-  const open = [value];
-  for (let name = open.pop(); name !== undefined; name = open.pop()) {
-    if (seen.has(name)) continue;
-    seen.add(name);
-    if (inputs.some((input) => input.name === name)) sources.add(name);
-    open.push(...(writers.get(name)?.inputs ?? []));
-  }
-  return sources;
-}
-
-function undecided({ node, value }: ValueNeeded): WarpconvError {
-  return unsupportedNode(node, `needs the elements of '${value}' before the network runs`);
-}
-
-function keyOf({ dims, constants }: Bindings): string {
-  const values = [...constants].map(([name, { data }]) => `${name}=${describeElements(data)}`);
-  return [...[...dims].map(([name, extents]) => `${name}:${extents.join('x')}`), ...values].join(';');
-}
-
-function describeElements(data: TypedArray): string {
-  return Array.from(data as ArrayLike<number | bigint>, String).join();
 }
 
 function notCompiled(inputs: readonly Feed[]): WarpconvError {
@@ -664,75 +582,6 @@ function notCompiled(inputs: readonly Feed[]): WarpconvError {
   );
 }
 
-/** What the outputs are written into: arrays of the caller, and new ones. */
-function outputsFor(
-  { outputs: ports }: Compiled,
-  inputs: readonly Feed[],
-  fetches: RunArguments['fetches'],
-): TypedArray[] {
-  const outputs = ports.map((port) => outputFor(port, fetches?.get(port.name)));
-  // New ones lie apart from everything.
-  const given = ports.flatMap(({ name }, i) =>
-    fetches?.get(name) ? [{ name: `fetches.${name}`, elements: outputs[i]! }] : [],
-  );
-  if (given.length > 0) requireOutputsApart(given, inputs);
-  return outputs;
-}
-
-function requireOutputsApart(
-  given: readonly { readonly name: string; readonly elements: TypedArray }[],
-  inputs: readonly Feed[],
-): void {
-  const others = inputs.flatMap(({ name, elements }) =>
-    [elements]
-      .flat()
-      .map((one) => ({ name: `feeds.${name}`, elements: one as TypedArray | NativeGpuBuffer })),
-  );
-  for (const output of given) {
-    requireApart(output, others);
-    others.push(output);
-  }
-}
-
-/** The tensors of those that were asked for. */
-function byName(
-  { outputs: ports }: Compiled,
-  outputs: readonly TypedArray[],
-  fetches: RunArguments['fetches'],
-): Record<string, Tensor> {
-  const entries: [string, Tensor][] = [];
-  for (let i = 0; i < ports.length; i++) {
-    const { name, type, dims } = ports[i]!;
-    if (fetches === undefined || fetches.has(name))
-      entries.push([name, fetches?.get(name) ?? tensorOver(type, outputs[i]!, dims)]);
-  }
-  return Object.fromEntries(entries);
-}
-
 function medianOf(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
-
-function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
-  if (!given) return newOutputArray(port.type, port.dims);
-  const called = `fetches.${port.name}`;
-  try {
-    requireFit(called, port, given);
-    const data = checkData(called, given.data, port.type, port.dims);
-    requireStable(called, data);
-    return data;
-  } catch (error) {
-    throw unreadable(called, error);
-  }
-}
-
-function requireFit(called: string, port: Port, given: TensorLike): void {
-  const location = readLocation(called, given);
-  const { type, dims } = given;
-  const hasDims = Array.isArray(dims) && areSameDims(dims as readonly number[], port.dims);
-  if (location === 'cpu' && type === port.type && hasDims) return;
-  throw invalid(
-    `${called} must be a ${port.type} tensor of dims ${describe(port.dims)} in CPU memory, ` +
-      `got type ${describe(type)}, dims ${describe(dims)} and location '${location}'`,
-  );
 }
