@@ -125,8 +125,8 @@ class ResultFile {
   }
 }
 
-/** A line for each contestant of a layer. */
-const RESULT_DEPTH = 4;
+/** A line for each field of a layer. */
+const RESULT_DEPTH = 3;
 
 /** Everything that is to be measured, through as many processes as it takes. */
 class Measurement {

@@ -50,8 +50,8 @@ export interface KernelTimes {
 const FAMILIES = ['pointwise', 'im2win', 'halo', 'stem'];
 /** Whose variants are whole kernels */
 const SAID_BY_VARIANT = 'pointwise';
-/** A line for each kernel */
-const DEPTH = 4;
+/** A line for each field of a layer */
+const DEPTH = 3;
 
 /** What a planner considers. */
 export type Kernel = Omit<KernelTime, 'milliseconds'>;

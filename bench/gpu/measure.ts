@@ -112,13 +112,12 @@ function contestantOf(result: ContestResult, entry: ContestEntry): Contestant {
 function toEntry(result: ContestResult, entries: readonly ContestEntry[]): Entry {
   const contestant = contestantOf(result, entries[result.entry]!);
   if (result.failure !== undefined) return { ...contestant, failure: result.failure.message };
-  const { milliseconds, coldMilliseconds, calls, graph, workspaceBytes, proposed } = result;
+  const { milliseconds, coldMilliseconds, calls, workspaceBytes, proposed } = result;
   return {
     ...contestant,
     ms: quartiles({ ...milliseconds }),
     ...(coldMilliseconds && { coldMs: quartiles({ ...coldMilliseconds }) }),
     calls,
-    graph,
     workspaceBytes,
     ...(contestant.library !== 'warpconv' && { proposed }),
     maxError: errorOrNull(result.maxError),

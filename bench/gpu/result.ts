@@ -24,9 +24,8 @@ export interface Measured {
   readonly ms: Quartiles;
   /** With the L2 cache overwritten before every call; absent for calls of more than a millisecond */
   readonly coldMs?: Quartiles;
-  /** Of one sample, and whether they were replayed as a CUDA graph */
+  /** Of one sample */
   readonly calls: number;
-  readonly graph: boolean;
   readonly workspaceBytes: number;
   /** Of a rival: the number of ways that it proposed. This is the fastest of those that are right. */
   readonly proposed?: number;

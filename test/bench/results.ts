@@ -14,7 +14,6 @@ export function measured(milliseconds: number, more: Partial<Measured> = {}): Me
     ms: [0.99 * milliseconds, milliseconds, 1.01 * milliseconds],
     coldMs: [0.99 * milliseconds + 0.004, milliseconds + 0.004, 1.01 * milliseconds + 0.004],
     calls: 20,
-    graph: true,
     workspaceBytes: 0,
     maxError: 1e-5,
     maxRelativeError: 3e-7,
