@@ -17,7 +17,7 @@ import { devices, type CpuInfo } from 'warpconv';
 import type { AblationResult, CacheResult, PackingResult } from './engine_results';
 import { ROOT, runScript } from '../command';
 import { GROUPS } from '../layers';
-import type { MeasureMessage, MeasureRequest } from './measure';
+import type { MeasureBegin, MeasureMessage, MeasureRequest } from './measure';
 import { readThreads, requireKnown } from '../options';
 import { plotPacking, plotSpeedups } from '../plot';
 import { showProgress } from '../progress';
@@ -32,26 +32,26 @@ function measure(cpu: CpuInfo, request: MeasureRequest): Promise<ThreadsResult> 
     execArgv: ['-r', 'ts-node/register'],
   });
   return new Promise((resolve, reject) => {
-    let peak: number | null = null;
-    let total = 0;
+    let begun: MeasureBegin | undefined;
     const layers: ThreadsResult['layers'][number][] = [];
     child.on('message', (message: MeasureMessage) => {
       if (message.kind === 'begin') {
-        [peak, total] = [message.peak, message.layers];
+        begun = message;
         message.missing.forEach((what) => console.error(`bench: without ${what}`));
       } else {
         layers.push({ ...message.layer, ms: message.ms });
         const title = `${request.threads} thread${request.threads === 1 ? ' ' : 's'}`;
-        showProgress(title, layers.length, total, 'layers');
+        showProgress(title, layers.length, begun!.layers, 'layers');
       }
     });
     child.on('exit', (code) => {
-      if (code === 0 && layers.length === total)
-        resolve({ threads: request.threads, fmaPeakGflops: peak, layers });
-      else
-        reject(
-          new Error(`the measuring process ended with ${code} after ${layers.length} of ${total} layers`),
-        );
+      if (code === 0 && layers.length === begun?.layers) {
+        const { peak, versions } = begun;
+        resolve({ threads: request.threads, fmaPeakGflops: peak, versions, layers });
+      } else {
+        const of = begun === undefined ? '' : ` of ${begun.layers}`;
+        reject(new Error(`the measuring process ended with ${code} after ${layers.length}${of} layers`));
+      }
     });
     child.send(request);
   });

@@ -2,6 +2,7 @@
  * Measures every contender on every layer of the groups it is given, with one number of threads, and sends a message per
  * layer to the process that started it (bench/cpu/bench.ts), which has set the rivals' environment.
  */
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { Conv2d, setThreads, Tensor } from 'warpconv';
@@ -19,14 +20,17 @@ export interface MeasureRequest {
   readonly contenders: readonly string[];
 }
 
+export interface MeasureBegin {
+  readonly kind: 'begin';
+  readonly layers: number;
+  readonly peak: number | null;
+  /** By library */
+  readonly versions: Readonly<Record<string, string>>;
+  readonly missing: string[];
+}
+
 export type MeasureMessage =
-  | {
-      readonly kind: 'begin';
-      readonly layers: number;
-      readonly peak: number | null;
-      readonly missing: string[];
-    }
-  | { readonly kind: 'layer'; readonly layer: Layer; readonly ms: Record<string, number> };
+  MeasureBegin | { readonly kind: 'layer'; readonly layer: Layer; readonly ms: Record<string, number> };
 
 interface NativeRivals {
   readonly Prepared: new (
@@ -38,6 +42,7 @@ interface NativeRivals {
     run(input: Float32Array, output: Float32Array): void;
   };
   fmaPeak(): number;
+  versions(): Record<string, string>;
 }
 
 interface OrtTensor {
@@ -73,6 +78,11 @@ function loadOptional<T>(what: string, missing: string[]): T | undefined {
   }
 }
 
+function versionOfPackage(name: string): string {
+  const manifest = path.join(RIVALS, 'node_modules', name, 'package.json');
+  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version;
+}
+
 class Arena {
   readonly missing: string[] = [];
   readonly native = loadOptional<NativeRivals>('build/Release/rivals.node', this.missing);
@@ -82,6 +92,12 @@ class Arena {
     private readonly threads: number,
     private readonly wanted: readonly string[],
   ) {}
+
+  versions(): Record<string, string> {
+    const versions = this.native?.versions() ?? {};
+    if (this.ort === undefined) return versions;
+    return { ...versions, 'onnxruntime-node': versionOfPackage('onnxruntime-node') };
+  }
 
   private wants(name: string): boolean {
     return this.wanted.some((beginning) => name.startsWith(beginning));
@@ -197,6 +213,7 @@ async function main(request: MeasureRequest): Promise<void> {
     kind: 'begin',
     layers: layers.length,
     peak: arena.native?.fmaPeak() ?? null,
+    versions: arena.versions(),
     missing: arena.missing,
   });
   const pace = quick ? { rounds: 3, turn: 1 } : { rounds: 9, turn: 3 };

@@ -15,6 +15,8 @@ export interface ThreadsResult {
   readonly threads: number;
   /** Of one core; null where the addon of the rivals, which measures it, is missing */
   readonly fmaPeakGflops: number | null;
+  /** Of the rivals, by library; absent in older results */
+  readonly versions?: Readonly<Record<string, string>>;
   readonly layers: readonly LayerResult[];
 }
 
@@ -184,6 +186,13 @@ function scaling(result: BenchResult): string {
   return `Two threads over one, all 393 layers together: ${ratio.toFixed(2)} ×.\n`;
 }
 
+function rivalsOf({ runs }: BenchResult): string[] {
+  const versions = Object.entries(runs[0]?.versions ?? {}).map(
+    ([library, version]) => `${library} ${version}`,
+  );
+  return versions.length === 0 ? [] : ['', `Rivals: ${versions.join('; ')}.`];
+}
+
 /** What the report begins with: a table for each number of threads. */
 export function renderSpeedups(result: BenchResult, packing: PackingResult | undefined): string[] {
   return [...result.runs.map((run) => table(run, run.threads === 1 ? packing : undefined)), scaling(result)];
@@ -197,6 +206,7 @@ export function renderReport(result: BenchResult, name: string, engine: EngineRe
     `${cpu.isa}, ${cpu.cores} processors; ${softwareOf(result)}; one image per layer${quick ? '; quick run' : ''}. ` +
       'Speed-ups are geometric means over every layer of every model; `runSync`, and `run()` where it says so, into an ' +
       'output that the caller owns unless it says otherwise.',
+    ...rivalsOf(result),
     '',
     ...renderSpeedups(result, engine.packing),
     ...result.runs.map(renderModels),

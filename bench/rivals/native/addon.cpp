@@ -49,11 +49,26 @@ class Prepared : public Napi::ObjectWrap<Prepared> {
   Napi::ObjectReference weight_;
 };
 
+/** By the names that the report gives to the libraries. */
+Napi::Value versions(const Napi::CallbackInfo& info) {
+  Napi::Object all = Napi::Object::New(info.Env());
+#if defined(HAVE_ONEDNN)
+  all.Set("oneDNN", oneDnnVersion());
+#endif
+  try {
+    all.Set("OpenBLAS", openBlasConfiguration());
+  } catch (const std::runtime_error&) {
+    // Whoever asks for a product learns why it is missing.
+  }
+  return all;
+}
+
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("Prepared", Prepared::define(env));
   exports.Set("fmaPeak", Napi::Function::New(env, [](const Napi::CallbackInfo& info) {
                 return Napi::Number::New(info.Env(), fmaPeak());
               }));
+  exports.Set("versions", Napi::Function::New(env, versions));
   return exports;
 }
 

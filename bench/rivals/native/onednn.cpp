@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <dnnl.hpp>
+#include <string>
 #include <unordered_map>
 
 #include "rival.h"
@@ -19,7 +20,7 @@ class OneDnn final : public Rival {
     const auto f32 = memory::data_type::f32;
     const auto any = memory::format_tag::any;
     const dnnl::convolution_forward::desc description(
-        dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, {inputDims, f32, any},
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto, {inputDims, f32, any},
         {weightDims, f32, any}, {outputDims, f32, any}, {x.strideH, x.strideW}, {x.dilationH - 1, x.dilationW - 1},
         {x.padH, x.padW}, {x.padH, x.padW});
     const dnnl::convolution_forward::primitive_desc primitive(description, engine_);
@@ -61,6 +62,11 @@ class OneDnn final : public Rival {
 };
 
 }  // namespace
+
+std::string oneDnnVersion() {
+  const dnnl_version_t& version = *dnnl_version();
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
+}
 
 std::unique_ptr<Rival> makeOneDnn(const Layer& layer, const float* weight, int) {
   return std::make_unique<OneDnn>(layer, weight);

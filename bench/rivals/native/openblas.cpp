@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+#include "rival.h"
+
 namespace rivals {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr int kNoTranspose = 111;
 struct OpenBlas {
   Sgemm sgemm;
   void (*setThreads)(int);
+  const char* (*configuration)();
 };
 
 const OpenBlas& openBlas() {
@@ -25,14 +28,19 @@ const OpenBlas& openBlas() {
     }
     if (handle == nullptr) throw std::runtime_error("OpenBLAS is not installed: apt-get install libopenblas0");
     OpenBlas found{reinterpret_cast<Sgemm>(dlsym(handle, "cblas_sgemm")),
-                   reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"))};
-    if (!found.sgemm || !found.setThreads) throw std::runtime_error("this OpenBLAS lacks cblas_sgemm");
+                   reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads")),
+                   reinterpret_cast<const char* (*)()>(dlsym(handle, "openblas_get_config"))};
+    if (!found.sgemm || !found.setThreads || !found.configuration) {
+      throw std::runtime_error("this OpenBLAS lacks cblas_sgemm, openblas_set_num_threads or openblas_get_config");
+    }
     return found;
   }();
   return library;
 }
 
 }  // namespace
+
+std::string openBlasConfiguration() { return openBlas().configuration(); }
 
 void setOpenBlasThreads(int threads) { openBlas().setThreads(threads); }
 

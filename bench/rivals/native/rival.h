@@ -27,6 +27,10 @@ std::unique_ptr<Rival> makeIm2colSgemm(const Layer& layer, const float* weight, 
 /** NCHW in and out; the reorders to and from its own layouts are part of every run, the weights' is not. */
 std::unique_ptr<Rival> makeOneDnn(const Layer& layer, const float* weight, int threads);
 
+/** Its version, how it was built and for which processor. Throws std::runtime_error where OpenBLAS is missing. */
+std::string openBlasConfiguration();
+std::string oneDnnVersion();
+
 /** GFLOP/s of independent fused multiply-adds on one core. */
 double fmaPeak();
 
