@@ -234,12 +234,7 @@ void planPlanes(ShufflePlan& plan, const Shape& x, const GpuTraits& traits) {
   plan.warps = plan.blocks;
 }
 
-/**
- * Measured on an H100 against `wide`, with its runs by kWideModel, at batches of 2 to 16: maps of 7 and 14 columns in
- * shared memory take 0.95 to 2 times as long where there are up to 4,032 of them, and 0.3 to 0.96 times from 4,608 on;
- * with a stride of 2 still 1.2 times as long for 4,608, and 0.85 times for 9,216. On an H200 maps of 28 columns were
- * slower at all batches.
- */
+/** What `planes` takes: columns of a map at most, and maps, for each unit of stride, at least (docs/experiments.md). */
 constexpr int kWidestPlane = 20;
 constexpr int64_t kFewestPlanes = 4096;
 
@@ -251,17 +246,16 @@ std::string chooseVariant(const ConvProblem& problem, const GpuTraits& traits) {
   ShufflePlan plan;
   if (takesWide(problem)) {
     planWide(plan, x, traits);
-    // Several maps: with fewer warps than multiprocessors, threads that take less each are faster. 128 channels of
-    // 56 x 56 in 32 groups, 224 warps, take 7.6 us so and 10.2 by `neither`; 256 of 28 x 28 in 64, 128 warps, 7.5
-    // and 6.8.
+    // Several maps: with fewer warps than multiprocessors, threads that take less each are faster
+    // (docs/experiments.md).
     if (plan.form == ShuffleForm::wide || plan.warps >= traits.multiprocessors) return "wide";
   } else if (isSquareAndUndilated(problem) && x.groupInputs == 1) {
     return "both";
   } else if (takesDilated(problem)) {
     return "dilated";
   }
-  // Measured likewise: with several maps, loads that hit the first cache are faster than shuffles, and a block for
-  // every multiprocessor comes before the reuse of rows.
+  // With several maps loads that hit the first cache are faster than shuffles, and blocks for every multiprocessor come
+  // before the reuse of rows.
   plan.columnReuse = false;
   planBlocked(plan, problem, x);
   return plan.blocks >= 2 * traits.multiprocessors ? "row" : "neither";

@@ -352,10 +352,8 @@ class SlicedConvolution final : public CpuConvolution {
 
 /**
  * How many times as long a pointwise convolution takes with the filters in its lanes as with the windows: by vectors of
- * products, and by what a vector of sums costs on its way into the output, counted in channels. The two numbers fit 37
- * layers of mobile networks and ResNet-50 on one Zen 4 core, of which the other microkernel would take three in up to
- * 2 % less. From 144 to 24 channels of 56 x 56 this took 0.72 of the time, from 64 to 256 of 56 x 56 0.89, from 32 to
- * 192 of 28 x 28 0.72, from 128 to 512 of 28 x 28 0.97, from 64 to 384 of 14 x 14 0.88, from 192 to 64 of 14 x 14 1.04.
+ * products, and by what a vector of sums costs on its way into the output, counted in channels. The two numbers are
+ * fitted to 37 layers of mobile networks and ResNet-50 on one Zen 4 core (docs/experiments.md).
  */
 double gainOfWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const Microkernel& lanes) {
   constexpr double kTurnedStoreChannels = 16;

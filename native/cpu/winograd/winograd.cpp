@@ -27,14 +27,10 @@ int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(f
 /** Multiply-adds that take as long as the call, transforms included. */
 double workOf(const ConvProblem& x, const Microkernel& kernel, const Tiling& tiling) {
   // What the outputs of a tile cost for each filter, counted in channels, and its inputs for each channel, counted in
-  // filters. One Zen 4 core, AVX-512, from C to K channels: of 28 x 28, 256 to 16 and 16 to 32 took 0.293 and 0.046 ms,
-  // of 56 x 56 64 to 64 and 64 to 192 1.07 and 3.27, which this predicts within 8 %. Of the 52 layers of
-  // bench/layers/sconv-393.json that winograd takes all are faster than sconv, by 1.07 to 2.06; from 8 to 16 channels
-  // of 112 x 112 by 0.98.
+  // filters: fitted to four layers on one Zen 4 core with AVX-512, within 8 % (docs/experiments.md).
   constexpr double kOutputChannels = 9;
   constexpr double kInputFilters = 4;
-  // Fewer tiles take as long, because the filters have to be read all the same: from 512 to 512 channels 7 x 7 maps, of
-  // 16 tiles, took 0.78 of sconv's time, and 3 x 3 ones, of 4, 1.02.
+  // Fewer tiles take as long, because the filters have to be read all the same.
   constexpr int64_t kLeastTiles = 8;
   const auto tiles = static_cast<double>(x.n * x.groups * std::max(tiling.tiles, kLeastTiles));
   const auto channels = static_cast<double>(x.groupInputs());
@@ -47,8 +43,7 @@ constexpr int64_t kMostSharedSets = 6;
 
 /**
  * Whether each thread has several sets of its own and few threads wait for the last; otherwise all share the
- * transformed inputs of an image, and wait for them. Two threads of Zen 4, alone and together: 64 channels of 56 x 56,
- * of 14 sets, take 0.62 ms and 0.74; 128 of 28 x 28, of 7, 0.60 and 0.64; 256 of 14 x 14, of 4, 0.60 and 0.64.
+ * transformed inputs of an image, and wait for them (docs/experiments.md).
  */
 bool fillsThreads(int64_t sets, int64_t threads) {
   constexpr double kLeastShare = 0.85;
