@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/estimate.h"
+#include "cuda/gpu_tensors.h"
 #include "cuda/host/device.h"
 #include "cuda/planning/filter_form.h"
 #include "cuda/planning/traits.h"
@@ -15,13 +16,6 @@
 #include "problem/conv_problem.h"
 
 namespace warpconv::cuda {
-
-/** One call's tensors in device memory: dense NCHW float32. `residual` has the output's extents, or is null. */
-struct GpuTensors {
-  const float* input = nullptr;
-  const float* residual = nullptr;
-  float* output = nullptr;
-};
 
 struct GpuWeights;
 

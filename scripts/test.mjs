@@ -31,9 +31,12 @@ function show(title, [program, ...args], options = {}) {
   return run(program, args, { cwd: ROOT, echo: true, ...options });
 }
 
-/** The same beside others: what it writes is shown when it has ended. */
+/** Compilers give way to Jest, whose suites wait for servers most of the time, and some of whose tests are about time. */
+const giveWay = (pid) => os.setPriority(pid, os.constants.priority.PRIORITY_LOW);
+
+/** Beside others: what it writes is shown when it has ended. */
 async function showAfterwards(title, [program, ...args], options = {}) {
-  const result = await run(program, args, { cwd: ROOT, ...options });
+  const result = await run(program, args, { cwd: ROOT, onStart: giveWay, ...options });
   console.log(`\n── ${title}\n${result.output}`);
   return result;
 }
@@ -58,18 +61,19 @@ const unlessCrashed = (ok, counts) => (ok || counts.failed > 0 ? counts : { ...c
  */
 async function nativeTests(title, folder, options, launcher) {
   const build = path.join(BUILDS, folder);
-  if (!(await buildNative(title, build, ['-DWARPCONV_TESTS=ON', ...options]))) return async () => FAILED;
+  const isBuilt = await buildNative(title, build, ['-DWARPCONV_TESTS=ON', ...options], showAfterwards);
+  if (!isBuilt) return async () => FAILED;
   const command = [...launcher, path.join(build, 'warpconv_native_tests')];
   return () =>
     runNative(`native tests, ${title}`, command, { UBSAN_OPTIONS: 'print_stacktrace=1' }, showAfterwards);
 }
 
 /** Whether the native code of the tests could be built. */
-async function buildNative(title, build, options) {
+async function buildNative(title, build, options, shown = show) {
   const configure = ['-S', '.', '-B', build, '-DWARPCONV_ADDON=OFF', ...options];
   const compile = ['--build', build, '--parallel', String(os.availableParallelism())];
   for (const [stage, args] of Object.entries({ configure, compile })) {
-    const { ok, output } = await show(`native tests, ${title}: ${stage}`, ['cmake', ...args]);
+    const { ok, output } = await shown(`native tests, ${title}: ${stage}`, ['cmake', ...args]);
     if (ok) continue;
     if (/(cannot find|library not found|no such file).*([atu]|ub)san/i.test(output)) {
       console.log(`The compiler's sanitizers are missing. To do: ${installCommand(['sanitizers'])}`);
@@ -212,20 +216,24 @@ function jestCounts(report) {
   };
 }
 
-async function everything() {
-  const counts = await Promise.all([
-    check('lint', [...bin('eslint/bin/eslint.js'), '.']),
-    check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
-    check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
-  ]);
-  // Each of them runs, on one thread mostly, while the next is built and then beside Jest: the slowest first.
+/** Each of them runs, on one thread mostly, while the next is built: the slowest first. */
+async function allNativeTests() {
   const running = [];
   for (const build of [() => sanitizedTests('thread'), () => sanitizedTests('address'), arm64Tests]) {
     const runTests = await build();
     running.push(runTests());
   }
-  counts.push(kernelCheck(), await jest([]), ...(await Promise.all(running)));
-  return counts;
+  return Promise.all(running);
+}
+
+async function everything() {
+  const beside = [
+    allNativeTests(),
+    check('lint', [...bin('eslint/bin/eslint.js'), '.']),
+    check('format', [...bin('prettier/bin/prettier.cjs'), '--check', '.']),
+    check('types', [...bin('typescript/bin/tsc'), '-p', '.']),
+  ];
+  return [kernelCheck(), await jest([]), ...(await Promise.all(beside)).flat()];
 }
 
 const args = process.argv.slice(2);

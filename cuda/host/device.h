@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "cuda/planning/traits.h"
 #include "status.h"

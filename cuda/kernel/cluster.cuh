@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cooperative_groups.h>
+#include <cuda_runtime.h>
 
 #include <cstdint>
 
@@ -86,7 +86,7 @@ class ClusterPlace {
  */
 __device__ inline const float* sharedOf(float* own, [[maybe_unused]] int blocks, [[maybe_unused]] int rank) {
 #if __CUDA_ARCH__ >= 900
-  if (blocks > 1) return cooperative_groups::this_cluster().map_shared_rank(own, rank);
+  if (blocks > 1) return static_cast<const float*>(__cluster_map_shared_rank(own, rank));
 #endif
   return own;
 }

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "cuda/host/cuda_status.h"
-#include "cuda/host/device.h"
 #include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::operators {
@@ -24,24 +23,14 @@ __device__ inline void beginStep() {
 }
 
 /** Whether a grid of that kernel should begin before the kernels before it are done. */
-template <typename... Parameters>
-Result<bool> overlaps(void (*kernel)(Parameters...), const Launch& grid) {
-  const Result<Device*> device = Device::current();
-  if (!device.isOk()) return device.status();
-  const GpuTraits& traits = device.value()->traits();
-  int blocks = 0;
-  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, kernel, static_cast<int>(grid.threads), static_cast<size_t>(grid.sharedBytes));
-  if (error != cudaSuccess) return toStatus(error, "asking how many blocks the GPU holds");
-  return shouldOverlap(traits.computeCapability, grid.blocks, int64_t{blocks} * traits.multiprocessors);
-}
+Result<bool> overlaps(const void* kernel, const Launch& grid);
 
 /** Where there is nothing to do, nothing is launched. The kernel waits for those before it. */
 template <typename... Parameters, typename... Arguments>
 Status launch(const char* step, void (*kernel)(Parameters...), Launch grid, cudaStream_t stream,
               const Arguments&... arguments) {
   if (grid.blocks == 0) return {};
-  const Result<bool> early = overlaps(kernel, grid);
+  const Result<bool> early = overlaps(reinterpret_cast<const void*>(kernel), grid);
   if (!early.isOk()) return early.status();
   grid.overlaps = early.value();
   return toStatus(launchKernel(kernel, grid, stream, arguments...), step);

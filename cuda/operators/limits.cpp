@@ -77,16 +77,19 @@ AxisLimit axesOf(const Kind&) {
   return {};
 }
 
+std::string sentence(const char* kind, const std::string& limit, const std::string& found) {
+  return std::string("a ") + kind + " step on a GPU takes " + limit + "; this one " + found + "; use device 'cpu'";
+}
+
 template <typename Kind>
 std::optional<std::string> refuse(const Kind& step) {
-  const std::string start = std::string("a ") + Kind::kKind + " step on a GPU takes ";
   if (const int64_t elements = largest(step); elements > kMostElements) {
-    return start + "tensors of at most " + std::to_string(kMostElements) + " elements; this one reaches over " +
-           std::to_string(elements) + "; use device 'cpu'";
+    return sentence(Kind::kKind, "tensors of at most " + std::to_string(kMostElements) + " elements",
+                    "reaches over " + std::to_string(elements));
   }
   if (const AxisLimit limit = axesOf(step); limit.axes > limit.most) {
-    return start + "at most " + std::to_string(limit.most) + " axes" + limit.which + "; this one has " +
-           std::to_string(limit.axes) + "; use device 'cpu'";
+    return sentence(Kind::kKind, "at most " + std::to_string(limit.most) + " axes" + limit.which,
+                    "has " + std::to_string(limit.axes));
   }
   return std::nullopt;
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "backend/estimate.h"
+#include "backend/tiles.h"
 #include "cuda/kernel/host_device.h"
 #include "cuda/planning/traits.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/epilogue/epilogue.cuh"
+#include "cuda/gpu_tensors.h"
 #include "cuda/kernel/fast_divisor.h"
 #include "cuda/kernel/launch.cuh"
 #include "cuda/shuffle/shuffle_plan.h"

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 
-#include "cuda/algorithm.h"
 #include "cuda/kernel/host_device.h"
 #include "cuda/planning/shape.h"
 
 namespace warpconv::cuda {
+
+struct GpuRequest;
 
 /**
  * The kernels of the family. All but `blocked` are for square 3, 5 and 7 filters of stride 1 and 2, undilated but for
@@ -66,9 +67,8 @@ constexpr int slidingWarpsResident(int filterExtent) { return filterExtent == 3 
 /** Warps of `dilated` likewise. */
 constexpr int dilatedWarpsResident(int filterExtent) { return filterExtent == 3 ? 32 : filterExtent == 5 ? 20 : 16; }
 /**
- * Adjacent output columns of a thread in `planes`. Measured on an H200 at batch 128, when a warp had two buffers: on
- * maps of 7 x 7 with 3 x 3 filters 7 take 13.3 us and 4 take 14.7, on maps of 14 x 14 they are within 5 % of each
- * other. With a stride of 2, where fewer warps of 7 fit into shared memory, 7 take 25.4 us and 4 take 24.3.
+ * Adjacent output columns of a thread in `planes`. With a stride of 2 fewer warps of 7 columns fit into shared memory
+ * (docs/experiments.md).
  */
 constexpr int planeColumns(int stride) { return stride == 1 ? 7 : 4; }
 template <int T>

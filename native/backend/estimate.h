@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace warpconv {
+#include "backend/tiles.h"
 
-/** Tile extents by the names of the algorithm's source */
-using Tiles = std::vector<std::pair<std::string, int64_t>>;
+namespace warpconv {
 
 /** One of the kernels that an algorithm chose from. */
 struct ConsideredKernel {
