@@ -6,7 +6,7 @@
  *     npx ts-node bench/gpu/kernel_times.ts
  *     npx ts-node bench/gpu/calibrate.ts --kernels im2win-warpgroup --times bench/data/NAME-kernels.json [--times …]
  *
- * KERNELS: pointwise-fma, -tensor, -stream, -streamTensor, -warpgroup, -rows, -tf32Rows or -bf16Rows; im2win-fma, -tensor or
+ * KERNELS: pointwise-fma, -tensor, -stream, -stream-tensor, -warpgroup, -rows, -rows-tf32 or -rows-bf16; im2win-fma, -tensor or
  * -warpgroup; halo; stem.
  * Constants of other families stand in their plans, with where they are from: shuffle's models choose lengths of runs, which
  * no variant pins, and the rest has one kernel each.

@@ -9,7 +9,7 @@
 // Constants are fitted to every other problem. How well they predict is printed of those, and of the others, which is
 // what a prediction is worth where nobody measured.
 //
-// KERNELS are names of kModels below. Standard input has a line for each time of the family's kernels:
+// KERNELS are names of namedModels() below. Standard input has a line for each time of the family's kernels:
 // N C H W K R S STRIDE PAD GROUPS VARIANT TILES MILLISECONDS, where TILES is as in splits=4,blockM=64, or - for none.
 #include <algorithm>
 #include <cmath>
@@ -152,12 +152,11 @@ std::optional<int> tileOf(const Tiles& tiles, const std::string& variant) {
   return static_cast<int>(found - std::begin(tiles));
 }
 
-/** `fitted`: a member of pointwise's models, and which tiles it is of. */
-template <typename Fitted, typename Tile>
-Model pointwiseModel(Fitted pointwise::Models::*fitted, const Tile& tile) {
-  const auto models = std::make_shared<pointwise::Models>(pointwise::kModels);
-  const size_t kind = decltype(pointwise::Candidate::tile)(tile).index();
-  return {pointwise::constantsOf((*models).*fitted), [models, kind](const Layer& layer) {
+template <typename Tile>
+Model pointwiseModel() {
+  const auto models = std::make_shared<pointwise::Models>();
+  const size_t kind = decltype(pointwise::Candidate::tile)(Tile{}).index();
+  return {pointwise::constantsOf(models->template of<Tile>()), [models, kind](const Layer& layer) {
             std::map<std::string, Prediction> predictions;
             for (const auto& one : planPointwise(layer.request.problem, layer.request.traits, *models)) {
               predictions[one.name()] = {one.milliseconds, one.tile.index() == kind};
@@ -212,31 +211,29 @@ Model stemModel() {
 }
 
 struct NamedModel {
-  std::string_view name;
+  std::string name;
   Model (*make)();
 };
-constexpr NamedModel kModels[] = {
-    {"pointwise-fma", [] { return pointwiseModel(&pointwise::Models::fma, pointwise::FmaTile{}); }},
-    {"pointwise-tensor", [] { return pointwiseModel(&pointwise::Models::tensor, pointwise::TensorTile{}); }},
-    {"pointwise-stream", [] { return pointwiseModel(&pointwise::Models::stream, pointwise::StreamTile{}); }},
-    {"pointwise-streamTensor",
-     [] { return pointwiseModel(&pointwise::Models::streamTensor, pointwise::StreamTensorTile{}); }},
-    {"pointwise-warpgroup", [] { return pointwiseModel(&pointwise::Models::warpgroup, pointwise::WarpgroupTile{}); }},
-    {"pointwise-rows", [] { return pointwiseModel(&pointwise::Models::rows, pointwise::RowsTile{}); }},
-    {"pointwise-tf32Rows", [] { return pointwiseModel(&pointwise::Models::tf32Rows, pointwise::Tf32RowsTile{}); }},
-    {"pointwise-bf16Rows", [] { return pointwiseModel(&pointwise::Models::bf16Rows, pointwise::Bf16RowsTile{}); }},
-    {"im2win-fma", [] { return im2winModel(&im2win::Models::fma); }},
-    {"im2win-tensor", [] { return im2winModel(&im2win::Models::tensor); }},
-    {"im2win-warpgroup", [] { return im2winModel(&im2win::Models::warpgroup); }},
-    {"halo", haloModel},
-    {"stem", stemModel},
-};
+
+std::vector<NamedModel> namedModels() {
+  std::vector<NamedModel> models;
+  pointwise::Families::forEach([&]<typename Tile>() {
+    const std::string_view family = Tile::kFamily.name;
+    models.push_back({"pointwise-" + std::string(family.empty() ? "fma" : family), pointwiseModel<Tile>});
+  });
+  models.push_back({"im2win-fma", [] { return im2winModel(&im2win::Models::fma); }});
+  models.push_back({"im2win-tensor", [] { return im2winModel(&im2win::Models::tensor); }});
+  models.push_back({"im2win-warpgroup", [] { return im2winModel(&im2win::Models::warpgroup); }});
+  models.push_back({"halo", haloModel});
+  models.push_back({"stem", stemModel});
+  return models;
+}
 
 Model modelOf(std::string_view name) {
   std::string known;
-  for (const NamedModel& model : kModels) {
+  for (const NamedModel& model : namedModels()) {
     if (model.name == name) return model.make();
-    known += (known.empty() ? "" : ", ") + std::string(model.name);
+    known += (known.empty() ? "" : ", ") + model.name;
   }
   throw std::runtime_error("KERNELS must be one of " + known + ", got '" + std::string(name) + "'");
 }

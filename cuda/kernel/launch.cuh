@@ -11,7 +11,8 @@ namespace warpconv::cuda {
  * The next kernel of the stream may begin once all blocks have called this or are done. Not before
  * waitForKernelsBefore, in kernels that were launched to overlap, nor before a kernel has read what it writes itself:
  * then the first cache of a multiprocessor could hold for the next kernel what was read there after that had begun, and
- * has been overwritten since.
+ * has been overwritten since. What this kernel does not write, a residual for example, may be read later, too: the next
+ * one waits before it writes anything.
  */
 __device__ inline void letNextKernelBegin() {
 #if __CUDA_ARCH__ >= 900

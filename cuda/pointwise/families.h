@@ -19,6 +19,25 @@
 
 namespace warpconv::cuda::pointwise {
 
+/** The constants of a family's prediction. */
+template <typename Tile>
+struct ModelOf {
+  typename Tile::Model model = Tile::defaultModel();
+};
+
+/** Of several families; models.of<Tile>() of one. */
+template <typename... Tiles>
+struct ModelsOf : ModelOf<Tiles>... {
+  template <typename Tile>
+  constexpr const typename Tile::Model& of() const {
+    return static_cast<const ModelOf<Tile>&>(*this).model;
+  }
+  template <typename Tile>
+  constexpr typename Tile::Model& of() {
+    return static_cast<ModelOf<Tile>&>(*this).model;
+  }
+};
+
 /** A list of families, each given by its type of tile (tile.h). */
 template <typename... Tiles>
 struct FamilyList {
@@ -27,6 +46,7 @@ struct FamilyList {
 
   /** A tile of the paper's scheme, or of any of these; nothing where the paper's blocking leads to no kernel. */
   using AnyTile = std::variant<std::monostate, DynamicTile, Tiles...>;
+  using Models = ModelsOf<Tiles...>;
 };
 
 /**
@@ -39,15 +59,6 @@ using Families =
     FamilyList<FmaTile, StreamTile, TensorTile, StreamTensorTile, WarpgroupTile, RowsTile, Tf32RowsTile, Bf16RowsTile>;
 using AnyTile = Families::AnyTile;
 
-/** The constants of their predictions */
-struct Models {
-  GemmModel fma, tensor, streamTensor;
-  StreamModel stream;
-  WarpgroupModel warpgroup;
-  RowsModel rows, tf32Rows, bf16Rows;
-};
-
-inline constexpr Models kModels{kFmaModel,       kTensorModel, kStreamTensorModel, kStreamModel,
-                                kWarpgroupModel, kRowsModel,   kTf32RowsModel,     kBf16RowsModel};
+using Models = Families::Models;
 
 }  // namespace warpconv::cuda::pointwise

@@ -55,7 +55,7 @@ void addCandidates(const Matrix& x, const GpuTraits& traits, const Models& model
       if (Tile::kFamily.isStreamed() && channels > kMostStreamedBytes) continue;
       candidate.sharedBytes = sharedBytesFor(tile, channels, split, x.aligned) + tile.offsetBytes();
       if (!tile.takes(x.channels, channels) || !isOffered(tile, candidate, traits)) continue;
-      candidate.milliseconds = tile.predict(x, candidate, traits, models);
+      candidate.milliseconds = tile.predict(x, candidate, traits, models.of<Tile>());
       candidates.push_back(candidate);
     }
   }

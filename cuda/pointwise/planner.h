@@ -15,8 +15,7 @@ namespace warpconv::cuda::pointwise {
  * of which exactly one is chosen. The paper's candidates compete by M_A and M_B; the best of them and those of all
  * other families (families.h), by predicted time. Only for problems with 1 x 1 filters.
  */
-std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits,
-                                     const Models& models = kModels);
+std::vector<Candidate> planPointwise(const ConvProblem& problem, const GpuTraits& traits, const Models& models = {});
 
 /** Of `pixels`, those that each of as few tiles as can be, of up to `most`, has: whole fours. */
 int64_t pixelsOfTile(int64_t pixels, int most);

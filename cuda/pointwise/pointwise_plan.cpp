@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "cuda/planning/shape.h"
 #include "cuda/pointwise/filter_forms.h"
@@ -11,8 +13,11 @@ namespace {
 
 Tiles tilesOf(const pointwise::Candidate& candidate) {
   const auto describe = [&]<typename Tile>(const Tile& tile) -> Tiles {
-    if constexpr (requires { tile.describe(candidate); }) return tile.describe(candidate);
-    return {};
+    if constexpr (std::is_same_v<Tile, std::monostate>) {
+      return {};
+    } else {
+      return tile.describe(candidate);
+    }
   };
   return std::visit(describe, candidate.tile);
 }

@@ -17,20 +17,27 @@ namespace warpconv::cuda::pointwise {
  *
  *   kFamily          its name, and where its filters come from
  *   kernels()        the tiles for which kernels are compiled, in the order in which they are offered
- *   isFor(...)       whether it is for the problem and the device at all
- *   takes(...)       whether there is room for so many channels
+ *   isFor(matrix, traits)            whether it is for the problem and the device at all
+ *   takes(channels, blockChannels)   whether there is room for so many channels
  *   sizes()          what its variants are named by
  *   patch()          the outputs of a block
- *   threads(), registers(), sharedBytes(...), offsetBytes() and residentBlocks: what a block takes
- *   unitChannels(), stepChannels(), mayBeSplit(...): how blocks share channels
- *   predict(...)     milliseconds, by constants of its own (tile.cpp, model.h)
- *   describe(...)    what explain() shows of it
- *   kernel(...)      the compiled one (kernels.cu)
+ *   threads(), registers()           of a block, and of a thread, as planned
+ *   residentBlocks   blocks of a multiprocessor that the registers leave room for; a member or a function
+ *   sharedBytes()    of a block, 0 for none; may take (channels), (channels, split) or (channels, split, aligned)
+ *   offsetBytes()    shared memory for offsets of pixels, beside that
+ *   unitChannels()   what a block's channels are a multiple of
+ *   mayBeSplit(split)                whether blocks may share channels
+ *   stepChannels()   what counts as a step where they do
+ *   Model, defaultModel()            the constants of its prediction (model.h, with constantsOf(Model&))
+ *   predict(matrix, candidate, traits, model)  milliseconds (tile.cpp)
+ *   describe(candidate)              what explain() shows of it
+ *   kernel(given)    the compiled one (kernels.cu); it may ignore parts of the case
+ *   operator==       by which kernels.cu finds it
  */
 
 /** Where a block's filters come from. */
 enum class FilterSource {
-  /** Transposed ones, step by step through stages of shared memory */
+  /** Transposed ones, step by step, usually through stages of shared memory */
   stages,
   /** Transposed ones, of all of the block's channels at once; blocks read copies of small ones in turns */
   whole,
@@ -58,8 +65,8 @@ struct NameSizes {
 
 struct Arguments;
 struct Candidate;
+struct GemmModel;
 struct Matrix;
-struct Models;
 
 using Kernel = void (*)(Arguments);
 

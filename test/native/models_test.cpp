@@ -29,9 +29,7 @@ void checkConstants(Model model) {
 }
 
 TEST_CASE("models of time name all of their constants") {
-  checkConstants(pointwise::kModels.fma);
-  checkConstants(pointwise::kModels.warpgroup);
-  checkConstants(pointwise::kModels.rows);
+  pointwise::Families::forEach([]<typename Tile>() { checkConstants(Tile::defaultModel()); });
   checkConstants(im2win::kModels.fma);
   checkConstants(halo::kModel);
   checkConstants(stem::kModel);

@@ -7,8 +7,8 @@ namespace warpconv::cuda::pointwise {
 bool FmaTile::isFor(const Matrix& /*matrix*/, const GpuTraits& /*traits*/) { return true; }
 
 double FmaTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                        const Models& models) const {
-  const GemmKernel kernel{models.fma,
+                        const Model& model) const {
+  const GemmKernel kernel{model,
                           filters,
                           pixels,
                           channels,

@@ -19,7 +19,9 @@ struct Bf16RowsTile : RowsShape<16, 96, 3> {
   constexpr bool takes(int64_t /*channels*/, int64_t blockChannels) const { return blockChannels <= mostChannels(); }
   static constexpr std::span<const Bf16RowsTile> kernels();
   static bool isFor(const Matrix& matrix, const GpuTraits& traits);
-  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Models& models) const;
+  using Model = RowsModel;
+  static constexpr Model defaultModel();
+  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Model& model) const;
   Kernel kernel(const KernelCase& given) const;
   constexpr bool operator==(const Bf16RowsTile&) const = default;
 };

@@ -10,7 +10,9 @@ struct RowsTile : RowsShape<16, 32> {
   constexpr bool takes(int64_t /*channels*/, int64_t /*blockChannels*/) const { return true; }
   static constexpr std::span<const RowsTile> kernels();
   static bool isFor(const Matrix& matrix, const GpuTraits& traits);
-  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Models& models) const;
+  using Model = RowsModel;
+  static constexpr Model defaultModel();
+  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Model& model) const;
   Kernel kernel(const KernelCase& given) const;
   constexpr bool operator==(const RowsTile&) const = default;
 };

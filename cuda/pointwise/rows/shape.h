@@ -6,6 +6,8 @@
 
 namespace warpconv::cuda::pointwise {
 
+struct RowsModel;
+
 /** What explain() shows of any of these. */
 Tiles describeRows(const Patch& patch, const Candidate& candidate);
 

@@ -14,7 +14,9 @@ struct Tf32RowsTile : RowsShape<8, 64> {
   constexpr bool takes(int64_t /*channels*/, int64_t blockChannels) const { return blockChannels <= mostChannels(); }
   static constexpr std::span<const Tf32RowsTile> kernels();
   static bool isFor(const Matrix& matrix, const GpuTraits& traits);
-  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Models& models) const;
+  using Model = RowsModel;
+  static constexpr Model defaultModel();
+  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Model& model) const;
   Kernel kernel(const KernelCase& given) const;
   constexpr bool operator==(const Tf32RowsTile&) const = default;
 };

@@ -27,22 +27,22 @@ double predictRows(const Matrix& matrix, const Candidate& candidate, const auto&
 bool RowsTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForWarpgroups(matrix, traits); }
 
 double RowsTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                         const Models& models) const {
-  return predictRows(matrix, candidate, *this, traits, models.rows);
+                         const Model& model) const {
+  return predictRows(matrix, candidate, *this, traits, model);
 }
 
 bool Tf32RowsTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForWarpgroups(matrix, traits); }
 
 double Tf32RowsTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                             const Models& models) const {
-  return predictRows(matrix, candidate, *this, traits, models.tf32Rows);
+                             const Model& model) const {
+  return predictRows(matrix, candidate, *this, traits, model);
 }
 
 bool Bf16RowsTile::isFor(const Matrix& /*matrix*/, const GpuTraits& traits) { return hasWarpgroupProducts(traits); }
 
 double Bf16RowsTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                             const Models& models) const {
-  return predictRows(matrix, candidate, *this, traits, models.bf16Rows);
+                             const Model& model) const {
+  return predictRows(matrix, candidate, *this, traits, model);
 }
 
 Tiles describeRows(const Patch& patch, const Candidate& candidate) {

@@ -2,6 +2,8 @@
 
 #include "cuda/planning/model_constants.h"
 #include "cuda/pointwise/gemm_model.h"
+#include "cuda/pointwise/stream/tensor_tile.h"
+#include "cuda/pointwise/stream/tile.h"
 
 namespace warpconv::cuda::pointwise {
 
@@ -23,13 +25,14 @@ inline ModelConstants constantsOf(StreamModel& x) {
  * 0, 0.048e-12 and 0.0511e-12, and what is chosen then takes 0.7 % less on those of `networks`: but convolutions of few
  * numbers go to `rows-bf16` by it, which reads fewer bits of factors below 2^-110.
  */
-inline constexpr StreamModel kStreamModel{0.9686e-6, 326.5, 1.083e-12, 0.07935e-12, 0.06413e-12};
+constexpr StreamModel StreamTile::defaultModel() { return {0.9686e-6, 326.5, 1.083e-12, 0.07935e-12, 0.06413e-12}; }
 
 /**
  * Of streaming on tensor cores: fitted to 340 times of an H100 on the bench's layers at batch 1 to 16, and off by 7 %,
  * with `step` 0 as the fit had it.
  */
-inline constexpr GemmModel kStreamTensorModel{0.8804, 13.5,      0,         0.03445e-6, 0.7417e-6, 7.235e-9,
-                                              5.239,  0.6815e-6, 0.3861e-6, 0.2097,     0.618,     0.03483e-12};
+constexpr GemmModel StreamTensorTile::defaultModel() {
+  return {0.8804, 13.5, 0, 0.03445e-6, 0.7417e-6, 7.235e-9, 5.239, 0.6815e-6, 0.3861e-6, 0.2097, 0.618, 0.03483e-12};
+}
 
 }  // namespace warpconv::cuda::pointwise

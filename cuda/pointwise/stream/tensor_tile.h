@@ -36,7 +36,9 @@ struct StreamTensorTile {
   constexpr bool takes(int64_t /*channels*/, int64_t /*blockChannels*/) const { return true; }
   static constexpr std::span<const StreamTensorTile> kernels();
   static bool isFor(const Matrix& matrix, const GpuTraits& traits);
-  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Models& models) const;
+  using Model = GemmModel;
+  static constexpr Model defaultModel();
+  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Model& model) const;
   Tiles describe(const Candidate& candidate) const;
   Kernel kernel(const KernelCase& given) const;
   constexpr bool operator==(const StreamTensorTile&) const = default;

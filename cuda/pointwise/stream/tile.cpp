@@ -11,8 +11,7 @@ namespace warpconv::cuda::pointwise {
 bool StreamTile::isFor(const Matrix& /*matrix*/, const GpuTraits& /*traits*/) { return true; }
 
 double StreamTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                           const Models& models) const {
-  const StreamModel& model = models.stream;
+                           const Model& model) const {
   const auto blocks = static_cast<double>(candidate.blocks);
   const auto most = static_cast<double>(ceilDivide(candidate.blocks, traits.multiprocessors));
   const auto sliceChannels = static_cast<double>(ceilDivide(matrix.channels, slices));

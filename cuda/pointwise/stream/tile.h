@@ -4,6 +4,8 @@
 
 namespace warpconv::cuda::pointwise {
 
+struct StreamModel;
+
 /**
  * A kernel of ordinary multiply-adds whose threads hold all channels of their pixels, or a slice of them, in registers
  * (kernel.cuh): a block's filters, pixels and channels of a thread, warps side by side, and `slices` of them
@@ -36,7 +38,9 @@ struct StreamTile {
   constexpr bool takes(int64_t /*channels*/, int64_t blockChannels) const { return blockChannels <= mostChannels(); }
   static constexpr std::span<const StreamTile> kernels();
   static bool isFor(const Matrix& matrix, const GpuTraits& traits);
-  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Models& models) const;
+  using Model = StreamModel;
+  static constexpr Model defaultModel();
+  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Model& model) const;
   Tiles describe(const Candidate& candidate) const;
   Kernel kernel(const KernelCase& given) const;
   constexpr bool operator==(const StreamTile&) const = default;

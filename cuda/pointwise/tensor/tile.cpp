@@ -7,9 +7,9 @@ namespace warpconv::cuda::pointwise {
 bool TensorTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForTensorCores(matrix, traits); }
 
 double TensorTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                           const Models& models) const {
+                           const Model& model) const {
   const int64_t held = blocksHeld(*this, candidate.sharedBytes, traits);
-  return predictGemm(matrix, candidate, gemmKernelOf(models.tensor, block, held), traits);
+  return predictGemm(matrix, candidate, gemmKernelOf(model, block, held), traits);
 }
 
 Tiles TensorTile::describe(const Candidate& candidate) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/planning/model_constants.h"
+#include "cuda/pointwise/warpgroup/tile.h"
 
 namespace warpconv::cuda::pointwise {
 
@@ -30,6 +31,8 @@ inline ModelConstants constantsOf(WarpgroupModel& x) {
  * fifth less, `pair` 7 % more and `block` 6 % less. A fit to the times that rows/model.h names, without any of that, is
  * off by 10 % instead of 12, but what it chooses for the layers of `networks` takes 0.4 % longer.
  */
-inline constexpr WarpgroupModel kWarpgroupModel{1.31e-6, 0.6288e-6, 1.8, 0.7, 5.351e-12, 0.08818e-12, 30e-12, 14.16};
+constexpr WarpgroupModel WarpgroupTile::defaultModel() {
+  return {1.31e-6, 0.6288e-6, 1.8, 0.7, 5.351e-12, 0.08818e-12, 30e-12, 14.16};
+}
 
 }  // namespace warpconv::cuda::pointwise

@@ -11,8 +11,7 @@ namespace warpconv::cuda::pointwise {
 bool WarpgroupTile::isFor(const Matrix& matrix, const GpuTraits& traits) { return isForWarpgroups(matrix, traits); }
 
 double WarpgroupTile::predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits,
-                              const Models& models) const {
-  const WarpgroupModel& model = models.warpgroup;
+                              const Model& model) const {
   const int64_t channels = channelsOfBlock(matrix.channels, unitChannels(), candidate.split);
   const auto most = static_cast<double>(ceilDivide(candidate.blocks, multiprocessorsInUse(traits, candidate.split)));
   const double atOnce = std::min(most, static_cast<double>(blocksHeld(*this, candidate.sharedBytes, traits)));

@@ -6,6 +6,8 @@
 
 namespace warpconv::cuda::pointwise {
 
+struct WarpgroupModel;
+
 /** A kernel whose products a warpgroup makes (kernel.cuh), of 64 filters by up to so many pixels. */
 struct WarpgroupTile {
   int pixels;
@@ -65,7 +67,9 @@ struct WarpgroupTile {
   constexpr bool takes(int64_t channels, int64_t /*blockChannels*/) const { return channels % kEightChannels == 0; }
   static constexpr std::span<const WarpgroupTile> kernels();
   static bool isFor(const Matrix& matrix, const GpuTraits& traits);
-  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Models& models) const;
+  using Model = WarpgroupModel;
+  static constexpr Model defaultModel();
+  double predict(const Matrix& matrix, const Candidate& candidate, const GpuTraits& traits, const Model& model) const;
   Tiles describe(const Candidate& candidate) const;
   Kernel kernel(const KernelCase& given) const;
   constexpr bool operator==(const WarpgroupTile&) const = default;
