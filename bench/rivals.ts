@@ -29,7 +29,8 @@ export function installRivals(): void {
 /** Numbers of threads reach the rivals through their environment. */
 export function rivalEnvironment(cpu: CpuInfo, threads: number): NodeJS.ProcessEnv {
   const environment: NodeJS.ProcessEnv = { ...process.env, OMP_NUM_THREADS: String(threads) };
-  // OpenBLAS falls back to its AVX2 kernels on processors newer than itself; these are faster.
-  if (cpu.features.includes('avx512f')) environment.OPENBLAS_CORETYPE ??= 'SkylakeX';
+  // OpenBLAS falls back to its AVX2 kernels on processors newer than itself, or where a machine has set the variable to those;
+  // these are faster.
+  if (cpu.features.includes('avx512f')) environment.OPENBLAS_CORETYPE = 'SkylakeX';
   return environment;
 }
