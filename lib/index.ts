@@ -13,11 +13,13 @@ export { allocPinned, Tensor } from './tensor/tensor';
 export { compareWithCudnn } from './conv2d/compare';
 export { tune } from './conv2d/tune';
 export { algorithms, devices, memory, setThreads, threads } from './devices';
+export { env, listSupportedBackends } from './environment';
 export { WarpconvError } from './errors';
 
 export type { CudnnComparison } from './conv2d/compare';
 export type { AlgorithmInfo, ConsideredKernel, PlanExplanation, TuningInfo } from './conv2d/explanation';
-export type { DataType, DataTypeMap, Location } from './tensor/tensor';
+export type { Env, SupportedBackend } from './environment';
+export type { DataType, DataTypeMap, ListMap, Location } from './tensor/tensor';
 export type { TensorLike } from './tensor/tensor_like';
 export type { TypedArray } from './tensor/typed_array';
 export type { CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';

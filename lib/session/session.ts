@@ -26,6 +26,7 @@ import {
   requireConsistent,
   type Feed,
 } from './feeds';
+import { readCreateArguments } from './create_arguments';
 import { fixedDims, InputBinder, keyOf, undecided } from './bindings';
 import { readImageOptions, type ImageOptions } from './images';
 import { Chains } from '../model/chains';
@@ -148,6 +149,13 @@ export class InferenceSession {
     this.#sharesDimensions = hasSharedDimensions(graph.inputs);
   }
 
+  /** As below, of the bytes of a buffer from `byteOffset` on, `byteLength` of them. */
+  static create(
+    model: ArrayBufferLike,
+    byteOffset: number,
+    byteLength?: number,
+    options?: SessionOptions,
+  ): Promise<InferenceSession>;
   /**
    * Loads and checks a model. Where all its input dims are fixed, it is compiled too; otherwise the first run of each
    * set of dims does that.
@@ -157,7 +165,12 @@ export class InferenceSession {
    * operator that cannot be run, `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_NO_DEVICE`,
    * `ERR_WARPCONV_OUT_OF_MEMORY`
    */
-  static async create(model: string | Uint8Array, options?: SessionOptions): Promise<InferenceSession> {
+  static create(
+    model: string | Uint8Array | ArrayBufferLike,
+    options?: SessionOptions,
+  ): Promise<InferenceSession>;
+  static async create(...args: [model: unknown, ...rest: unknown[]]): Promise<InferenceSession> {
+    const { model, options } = readCreateArguments(args[0], args.slice(1));
     const request = readSessionOptions(options);
     if (!isProbed(request.device)) await probeElsewhere(request.device);
     const place = locateForWork(request.device);

@@ -16,12 +16,18 @@ import {
 import { readAlgorithm, readByteLimit, readPrecision, readSignal } from '../conv2d/options';
 import type { AlgorithmName, Precision } from '../conv2d/names';
 import { checkDeviceOrAuto, type Device } from '../placement';
+import { deviceOfProviders } from './providers';
 import type { Tensor } from '../tensor/tensor';
 
 /** The options of {@link InferenceSession.create}. */
 export interface SessionOptions {
-  /** Where to run; as for {@link conv2d}. */
+  /** Where to run; as for {@link conv2d}. Default what `executionProviders` say, and `'auto'` without them. */
   readonly device?: 'auto' | Device;
+  /**
+   * onnxruntime's: the first of `'cpu'`, `'cuda'` and `'warpconv'` (the GPU that there is, or the CPU) is where to run, for
+   * example `['cuda', 'cpu']`, or `[{ name: 'cuda', deviceId: 1 }]`. Its other providers are passed over.
+   */
+  readonly executionProviders?: readonly (string | { readonly name: string; readonly deviceId?: number })[];
   /** Default `'fp32'`. */
   readonly precision?: Precision;
   /**
@@ -56,7 +62,6 @@ export interface SessionOptions {
 
 /** onnxruntime's options that choose nothing here: taken, so that code can move over, and without effect. */
 const WITHOUT_EFFECT = {
-  executionProviders: undefined,
   intraOpNumThreads: undefined,
   interOpNumThreads: undefined,
   graphOptimizationLevel: undefined,
@@ -70,7 +75,8 @@ const WITHOUT_EFFECT = {
 
 const SESSION_DEFAULTS = {
   ...WITHOUT_EFFECT,
-  device: 'auto',
+  device: undefined,
+  executionProviders: undefined,
   precision: 'fp32',
   algorithm: 'auto',
   cachedShapes: 64,
@@ -91,13 +97,19 @@ export interface SessionRequest {
 export function readSessionOptions(options: unknown = {}): SessionRequest {
   const given = readProperties('options', options, SESSION_DEFAULTS);
   return {
-    device: checkDeviceOrAuto('options.device', given.device),
+    device: readDevice(given.device, given.executionProviders),
     precision: readPrecision(given.precision),
     algorithm: readAlgorithm('options.algorithm', given.algorithm),
     cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MOST_SHAPES }),
     memoryLimit: readByteLimit('options.memoryLimit', given.memoryLimit),
     freeDimensions: readFreeDimensions(given.freeDimensionOverrides),
   };
+}
+
+/** Providers are checked even where a device is given. */
+function readDevice(device: unknown, providers: unknown): Device | 'auto' {
+  const provided = deviceOfProviders(providers);
+  return device === undefined ? (provided ?? 'auto') : checkDeviceOrAuto('options.device', device);
 }
 
 /** A cache has room for them all from the start. */

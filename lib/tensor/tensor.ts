@@ -11,9 +11,9 @@ import {
   invalid,
   isList,
   mismatch,
-  unreadable,
 } from '../check';
 import { callNative, WarpconvError } from '../errors';
+import { fromList, typeOfList } from './from_list';
 import { isLent } from './lent_memory';
 import { addon } from '../load';
 import {
@@ -27,28 +27,10 @@ import {
   type Device,
   type Place,
 } from '../placement';
+import type { DataType, DataTypeMap, ListMap } from './data_types';
 import { bytesUnder, instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
-/** The array that holds the elements of each type. 16-bit floats travel as their bits. */
-export interface DataTypeMap {
-  float32: Float32Array;
-  float64: Float64Array;
-  /** A `Float16Array` is taken too, where the runtime has one. */
-  float16: Uint16Array;
-  bfloat16: Uint16Array;
-  int8: Int8Array;
-  int16: Int16Array;
-  int32: Int32Array;
-  int64: BigInt64Array;
-  uint8: Uint8Array;
-  uint16: Uint16Array;
-  uint32: Uint32Array;
-  uint64: BigUint64Array;
-  bool: Uint8Array;
-}
-
-/** The types of elements a {@link Tensor} can hold; convolutions compute in float32. */
-export type DataType = keyof DataTypeMap;
+export type { DataType, DataTypeMap, ListMap };
 
 /** Where a tensor's elements are: `'none'` once it is disposed. */
 export type Location = 'none' | 'cpu' | 'cpu-pinned' | 'gpu-buffer';
@@ -233,13 +215,17 @@ export class Tensor<T extends DataType = DataType> {
 
   /**
    * @param type - the type of the elements
-   * @param data - as many elements as `dims` describe; for the 32 and 64-bit float types also a list of numbers
+   * @param data - as many elements as `dims` describe: an array of the type, which is kept, or a list, which is copied: of
+   * numbers, for 64-bit integers also of bigints, for `'bool'` of booleans
    * @param dims - defaults to one dimension
    * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
    */
-  constructor(type: T, data: DataTypeMap[T] | readonly number[], dims?: readonly number[]);
-  /** As above, with the type of the elements taken from the array's. */
-  constructor(data: DataTypeMap[T], dims?: readonly number[]);
+  constructor(type: T, data: DataTypeMap[T] | ListMap[T], dims?: readonly number[]);
+  /** As above, with the type of the elements taken from the array's; a list of booleans is of type `'bool'`. */
+  constructor(
+    data: DataTypeMap[T] | (T extends 'bool' ? readonly boolean[] : never),
+    dims?: readonly number[],
+  );
   constructor(...args: unknown[]) {
     const typeFirst = typeof args[0] === 'string';
     const [data, dims] = typeFirst ? [args[1], args[2]] : args;
@@ -393,6 +379,7 @@ export function copyOf(type: DataType, array: TypedArray, dims: readonly number[
 }
 
 function inferType(data: unknown): DataType {
+  if (isList('data', data)) return typeOfList(data);
   const kind = kindOf(data);
   const type = DATA_TYPES.find((candidate) => ARRAYS[candidate].includes(kind ?? ''));
   if (type === undefined)
@@ -422,33 +409,10 @@ export function tensorOver<T extends DataType>(
 }
 
 function checkArray(type: DataType, data: unknown): TypedArray {
-  if ((type === 'float32' || type === 'float64') && isList('data', data)) return fromNumbers(type, data);
+  if (isList('data', data)) return fromList(type, data, (length) => newArray(type, [length], 'a tensor'));
   const kinds = ARRAYS[type];
   if (kinds.includes(kindOf(data) ?? '')) return data as TypedArray;
-  throw mismatch('data', `a ${kinds.join(' or ')} for type '${type}'`, data);
-}
-
-/** No list of more is dense in V8. */
-const MOST_NUMBERS = 2 ** 27;
-
-function fromNumbers(type: 'float32' | 'float64', values: readonly unknown[]): TypedArray {
-  try {
-    const { length } = values;
-    if (length > MOST_NUMBERS) {
-      throw invalid(
-        `data has ${length} elements; a list has at most ${MOST_NUMBERS}, a typed array may have more`,
-      );
-    }
-    const array = newArray(type, [length], 'a tensor') as Float32Array | Float64Array;
-    for (let index = 0; index < length; index++) {
-      const value = values[index];
-      if (typeof value !== 'number') throw mismatch(`data[${index}]`, 'a number', value);
-      array[index] = value;
-    }
-    return array;
-  } catch (error) {
-    throw unreadable('data', error);
-  }
+  throw mismatch('data', `a ${kinds.join(' or ')}, or a list, for type '${type}'`, data);
 }
 
 function checkDims(dims: unknown): number[] {

@@ -4,8 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import type { InferenceSession } from '../../lib';
-import { Conv2d, memory, Tensor, type TensorLike } from '../../lib';
+import { Conv2d, InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { create } from '../support/sessions';
@@ -496,6 +495,75 @@ test('tuning leaves a network whose weights are fed what the choice by predictio
   const [auto, tuned] = [await create(model), await create(model, { algorithm: 'tune' })];
   expect((await tuned.explain()).steps).toEqual((await auto.explain()).steps);
   expect((await tuned.run({ x, w })).y!.data).toEqual((await auto.run({ x, w })).y!.data);
+});
+
+describe('execution providers', () => {
+  const deviceOf = async (executionProviders: unknown) =>
+    (await create(twoOutputs, { device: undefined, executionProviders } as never)).device;
+
+  test.each([[['cpu']], [['webgpu', 'cpu', 'cuda']], [[{ name: 'cpu' }]]])(
+    '%j is the CPU',
+    async (providers) => {
+      expect(await deviceOf(providers)).toBe('cpu');
+    },
+  );
+
+  test('a list that is empty says nothing', async () => {
+    expect(await deviceOf([])).toBe(await deviceOf(undefined));
+  });
+
+  test.each<[unknown, string, RegExp]>([
+    [
+      ['cuda9'],
+      'ERR_WARPCONV_INVALID_ARGUMENT',
+      /^options\.executionProviders\[0\] must be one of 'cpu', 'cuda', 'warpconv'/,
+    ],
+    [
+      [{ name: 'cuda', deviceId: -1 }],
+      'ERR_WARPCONV_INVALID_ARGUMENT',
+      /executionProviders\[0\]\.deviceId must be/,
+    ],
+    ['cpu', 'ERR_WARPCONV_INVALID_ARGUMENT', /must be a list of names/],
+    [['webgpu'], 'ERR_WARPCONV_UNSUPPORTED', /names none that there is here; add 'cpu'/],
+  ])('%j is refused', async (providers, code, message) => {
+    await expect(deviceOf(providers)).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(message) as string,
+    });
+  });
+});
+
+describe('a model in a buffer', () => {
+  const padded = (Buffer: new (length: number) => ArrayBufferLike) => {
+    const buffer = new Buffer(twoOutputs.length + 7);
+    new Uint8Array(buffer).set(twoOutputs, 3);
+    return buffer;
+  };
+
+  test.each([ArrayBuffer, SharedArrayBuffer])(
+    'is loaded from %p, with and without a range',
+    async (Buffer) => {
+      const options = { device: TEST_DEVICE } as const;
+      const whole = new Buffer(twoOutputs.length);
+      new Uint8Array(whole).set(twoOutputs);
+      const { outputNames } = await InferenceSession.create(whole, options);
+      expect(outputNames).toEqual((await InferenceSession.create(twoOutputs, options)).outputNames);
+      const inside = await InferenceSession.create(padded(Buffer), 3, twoOutputs.length, options);
+      expect(inside.outputNames).toEqual(outputNames);
+    },
+  );
+
+  test.each<[string, unknown[], RegExp]>([
+    ['an offset beyond the end', [1e9], /^byteOffset must be/],
+    ['a length beyond the end', [3, 1e9], /^byteLength must be/],
+    ['options before the range', [{}, 3], /takes no other arguments/],
+  ])('%s is refused', async (_, rest, message) => {
+    const call = InferenceSession.create(padded(ArrayBuffer), ...(rest as [number]));
+    await expect(call).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+      message: expect.stringMatching(message) as string,
+    });
+  });
 });
 
 test('options that are misspelt are refused, and those of onnxruntime taken', async () => {

@@ -70,6 +70,29 @@ describe('Tensor', () => {
     expect([...new Tensor('float64', [0.1]).data]).toEqual([0.1]);
   });
 
+  it.each<[DataType, readonly unknown[], readonly (number | bigint)[]]>([
+    ['int8', [-128, 127], [-128, 127]],
+    ['uint16', [0, 65_535], [0, 65_535]],
+    ['int32', [-(2 ** 31)], [-(2 ** 31)]],
+    ['int64', [-3, 2n ** 63n - 1n], [-3n, 2n ** 63n - 1n]],
+    ['uint64', [2n ** 64n - 1n], [2n ** 64n - 1n]],
+    ['bool', [true, false, 1], [1, 0, 1]],
+    // Halves round to even, and what is beyond the largest is infinite.
+    ['float16', [1, -2.5, 2049, 1e6, -Infinity], [0x3c00, 0xc100, 0x6800, 0x7c00, 0xfc00]],
+    ['bfloat16', [1, 3e38, -1e39], [0x3f80, 0x7f62, 0xff80]],
+  ])('makes %s elements of a list', (type, list, expected) => {
+    expect([...(new Tensor(type, list as never).data as Iterable<number | bigint>)]).toEqual(expected);
+  });
+
+  it('makes quiet NaNs of 16 bits', () => {
+    expect(new Tensor('float16', [NaN]).data).toEqual(Uint16Array.of(0x7e00));
+    expect(new Tensor('bfloat16', [NaN]).data).toEqual(Uint16Array.of(0x7fc0));
+  });
+
+  it('knows the type of a list of booleans', () => {
+    expect(new Tensor([true, false])).toMatchObject({ type: 'bool', dims: [2] });
+  });
+
   it('takes arrays of other realms', () => {
     const foreign = runInNewContext('new Float32Array([1, 2])') as Float32Array;
     expect(foreign instanceof Float32Array).toBe(false);
@@ -93,9 +116,23 @@ describe('Tensor', () => {
     [
       'another array',
       () => new Tensor('int8', new Float32Array(1) as never),
-      `data must be a Int8Array for type 'int8'`,
+      `data must be a Int8Array, or a list, for type 'int8'`,
     ],
-    ['numbers for a type of integers', () => new Tensor('int8', [1]), 'got [1]'],
+    [
+      'an integer that is too large',
+      () => new Tensor('int8', [1, 128]),
+      'data[1] must be an integer from -128 to 127, got 128',
+    ],
+    ['a fraction', () => new Tensor('uint8', [0.5]), 'data[0] must be an integer from 0 to 255, got 0.5'],
+    ['a number that is no exact integer', () => new Tensor('int64', [2 ** 53]), 'data[0] must be a bigint'],
+    ['a bigint that is too large', () => new Tensor('uint64', [-1n]), 'got -1n'],
+    ['a number for a truth value', () => new Tensor('bool', [2]), 'data[0] must be true or false, got 2'],
+    [
+      'numbers without a type',
+      () => new Tensor([1, 2] as never),
+      'given after the type of its elements, got [1, 2]',
+    ],
+    ['strings', () => new Tensor(['a'] as never), "there are no tensors of type 'string' here"],
     [
       'a word among the numbers',
       () => new Tensor('float32', [1, 'x' as never]),

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import * as esm from 'warpconv';
 
 const cjs = createRequire(import.meta.url)('warpconv');
+assert.equal(esm.default, cjs);
 for (const [name, value] of Object.entries(cjs)) assert.equal(esm[name], value, name);
 
 // One library: what one entry made, the other takes and counts.

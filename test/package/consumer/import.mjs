@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { Tensor, conv2d } from 'warpconv';
+import warpconv, { Tensor, conv2d } from 'warpconv';
 
 const ones = new Tensor('float32', new Float32Array(9).fill(1), [1, 1, 3, 3]);
 const output = await conv2d(ones, ones, { padding: 1 });
+assert.equal(warpconv.Tensor, Tensor);
 assert.deepEqual([...output.data], [4, 6, 4, 6, 9, 6, 4, 6, 4]);
