@@ -187,8 +187,8 @@ function scaling(result: BenchResult): string {
 }
 
 function rivalsOf({ runs }: BenchResult): string[] {
-  const versions = Object.entries(runs[0]?.versions ?? {}).map(
-    ([library, version]) => `${library} ${version}`,
+  const versions = Object.entries(runs[0]?.versions ?? {}).map(([library, version]) =>
+    version.startsWith(library) ? version : `${library} ${version}`,
   );
   return versions.length === 0 ? [] : ['', `Rivals: ${versions.join('; ')}.`];
 }
