@@ -31,7 +31,7 @@ function show(title, [program, ...args], options = {}) {
   return run(program, args, { cwd: ROOT, echo: true, ...options });
 }
 
-/** Compilers give way to Jest, whose suites wait for servers most of the time, and some of whose tests are about time. */
+/** What runs beside Jest gives way to it: some of its tests are about time. */
 const giveWay = (pid) => os.setPriority(pid, os.constants.priority.PRIORITY_LOW);
 
 /** Beside others: what it writes is shown when it has ended. */
