@@ -168,7 +168,7 @@ function choices(layers: readonly LayerResult[]): Goal[] {
   const unseen = layers.filter(({ group }) => !groups.includes(group));
   return [
     row('`auto` within 10 % of the best family', autoChoices(tuned), 0.95),
-    row('the same, of layers that nothing was made by', autoChoices(unseen), 0.95),
+    row('the same, of the layers of `wide` and `networks`', autoChoices(unseen), 0.95),
     row("`pointwise`'s planner within 10 % of its best candidate", pointwiseChoices(layers), 0.9),
   ];
 }

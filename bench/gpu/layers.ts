@@ -46,7 +46,10 @@ export const TUNED_BATCHES = [1, 128] as const;
 /** Single images are a matter of latency. */
 const SINGLE_IMAGES = 'image';
 
-/** Layers that nothing was made by: a kernel that wins on the groups above has to win here, too. */
+/**
+ * Layers that no kernel was tuned on: what wins on the groups above has to win here, too. Every other 1 x 1 layer of them went
+ * into constants of predictions (cuda/pointwise/rows/model.h).
+ */
 const WIDE_BATCHES = [1, 8] as const;
 /** Every distinct convolution of these, at the batches of a server that gathers requests. */
 const NETWORKS = [

@@ -82,7 +82,7 @@ describe('what is kept of a search', () => {
   });
 });
 
-describe('layers that nothing was made by', () => {
+describe('layers that no kernel was tuned on', () => {
   const select = (name: string) => selectLayers({ groups: [], names: [name], batches: [] })[0]!;
 
   it('may be dilated, and padded otherwise above than beside', () => {
