@@ -3,8 +3,7 @@
 namespace warpconv::cuda {
 
 /**
- * Whether all numbers that it was given are finite. A product with zero is NaN for what is not finite, and any sum with
- * NaN is.
+ * Whether all numbers that it was given are finite. Infinity and NaN times zero are NaN, and stay NaN in a sum.
  */
 class FiniteCheck {
  public:

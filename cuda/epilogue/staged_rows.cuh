@@ -27,7 +27,7 @@ struct StagedTile {
 // - firstChannel(): output channel of row 0
 // - channelSize(): outputs of a channel of an image
 // - offsetOf(column): in the output of channel 0, or kBeyond
-// - cluster(), byCluster(), rank(): its blocks, each of which has a share of the rows; and which of them this one is
+// - cluster(), byCluster(): blocks that share the rows; rank(): which of them this one is
 
 /**
  * Calls store(sums, row, offsets) for four adjacent columns of a row. Without an output for the first of them there is

@@ -13,8 +13,8 @@ namespace warpconv::cuda {
 // - aligned(): whether four columns from a multiple of four are 16 aligned bytes
 
 /**
- * Finishes and stores a tile of which `sumsOf<kWidth>(row, column)` gives the sums and `channelOf(row)`, increasing
- * with the row, the channel of the group. A rolled loop over a staged tile: activations inlined for each register would
+ * Finishes and stores a tile. `sumsOf<kWidth>(row, column)` gives its sums. `channelOf(row)` gives the channel within
+ * the group, and increases with the row. A rolled loop over a staged tile: activations inlined for each register would
  * fill the instruction cache. Masks what lies beyond the last channel and column. Of `shares` blocks that share the
  * tile, the block `share` stores every `shares`-th piece. `rolled` keeps the loop to few registers. What most outputs
  * need, and no more, has a loop of its own: see isBounded; with `bounded`, which says that it is, there is no other.

@@ -11,7 +11,7 @@ struct RingPlace {
     if (++stage == stages) stage = 0, parity ^= 1;
   }
 
-  /** By so many, no more than the kStages of the ring. */
+  /** `count`: at most kStages, the stages of the ring */
   template <int kStages>
   __device__ void advanceBy(int count = 1) {
     stage += count;

@@ -58,7 +58,7 @@ Napi::Value versions(const Napi::CallbackInfo& info) {
   try {
     all.Set("OpenBLAS", openBlasConfiguration());
   } catch (const std::runtime_error&) {
-    // Whoever asks for a product learns why it is missing.
+    // Preparing a product says what is missing.
   }
   return all;
 }
