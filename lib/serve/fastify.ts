@@ -13,7 +13,7 @@ import { discardRest } from './body';
 import { LocalService } from './local_service';
 import { readHandlerOptions, type HandlerOptions } from './options';
 import { Queues } from './queues';
-import { stopListening } from './stop_listening';
+import { Clients, stopListening } from './stop_listening';
 
 /** The options of {@link servePlugin}: those of `createHandler`. */
 export type ServePluginOptions = HandlerOptions;
@@ -40,8 +40,9 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
   };
   for (const path of ['/v2', '/v2/*', '/metrics']) app.all(path, answer);
   app.addHook('preClose', async () => {
+    const clients = new Clients(app.server);
     await service.drain();
-    if (app.server.listening) await stopListening(app.server);
+    if (app.server.listening) await stopListening(app.server, clients);
   });
   app.addHook('onClose', async () => service.close());
 };

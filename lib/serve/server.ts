@@ -9,7 +9,7 @@ import { handlerOf, type Handler } from './handler';
 import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions, type HandlerSettings } from './options';
 import { checkName } from './model';
 import { openModelFiles, type AnyModel } from './model_files';
-import { stopListening, type Connected } from './stop_listening';
+import { Clients, stopListening, type Connected } from './stop_listening';
 import { startReaders } from './threads/start';
 import { clearTimeout, setTimeout } from './timers';
 
@@ -148,10 +148,11 @@ async function onThreads(settings: HandlerSettings, threads: number): Promise<Ma
 
 /** Until all are answered the server goes on listening, so that late requests get a 503 that says so, and no reset. */
 async function shutDown(server: Server, handler: Handler, connected: Connected | undefined): Promise<void> {
+  const clients = new Clients(server, connected);
   await handler.drain();
   if (server.listening) {
     const closed = once(server, 'close');
-    await stopListening(server, connected);
+    await stopListening(server, clients);
     server.close();
     // What is not idle by now sends requests that are refused, or none that is complete.
     const timer = setTimeout(() => server.closeAllConnections(), LINGER_MS);

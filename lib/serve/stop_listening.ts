@@ -15,20 +15,46 @@ export interface Connected {
   hold(): Promise<() => void>;
 }
 
+/** Those who are connected to a server, from the moment when it begins to drain. */
+export class Clients {
+  readonly #server: Server;
+  readonly #connected: Connected;
+  readonly #before: number | Promise<number>;
+  #came = false;
+
+  constructor(server: Server, connected: Connected = connectedTo(server)) {
+    this.#server = server;
+    this.#connected = connected;
+    this.#before = connected.count();
+    server.on('connection', this.#onConnection);
+  }
+
+  /** Whether there was one, who may be about to connect again. */
+  async wereThere(): Promise<boolean> {
+    // Connections that the system has made count when the event loop has turned, which may have been held up.
+    await nextTurn();
+    await nextTurn();
+    this.#server.off('connection', this.#onConnection);
+    return this.#came || (await this.#before) > 0;
+  }
+
+  /** As {@link Connected.hold}. */
+  hold(): Promise<() => void> {
+    return this.#connected.hold();
+  }
+
+  readonly #onConnection = () => void (this.#came = true);
+}
+
 /**
- * Stops a server of node:http from listening, such that clients see no reset: the system resets connections that it has
- * made but not handed over yet. Clients that connect again as soon as they are answered are kept waiting for their answers
- * until all of them do, and none connects. Connections stay open, unlike by the server's own `close`, which is to follow.
+ * Stops a server of node:http from listening once it has drained, such that clients see no reset: the system resets
+ * connections that it has made but not handed over yet. Clients that connect again as soon as they are answered are kept
+ * waiting for their answers until all of them do, and none connects. Connections stay open, unlike by the server's own
+ * `close`, which is to follow.
  */
-export async function stopListening(
-  server: Server,
-  connected: Connected = connectedTo(server),
-): Promise<void> {
-  // Connections that the system has made count when the event loop has turned, which may have been held up.
-  await nextTurn();
-  await nextTurn();
-  if ((await connected.count()) === 0) return;
-  const release = await connected.hold();
+export async function stopListening(server: Server, clients: Clients): Promise<void> {
+  if (!(await clients.wereThere())) return;
+  const release = await clients.hold();
   await quiet(server);
   Server.prototype.close.call(server);
   release();
