@@ -2,7 +2,7 @@
 
 #include "cuda/epilogue/staged_sums.cuh"
 #include "cuda/kernel/fast_divisor.h"
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 
 namespace warpconv::cuda {
 

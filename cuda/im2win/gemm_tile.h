@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 #include "cuda/tensor_core/tensor_block.h"
 
 namespace warpconv::cuda::im2win {

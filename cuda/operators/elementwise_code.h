@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 #include "cuda/operators/trigonometry.h"
 #include "program/steps.h"
 

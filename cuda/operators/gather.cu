@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda/kernel/fast_divisor.h"
 #include "cuda/operators/launch.cuh"
 #include "cuda/operators/operators.h"
@@ -13,7 +15,7 @@ struct Rows {
   int axis;
 };
 
-__device__ bool isInRange(int64_t index, int axis) { return index >= -int64_t{axis} && index < axis; }
+__device__ bool isInRange(int64_t index, int64_t axis) { return index >= -axis && index < axis; }
 
 /** Thread t of the grid moves word t = (outer * count + i) * rowWords + j of the output. */
 template <typename Word>
@@ -31,15 +33,21 @@ __global__ void __launch_bounds__(kThreads)
   output[word] = input[(int64_t{outer} * x.axis + row) * x.rowWords + j];
 }
 
+/** Index i counts along axis i % components. */
+struct Axes {
+  int components;
+  int64_t extents[IndexedStep::kMostAxes];
+};
+
 /** One block, whose thread t looks at indices t, t + kThreads, …. Shared memory has the first wrong one of each. */
 __global__ void __launch_bounds__(kThreads)
-    findWrongKernel(int count, int axis, const int64_t* indices, WrongIndex* wrong) {
+    findWrongKernel(int count, Axes axes, const int64_t* indices, WrongIndex* wrong) {
   beginStep();
   __shared__ int firsts[kThreads];
   const int thread = static_cast<int>(threadIdx.x);
   int first = count;
   for (int i = thread; i < count && first == count; i += kThreads) {
-    if (!isInRange(indices[i], axis)) first = i;
+    if (!isInRange(indices[i], axes.extents[i % axes.components])) first = i;
   }
   firsts[thread] = first;
   __syncthreads();
@@ -62,9 +70,11 @@ int wordOf(const GatherStep& step, const void* input, const void* output) {
 
 }  // namespace
 
-Status findWrongIndex(const GatherStep& step, const int64_t* indices, WrongIndex* wrong, cudaStream_t stream) {
-  return launch("gather", findWrongKernel, Launch{1, kThreads}, stream, static_cast<int>(step.count),
-                static_cast<int>(step.axis), indices, wrong);
+Status findWrongIndex(const CheckedIndices& checked, const int64_t* indices, WrongIndex* wrong, cudaStream_t stream) {
+  Axes axes{static_cast<int>(checked.axes.size()), {}};
+  std::copy(checked.axes.begin(), checked.axes.end(), axes.extents);
+  return launch("gather", findWrongKernel, Launch{1, kThreads}, stream, static_cast<int>(checked.count), axes, indices,
+                wrong);
 }
 
 Status gather(const GatherStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream) {

@@ -58,7 +58,26 @@ int64_t largest(const GatherStep& x) { return std::max(x.outer * x.axis * x.inne
 int64_t largest(const InterpolateStep& x) {
   return std::max({x.outer * x.axis * x.inner, x.outer * x.count * x.inner, x.count * x.taps});
 }
-int64_t largest(const CastStep& x) { return x.count; }
+int64_t largest(const MapStep& x) {
+  int64_t most = product(x.extents);
+  for (const auto& strides : x.strides) most = std::max(most, reach(x.extents, strides));
+  return most;
+}
+int64_t largest(const IndexedStep& x) {
+  return std::max({product(x.extents), reach(x.extents, x.valueStrides), x.dataCount, x.indexCount});
+}
+int64_t largest(const SortStep& x) { return x.outer * x.length * x.inner; }
+int64_t largest(const ScanStep& x) { return x.outer * x.length * x.inner; }
+int64_t largest(const TypedReduceStep& x) { return std::max(x.outer * x.reduced * x.inner, x.outer * x.inner); }
+int64_t largest(const RecurrentStep& x) {
+  const int64_t width = x.gateCount() * x.hidden;
+  return std::max(x.steps * x.batch * width + 2 * x.batch * (x.hidden + width), width * x.hidden);
+}
+int64_t largest(const TypedMatmulStep& x) {
+  std::vector<int64_t> left = x.batch, right = x.batch, output = x.batch;
+  left.insert(left.end(), {x.m, x.k}), right.insert(right.end(), {x.k, x.n}), output.insert(output.end(), {x.m, x.n});
+  return std::max({reach(left, x.leftStrides), reach(right, x.rightStrides), product(output)});
+}
 
 /** Axes of a step, and how many its kernels have room for. */
 struct AxisLimit {
@@ -70,6 +89,11 @@ AxisLimit axesOf(const MatmulStep& x) {
 }
 AxisLimit axesOf(const ElementwiseStep& x) {
   return {static_cast<int64_t>(x.extents.size()), ElementwiseStep::kMostAxes};
+}
+AxisLimit axesOf(const MapStep& x) { return {static_cast<int64_t>(x.extents.size()), Strided<3>::kMostAxes}; }
+AxisLimit axesOf(const IndexedStep& x) { return {static_cast<int64_t>(x.extents.size()), Strided<3>::kMostAxes}; }
+AxisLimit axesOf(const TypedMatmulStep& x) {
+  return {static_cast<int64_t>(x.batch.size()), Strided<2>::kMostAxes - 2, " before the matrices"};
 }
 AxisLimit axesOf(const CopyStep& x) { return {joinedAxes(x), Strided<2>::kMostAxes, " that cannot be joined"}; }
 template <typename Kind>

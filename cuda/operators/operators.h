@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "program/indices.h"
 #include "program/steps.h"
 #include "status.h"
 
@@ -42,13 +43,28 @@ struct WrongIndex {
 };
 
 /** Writes the first index that is out of range to `wrong`. */
-Status findWrongIndex(const GatherStep& step, const int64_t* indices, WrongIndex* wrong, cudaStream_t stream);
+Status findWrongIndex(const CheckedIndices& checked, const int64_t* indices, WrongIndex* wrong, cudaStream_t stream);
 /** Takes an index that is out of range for 0: nothing beyond the input is read. */
 Status gather(const GatherStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream);
 
 /** With the step's positions and weights in device memory. */
 Status interpolate(const InterpolateStep& step, const int32_t* positions, const float* weights, const float* input,
                    float* output, cudaStream_t stream);
-Status cast(const CastStep& step, const void* input, void* output, cudaStream_t stream);
+Status map(const MapStep& step, std::span<const void* const> operands, void* output, cudaStream_t stream);
+/** Leaves out what has an index that is out of range. Scattering, the output holds the data already. */
+Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream);
+Status sort(const SortStep& step, const void* input, int64_t* output, cudaStream_t stream);
+Status scan(const ScanStep& step, const void* input, void* output, cudaStream_t stream);
+Status typedReduce(const TypedReduceStep& step, const void* input, void* output, cudaStream_t stream);
+/** The tensors of a recurrent step; all but the first two and the output may be null. */
+struct RecurrentTensors {
+  const float *gates, *recurrent, *productBias, *peepholes, *initialHidden, *initialCell;
+  const int32_t* lengths;
+  float* output;
+};
+/** `multiprocessors` as for a product of matrices. */
+Status recurrent(const RecurrentStep& step, const RecurrentTensors& tensors, int multiprocessors, cudaStream_t stream);
+Status typedMatmul(const TypedMatmulStep& step, const void* left, const void* right, void* output,
+                   cudaStream_t stream);
 
 }  // namespace warpconv::cuda::operators

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/kernel/fast_divisor.h"
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 
 namespace warpconv::cuda::operators {
 

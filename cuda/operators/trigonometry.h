@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 
 /**
  * Sine and cosine of any float to within half a unit in the last place and a little. CUDA's own keep an array on the

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 
 namespace warpconv::cuda::pointwise {
 

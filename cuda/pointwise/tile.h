@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "backend/tiles.h"
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 #include "cuda/planning/traits.h"
 
 namespace warpconv::cuda::pointwise {

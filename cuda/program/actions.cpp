@@ -57,15 +57,47 @@ Action toAction(const FillStep& x) {
   return [x](const Site& site, cudaStream_t stream) { return operators::fill(x, site.memory.write(x.output), stream); };
 }
 
-Action toAction(const CastStep& x) {
+Action toAction(const MapStep& x) {
   return [x](const Site& site, cudaStream_t stream) {
-    return operators::cast(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);
+    std::array<const void*, MapStep::kMostOperands> operands{};
+    for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = site.memory.read<void>(x.operands[i]);
+    return operators::map(x, std::span(operands.data(), x.operands.size()), site.memory.write<void>(x.output), stream);
   };
 }
 
-Status enqueueGather(const GatherStep& x, const Site& site, cudaStream_t stream) {
+Action toAction(const SortStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::sort(x, site.memory.read<void>(x.input), site.memory.write<int64_t>(x.output), stream);
+  };
+}
+
+Action toAction(const ScanStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::scan(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);
+  };
+}
+
+Action toAction(const TypedReduceStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return operators::typedReduce(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);
+  };
+}
+
+Action toAction(const TypedMatmulStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    const Memory& m = site.memory;
+    return operators::typedMatmul(x, m.read<void>(x.left), m.read<void>(x.right), m.write<void>(x.output), stream);
+  };
+}
+
+Status enqueueIndexed(const GatherStep& x, const Site& site, cudaStream_t stream) {
   const Memory& m = site.memory;
   return operators::gather(x, m.read<int64_t>(x.indices), m.read<void>(x.input), m.write<void>(x.output), stream);
+}
+
+Status enqueueIndexed(const IndexedStep& x, const Site& site, cudaStream_t stream) {
+  const Memory& m = site.memory;
+  return operators::indexed(x, m.read<int64_t>(x.indices), m.read<void>(x.input), m.write<void>(x.output), stream);
 }
 
 }  // namespace warpconv::cuda

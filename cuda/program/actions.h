@@ -26,9 +26,14 @@ Action toAction(const program::NormalizeStep& step);
 Action toAction(const program::LocalResponseStep& step);
 Action toAction(const program::CopyStep& step);
 Action toAction(const program::FillStep& step);
-Action toAction(const program::CastStep& step);
+Action toAction(const program::MapStep& step);
+Action toAction(const program::SortStep& step);
+Action toAction(const program::ScanStep& step);
+Action toAction(const program::TypedReduceStep& step);
+Action toAction(const program::TypedMatmulStep& step);
 
-/** Enqueues a gather, whose indices that are out of range count as 0. */
-Status enqueueGather(const program::GatherStep& step, const Site& site, cudaStream_t stream);
+/** Enqueue what nothing out of range is read or written for, whatever the indices are. */
+Status enqueueIndexed(const program::GatherStep& step, const Site& site, cudaStream_t stream);
+Status enqueueIndexed(const program::IndexedStep& step, const Site& site, cudaStream_t stream);
 
 }  // namespace warpconv::cuda

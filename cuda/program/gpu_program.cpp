@@ -209,21 +209,38 @@ class GpuProgram final : public PreparedProgram {
     return {};
   }
 
+  Status addAction(const RecurrentStep& x) {
+    actions_.push_back(
+        [x, multiprocessors = queue_.device().traits().multiprocessors](const Site& site, cudaStream_t stream) {
+          const Memory& m = site.memory;
+          const operators::RecurrentTensors tensors{
+              m.read(x.gates),         m.read(x.recurrent),   m.read(x.productBias),      m.read(x.peepholes),
+              m.read(x.initialHidden), m.read(x.initialCell), m.read<int32_t>(x.lengths), m.write(x.output)};
+          return operators::recurrent(x, tensors, multiprocessors, stream);
+        });
+    return {};
+  }
+
   /** Indices that are constant are checked once; a network with a wrong one fails when it runs, as on the CPU. */
-  Status addAction(const GatherStep& x) {
+  Status addAction(const GatherStep& x) { return addIndexed(x); }
+  Status addAction(const IndexedStep& x) { return addIndexed(x); }
+
+  template <typename Kind>
+  Status addIndexed(const Kind& x) {
+    const CheckedIndices checked = checkedIndices(x);
     if (isConstant(x.indices)) {
-      const Status checked = checkIndices(x, hostConstants().read<int64_t>(x.indices));
-      actions_.push_back([x, checked](const Site& site, cudaStream_t stream) {
-        return checked.isOk() ? enqueueGather(x, site, stream) : checked;
+      const Status status = checkIndices(checked, hostConstants().read<int64_t>(x.indices));
+      actions_.push_back([x, status](const Site& site, cudaStream_t stream) {
+        return status.isOk() ? enqueueIndexed(x, site, stream) : status;
       });
       return {};
     }
-    const size_t report = checkedGathers_.size();
-    checkedGathers_.push_back(x);
-    actions_.push_back([x, report](const Site& site, cudaStream_t stream) {
+    const size_t report = checkedIndices_.size();
+    checkedIndices_.push_back(checked);
+    actions_.push_back([x, checked, report](const Site& site, cudaStream_t stream) {
       const auto* indices = site.memory.read<int64_t>(x.indices);
-      const Status status = operators::findWrongIndex(x, indices, site.wrongIndices + report, stream);
-      return status.isOk() ? enqueueGather(x, site, stream) : status;
+      const Status status = operators::findWrongIndex(checked, indices, site.wrongIndices + report, stream);
+      return status.isOk() ? enqueueIndexed(x, site, stream) : status;
     });
     return {};
   }
@@ -343,7 +360,7 @@ class GpuProgram final : public PreparedProgram {
     scratchBytes_ = {workspaceAt_ + workspaceBytes_, ports_.bytes};
   }
 
-  int64_t reportBytes() const { return static_cast<int64_t>(checkedGathers_.size() * sizeof(WrongIndex)); }
+  int64_t reportBytes() const { return static_cast<int64_t>(checkedIndices_.size() * sizeof(WrongIndex)); }
 
   Place placeIn(const Scratch::Lease& lease) const {
     Place place{{},
@@ -372,7 +389,7 @@ class GpuProgram final : public PreparedProgram {
     if (cancellation != nullptr && cancellation->isRequested()) return stoppedWhileRunning();
     const Status launched = milliseconds == nullptr ? launch(place) : profile(place, *milliseconds);
     if (!launched.isOk()) return launched;
-    if (Status status = checkGathers(place); !status.isOk()) return status;
+    if (Status status = checkRunIndices(place); !status.isOk()) return status;
     bool isAwaited = false;
     for (size_t i = 0; i < place.outputs.size(); ++i) {
       if (spec_.outputBytes[i] == 0) continue;
@@ -474,14 +491,15 @@ class GpuProgram final : public PreparedProgram {
     return {};
   }
 
-  Status checkGathers(const Place& place) const {
-    if (checkedGathers_.empty()) return {};
-    std::vector<WrongIndex> reports(checkedGathers_.size());
+  Status checkRunIndices(const Place& place) const {
+    if (checkedIndices_.empty()) return {};
+    std::vector<WrongIndex> reports(checkedIndices_.size());
     if (Status status = queue_.download(place.wrongIndices, reports.data(), reportBytes()); !status.isOk()) {
       return status;
     }
     for (size_t i = 0; i < reports.size(); ++i) {
-      if (reports[i].place >= 0) return wrongIndex(checkedGathers_[i], reports[i].place, reports[i].index);
+      const auto [place, index] = reports[i];
+      if (place >= 0) return wrongIndex(place, index, checkedIndices_[i].axisOf(place));
     }
     return {};
   }
@@ -502,7 +520,7 @@ class GpuProgram final : public PreparedProgram {
   std::vector<Action> actions_;
   std::vector<Candidate> choices_;
   /** Those whose indices a run brings or computes; each reports what it finds wrong */
-  std::vector<GatherStep> checkedGathers_;
+  std::vector<CheckedIndices> checkedIndices_;
   /** Where each constant is on the device; null for those that no step reads there */
   std::vector<const void*> constants_;
   /** Positions and weights of each resize */

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 #include "cuda/planning/shape.h"
 
 namespace warpconv::cuda {

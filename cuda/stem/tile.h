@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cuda/kernel/host_device.h"
+#include "host_device.h"
 
 namespace warpconv::cuda::stem {
 

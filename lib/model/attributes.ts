@@ -40,6 +40,10 @@ export function string<T extends string>(
   return read(node, name, alternatives(words), isWord, fallback);
 }
 
+export function strings<F = never>(node: GraphNode, name: string, fallback?: F): readonly string[] | F {
+  return read(node, name, 'a list of strings', isListOfStrings, fallback);
+}
+
 export function tensor<F = never>(node: GraphNode, name: string, fallback?: F): ConstantTensor | F {
   return read(node, name, 'a tensor', isTensor, fallback);
 }
@@ -83,6 +87,10 @@ function isList(value: Attribute): value is readonly number[] | readonly string[
 
 function isListOf(accepts: (value: Attribute) => value is number) {
   return (value: Attribute): value is readonly number[] => isList(value) && value.every(accepts);
+}
+
+function isListOfStrings(value: Attribute): value is readonly string[] {
+  return isList(value) && value.every((one) => typeof one === 'string');
 }
 
 function show(value: Attribute): string {

@@ -4,7 +4,7 @@ import type { Constants } from './constants';
 import type { ConstantTensor, GraphNode } from './graph';
 import { BFLOAT16, FLOAT16, fromBits } from '../tensor/float16';
 import type { DataType } from '../tensor/tensor';
-import { type BinaryOperation, type Instruction, type Step, type UnaryOperation } from './steps';
+import type { BinaryOperation, ComputeType, Instruction, MapOperation, Step, UnaryOperation } from './steps';
 import {
   broadcastDims,
   broadcastStrides,
@@ -35,6 +35,14 @@ export interface PlannedStep {
   readonly nodes: readonly string[];
 }
 
+export interface MapOptions<T extends DataType> {
+  readonly outputType: T;
+  /** That of the first operand unless given */
+  readonly compute?: ComputeType;
+  readonly p?: number;
+  readonly q?: number;
+}
+
 const isExtent = (extent: number) => Number.isInteger(extent) && extent >= 0;
 
 /** One instruction on its own: `b` for a second operand, p and q for parameters. */
@@ -56,6 +64,8 @@ export class Builder {
   #constantBytes = 0;
   #foldedElements = 0;
   #positions = 0;
+  /** Of halves the float32 tensors that they were rounded from */
+  readonly #widened = new Map<Storage, Value>();
 
   constructor(algorithm: string, constants: Constants) {
     this.algorithm = algorithm;
@@ -164,9 +174,7 @@ export class Builder {
   elementwise(node: GraphNode, values: readonly Value[], code: readonly Instruction[]): Value<'float32'> {
     for (const value of values) requireFloat(node, value);
     const dims = broadcastDims(...values.map((value) => value.dims));
-    if (dims === undefined) {
-      throw invalidNode(node, `has inputs that cannot be broadcast: ${values.map(shapeOf).join(' and ')}`);
-    }
+    if (dims === undefined) throw cannotBroadcast(node, values);
     const distinct = values.filter((value, i) => values.indexOf(value) === i);
     const saved = values.length - distinct.length;
     const to = (value: number) => (value < values.length ? distinct.indexOf(values[value]!) : value - saved);
@@ -180,6 +188,53 @@ export class Builder {
       output: output.operand,
     });
     return output;
+  }
+
+  /** A function of tensors of any types, which are broadcast to each other. */
+  map<T extends DataType>(
+    operation: MapOperation,
+    values: readonly Value[],
+    options: MapOptions<T>,
+  ): Value<T> {
+    const { p = 0, q = 0, outputType, compute = computeOf(values[0]!.type) } = options;
+    const dims = broadcastDims(...values.map((value) => value.dims));
+    if (dims === undefined) throw cannotBroadcast(this.#node!, values);
+    const output = this.scratch(outputType, dims);
+    const { extents, strides } = coalesce(
+      dims,
+      values.map((value) => broadcastStrides(value.dims, dims)),
+    );
+    this.emit({
+      kind: 'map',
+      operation,
+      compute,
+      outputType,
+      types: values.map(({ type }) => type),
+      extents,
+      operands: values.map(({ operand }) => operand),
+      strides,
+      p,
+      q,
+      output: output.operand,
+    });
+    return output;
+  }
+
+  /** The same elements as another type: see native/program/steps.h for what does not fit. */
+  cast<T extends DataType>(value: Value, type: T): Value<T> {
+    if (value.type === (type as DataType)) return value as Value<T>;
+    const known = this.#widened.get(value.operand.storage);
+    // What was rounded to a half on the way to its storage alone.
+    if (known !== undefined && type === 'float32' && isWhole(value)) {
+      return this.view(known, value.dims) as Value<T>;
+    }
+    const made = this.map('identity', [value], { outputType: type });
+    // As onnxruntime has it on CPUs. bfloat16 is rounded wherever a model has it: 8 bits are what models that have it
+    // were trained with.
+    if (value.type === 'float32' && type === 'float16') {
+      this.#widened.set(made.operand.storage, value);
+    }
+    return made;
   }
 
   /** The elements of `input` at these strides, as a new dense tensor. */
@@ -225,6 +280,30 @@ export class Builder {
       order.map((axis) => strides[axis]!),
     );
   }
+}
+
+/** In what elements of a type are computed. */
+export function computeOf(type: DataType): ComputeType {
+  switch (type) {
+    case 'float16':
+    case 'bfloat16':
+    case 'float32':
+      return 'float32';
+    case 'float64':
+    case 'uint64':
+      return type;
+    default:
+      return 'int64';
+  }
+}
+
+/** Whether it is all of its storage. */
+function isWhole({ type, dims, operand: { storage, offset } }: Value): boolean {
+  return offset === 0 && storage.bytes === sizeOf(dims) * bytesOf(type);
+}
+
+function cannotBroadcast(node: GraphNode, values: readonly Value[]): Error {
+  return invalidNode(node, `has inputs that cannot be broadcast: ${values.map(shapeOf).join(' and ')}`);
 }
 
 function shifted({ storage, offset }: Operand, bytes: number): Operand {

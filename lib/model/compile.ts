@@ -10,10 +10,11 @@ import { evaluate, evaluateFromDims, isFolded } from './fold';
 import { fuse } from './fuse';
 import type { ConstantTensor, Graph, GraphNode } from './graph';
 import { joinInPlace } from './join';
-import { Lowering, ValueNeeded } from './lowering';
+import { isHosted } from './hosted/index';
+import { HostNeeded, Lowering, ValueNeeded } from './lowering';
 import { planMemory } from './memory_plan';
 import { operatorOf } from './operators';
-import { unsupportedNode } from './refusals';
+import { invalidNode, unsupportedNode } from './refusals';
 import { checkInputs } from './schema';
 import { buffersRead, mapBuffers, type NativeBuffer, type NativeProgramSpec, type Step } from './steps';
 import { bytesOf, coalesce, sizeOf, type Operand, type Storage, type Value } from './values';
@@ -41,7 +42,12 @@ export interface Bindings {
 
 /** @throws `ERR_WARPCONV_UNSUPPORTED` naming all operators and nodes that nothing computes */
 export function requireOperators(graph: Graph): Promise<void> {
-  return inSlices(checkOperators(graph.nodes, (node) => isFolded(node) || operatorOf(node) !== undefined));
+  return inSlices(
+    checkOperators(
+      graph.nodes,
+      (node) => isFolded(node) || isHosted(node) || isBranch(node) || operatorOf(node) !== undefined,
+    ),
+  );
 }
 
 /**
@@ -147,9 +153,11 @@ function* lowerChain(graph: Graph, build: Builder, chain: Chain, values: Values)
 class Values implements NamedValues {
   readonly #values = new Map<string, Value>();
 
+  /** @param outer - those of the graph around a node's, which its own hide */
   constructor(
-    private readonly graph: Graph,
+    private readonly graph: Pick<Graph, 'constants'>,
     private readonly build: Builder,
+    private readonly outer?: Values,
   ) {}
 
   set(name: string, value: Value): void {
@@ -168,6 +176,7 @@ class Values implements NamedValues {
     const value = this.#values.get(name);
     if (value !== undefined) return value;
     const tensor = this.graph.constants.get(name) ?? this.build.constants.fixed(name);
+    if (tensor === undefined && this.outer !== undefined) return this.outer.get(name);
     if (tensor === undefined) throw invalidModel(`nothing makes the value ${quote(name)}`);
     const constant = this.build.constant(tensor, true);
     this.set(name, constant);
@@ -193,6 +202,7 @@ function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bind
 function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): MaybeSliced<readonly Value[]> {
   const inputs = node.inputs.map((name) => (name === '' ? undefined : values.get(name)));
   build.enter(node);
+  if (isBranch(node)) return lowerBranch(graph, build, node, inputs, values);
   if (inputs.every((value) => value === undefined || value.isFixed)) {
     return lowerFixed(graph, build, node, inputs);
   }
@@ -202,6 +212,34 @@ function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): M
 }
 
 type NodeInputs = readonly (Value | undefined)[];
+
+function isBranch({ domain, operator }: GraphNode): boolean {
+  return domain === '' && operator === 'If';
+}
+
+/** The graph that the condition chooses, in the place of the node. */
+function* lowerBranch(
+  graph: Graph,
+  build: Builder,
+  node: GraphNode,
+  [condition]: NodeInputs,
+  outer: Values,
+): Sliced<readonly Value[]> {
+  checkInputs(node, graph.opset, [condition]);
+  if (condition!.constant === undefined) throw new ValueNeeded(node, node.inputs[0]!);
+  const isTrue = condition!.constant.data[0] !== 0;
+  const body = node.bodies?.get(isTrue ? 'then_branch' : 'else_branch');
+  if (body === undefined) throw invalidNode(node, 'has not both branches');
+  if (body.outputs.length !== node.outputs.length) {
+    throw invalidNode(node, `has ${node.outputs.length} outputs, and a branch with ${body.outputs.length}`);
+  }
+  const values = new Values(body, build, outer);
+  for (const [index, inner] of build.constants.unfixed(body.nodes).entries()) {
+    if (isDue(index)) yield;
+    values.setAll(inner.outputs, yield* resultOf(lower(graph, build, inner, values)));
+  }
+  return body.outputs.map((name) => values.get(name));
+}
 
 /** Of inputs that are the same for all dims: what follows from them is found once a session. */
 function* lowerFixed(
@@ -238,6 +276,7 @@ function lowerOperator(
   inputs: NodeInputs,
 ): MaybeSliced<readonly Value[]> {
   const operator = operatorOf(node);
+  if (isHosted(node)) throw new HostNeeded(node);
   if (operator === undefined) {
     const needed = node.inputs.find((_, i) => inputs[i] !== undefined && inputs[i].constant === undefined);
     if (needed !== undefined) throw new ValueNeeded(node, needed);

@@ -6,8 +6,10 @@ import type { GraphNode } from './graph';
 
 // Exporters write the whole path of a module into a name, far longer than what describe() shows of a string.
 const LONGEST_NAME = 200;
-/** Of operators, and of the nodes of each: beyond, only their number is told. */
+/** Of operators: beyond, only their number is told. */
 const LONGEST_LIST = 100;
+/** Of the nodes of one operator */
+const MOST_NODES = 5;
 
 export function invalidModel(message: string, cause?: unknown): WarpconvError {
   return new WarpconvError('ERR_WARPCONV_INVALID_MODEL', message, cause === undefined ? {} : { cause });
@@ -43,7 +45,7 @@ export function* checkOperators(
   supports: (node: GraphNode) => boolean,
 ): Sliced<void> {
   const refused = new Map<string, GraphNode[]>();
-  for (const node of nodes) {
+  for (const node of withBodies(nodes)) {
     yield;
     if (node.obstacle === undefined && supports(node)) continue;
     const operator = operatorName(node);
@@ -54,18 +56,26 @@ export function* checkOperators(
   if (refused.size === 0) return;
   const lines = Array.from(
     refused,
-    ([operator, group]) => `${operator}: ${listOf(group.map(complaintOf), ', ')}`,
+    ([operator, group]) => `${operator}: ${listOf(group.map(complaintOf), ', ', MOST_NODES)}`,
   );
   throw unsupportedModel(
     `the model has ${plural(refused.size, 'operator')} that warpconv does not support:\n  ${listOf(lines, '\n  ')}`,
   );
 }
 
+/** The nodes, and those of the graphs that they have. */
+function* withBodies(nodes: readonly GraphNode[]): Generator<GraphNode> {
+  for (const node of nodes) {
+    yield node;
+    for (const body of node.bodies?.values() ?? []) yield* withBodies(body.nodes);
+  }
+}
+
 function complaintOf({ name, obstacle }: GraphNode): string {
   return obstacle === undefined ? quote(name) : `${quote(name)} (${obstacle})`;
 }
 
-function listOf(items: readonly string[], separator: string): string {
-  const rest = items.length - LONGEST_LIST;
-  return items.slice(0, LONGEST_LIST).join(separator) + (rest > 0 ? `${separator}and ${rest} more` : '');
+function listOf(items: readonly string[], separator: string, most = LONGEST_LIST): string {
+  const rest = items.length - most;
+  return items.slice(0, most).join(separator) + (rest > 0 ? `${separator}and ${rest} more` : '');
 }

@@ -69,9 +69,20 @@ function summaryOf(step: Step<Operand>): string {
       return `${step.mode} of ${step.r}x${step.s}`;
     case 'reduce':
       return `${step.mode} of ${step.reduced}`;
+    case 'map':
+    case 'indexed':
+    case 'scan':
+    case 'typedReduce':
+      return `${step.kind === 'map' ? step.operation : step.mode} of ${typesOf(step)}`;
+    case 'recurrent':
+      return `${step.cell} of ${step.steps} steps, ${step.hidden} units`;
     case 'copy':
       return `${step.extents.join('x')} elements`;
     default:
       return '';
   }
+}
+
+function typesOf(step: Extract<Step<Operand>, { kind: 'map' | 'indexed' | 'scan' | 'typedReduce' }>): string {
+  return step.kind === 'map' ? step.types.join(' and ') : step.type;
 }

@@ -7,7 +7,7 @@ import { Builder, type PlannedStep } from './builder';
 import { Chain, type FusedHead, type Leaf, type NamedValues, type Pointwise, type Source } from './chain';
 import type { Constants } from './constants';
 import { withRow } from './fuse';
-import type { Graph, GraphNode } from './graph';
+import { readsOf, type Graph, type GraphNode } from './graph';
 import { isPointwise } from './operators';
 import { mapBuffers, type ElementwiseStep, type Step } from './steps';
 import { coalesce, type Operand, type Storage } from './values';
@@ -80,7 +80,7 @@ function* readersIn({ nodes, outputs }: Graph): Sliced<Readers> {
   };
   for (const [index, node] of nodes.entries()) {
     if (isDue(index)) yield;
-    for (const name of node.inputs) note(name, node);
+    for (const name of readsOf(node)) note(name, node);
   }
   for (const { name } of outputs) note(name, undefined);
   return readers;

@@ -36,8 +36,27 @@ export interface GraphNode {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly attributes: ReadonlyMap<string, Attribute>;
-  /** Why nothing can run the node, whatever its operator: it has a subgraph, say. `checkOperators` refuses it. */
+  /** Graphs that it runs, by the attributes that they are */
+  readonly bodies?: ReadonlyMap<string, Body>;
+  /** Why nothing can run the node, whatever its operator: it has a list of graphs, say. `checkOperators` refuses it. */
   readonly obstacle?: string;
+}
+
+/** A graph that a node runs. Its values have names that no other graph of the model has. */
+export interface Body {
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  /** In order, as those of a {@link Graph} */
+  readonly nodes: readonly GraphNode[];
+  readonly constants: ReadonlyMap<string, ConstantTensor>;
+  /** Values of the graphs around it that it reads */
+  readonly captures: readonly string[];
+}
+
+/** The values that a node reads: its inputs, without those that are left out, and what its bodies capture. */
+export function readsOf({ inputs, bodies }: GraphNode): readonly string[] {
+  if (bodies === undefined) return inputs;
+  return [...inputs, ...[...bodies.values()].flatMap(({ captures }) => captures)];
 }
 
 export interface Graph {

@@ -1,7 +1,7 @@
 /** Tensors that are joined are written where they are joined. */
 import { isDue, type Sliced } from '../slices';
 import type { PlannedStep } from './builder';
-import { mapBuffers, type CopyStep } from './steps';
+import { isInPlace, mapBuffers, type CopyStep, type Step } from './steps';
 import type { Operand, Storage } from './values';
 
 /**
@@ -15,7 +15,8 @@ export function* joinInPlace(
   outputs: ReadonlySet<Storage>,
 ): Sliced<readonly PlannedStep[]> {
   const filled = new Set<Storage>();
-  for (const { step } of planned) if (step.kind === 'fill') filled.add(step.output.storage);
+  for (const { step } of planned)
+    if (step.kind === 'fill' || isInPlace(step) || isRepeat(step)) filled.add(step.output.storage);
   const places = new Map<Storage, Operand>();
   const rejoined = new Map<Storage, Rejoined>();
   const gone = new Set<number>();
@@ -24,7 +25,8 @@ export function* joinInPlace(
     if (step.kind !== 'copy' || !isWholeRun(step)) continue;
     const [part, whole] = [placeIn(places, step.input), placeIn(places, step.output)];
     const isFree = part.storage.space === 'arena' && !outputs.has(part.storage);
-    // What is written all over the whole would come too late for a part that is written early.
+    // What is written all over the whole would come too late for a part that is written early; and a part that others
+    // read must not be changed.
     if (!isFree || part.storage === whole.storage || filled.has(step.output.storage)) continue;
     if (!places.has(step.input.storage)) {
       places.set(step.input.storage, step.output);
@@ -103,4 +105,11 @@ function addPart(
 function isWholeRun({ extents, inputStrides, outputStrides, bytes, input }: CopyStep<Operand>): boolean {
   const isRun = extents.length === 1 && inputStrides[0] === 1 && outputStrides[0] === 1;
   return isRun && input.offset === 0 && extents[0]! * bytes === input.storage.bytes;
+}
+
+/** A copy that writes what it reads again and again, as a fill does. */
+function isRepeat(step: Step<Operand>): boolean {
+  return (
+    step.kind === 'copy' && step.inputStrides.some((stride, axis) => stride === 0 && step.extents[axis]! > 1)
+  );
 }

@@ -19,6 +19,16 @@ export class ValueNeeded extends Error {
   }
 }
 
+/** A node is computed between programs, on the CPU: only a run knows what dims its outputs have. */
+export class HostNeeded extends ValueNeeded {
+  constructor(node: GraphNode) {
+    super(
+      node,
+      node.outputs.find((name) => name !== '')!,
+    );
+  }
+}
+
 export class Lowering {
   readonly node: GraphNode;
   /** The version of the node's operators */

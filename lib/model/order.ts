@@ -1,7 +1,7 @@
 /** The order of a graph's nodes. */
 import type { Sliced } from '../slices';
 import { invalidModel, quote, title } from './complaints';
-import type { GraphNode } from './graph';
+import { readsOf, type GraphNode } from './graph';
 
 const LONGEST_CYCLE = 8;
 
@@ -22,12 +22,12 @@ export function* inOrder(
   for (const node of nodes) {
     if (states.has(node)) continue;
     // A path from `node` back to the node whose writers are being visited: not recursion, which a long chain would exhaust.
-    const path = [{ node, next: 0 }];
+    const path = [{ node, reads: readsOf(node), next: 0 }];
     states.set(node, 'entered');
     while (path.length > 0) {
       yield;
       const step = path.at(-1)!;
-      const value = step.node.inputs[step.next++];
+      const value = step.reads[step.next++];
       if (value === undefined) {
         states.set(step.node, 'done');
         ordered.push(step.node);
@@ -49,7 +49,7 @@ export function* inOrder(
           writer,
         );
       states.set(writer, 'entered');
-      path.push({ node: writer, next: 0 });
+      path.push({ node: writer, reads: readsOf(writer), next: 0 });
     }
   }
   return ordered;

@@ -431,12 +431,53 @@ const RULES: Rules = {
     };
   },
 
-  cast: ({ kind: _, input, output, ...fields }, rows) => ({
-    fields: { ...fields, count: share(fields.count, rows) },
-    reads: [dense(input, fields.count, rows, bytesOf(fields.from))],
-    write: dense(output, fields.count, rows, bytesOf(fields.to)),
+  map: ({ kind: _, extents, operands, strides, output, ...fields }, rows) => {
+    const row = boxOfRow(extents, strides, rows);
+    return {
+      fields: { ...fields, extents: row.extents, strides: row.strides },
+      reads: operands.map((operand, i) =>
+        strided(operand, bytesOf(fields.types[i]!), row.steps[i]!, row.extents, row.strides[i]!),
+      ),
+      write: dense(output, sizeOf(extents), rows, bytesOf(fields.outputType)),
+    };
+  },
+
+  // Whether indices stay within their row is not known before a run.
+  indexed: () => notProved('indices may point to other rows'),
+
+  sort: ({ kind: _, input, output, ...fields }, rows) => ({
+    fields: { ...fields, outer: share(fields.outer, rows) },
+    reads: [dense(input, fields.outer * fields.length * fields.inner, rows, bytesOf(fields.type))],
+    write: dense(output, fields.outer * fields.count * fields.inner, rows, INT64),
   }),
+
+  scan: ({ kind: _, input, output, ...fields }, rows) => {
+    const count = fields.outer * fields.length * fields.inner;
+    const bytes = bytesOf(fields.type);
+    return {
+      fields: { ...fields, outer: share(fields.outer, rows) },
+      reads: [dense(input, count, rows, bytes)],
+      write: dense(output, count, rows, bytes),
+    };
+  },
+
+  typedReduce: ({ kind: _, input, output, ...fields }, rows) => {
+    const bytes = bytesOf(fields.type);
+    return {
+      fields: { ...fields, outer: share(fields.outer, rows) },
+      reads: [dense(input, AROUND(fields), rows, bytes)],
+      write: dense(output, fields.outer * fields.inner, rows, fields.mode.startsWith('arg') ? INT64 : bytes),
+    };
+  },
+
+  recurrent: () => notProved('sequences lie next to each other, step by step'),
+
+  typedMatmul: () => notProved('a product of other types is not looked at'),
 };
+
+function notProved(why: string): never {
+  throw new NotProved(why);
+}
 
 /** Whether a copy of one row does no more than to bring so many bytes elsewhere. */
 function isPlainCopy(step: Step<Operand>, fields: object, length: number): boolean {

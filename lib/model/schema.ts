@@ -5,7 +5,8 @@
  * A rule for each input, in order: its name in ONNX, `?` where it may be left out or `*` where any number may follow, its
  * type, and its shape where there is one to hold it to. Types that begin with an upper-case letter stand for any of a
  * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
- * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element.
+ * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element, U for integers without a
+ * sign, Z for all integers, V for all, each input of its own.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -23,21 +24,35 @@ const BINARY = 'A:N B:N';
 const COMPARISON = 'A:T B:T';
 const LOGIC = 'A:bool B:bool';
 const MAPS = 'X:N[N,C,...]';
+const RECURRENT = 'X:F[_,_,_] W:F[_,_,_] R:F[_,_,_] B?:F[_,_] sequence_lens?:int32[_] initial_h?:F[_,_,_]';
 const REDUCTION = { 7: 'data:R', 18: 'data:R axes?:int64(_)' };
 const EXTREME = { 7: 'data:E', 18: 'data:E axes?:int64(_)' };
 
 const STANDARD: Readonly<Record<string, Versions>> = {
   Abs: UNARY,
+  Acos: UNARY_FLOAT,
+  Acosh: UNARY_FLOAT,
   Add: BINARY,
   And: LOGIC,
   ArgMax: 'data:N',
   ArgMin: 'data:N',
+  Asin: UNARY_FLOAT,
+  Asinh: UNARY_FLOAT,
+  Atan: UNARY_FLOAT,
+  Atanh: UNARY_FLOAT,
+  Attention: 'Q:F K:F V:F1 attn_mask?:T past_key?:F past_value?:F1 nonpad_kv_seqlen?:int64[_]',
   AveragePool: MAPS,
   BatchNormalization: {
     7: 'X:F scale:F[C] B:F[C] mean:F[C] var:F[C]',
     14: 'X:F scale:F[C] B:F[C] input_mean:F1[C] input_var:F1[C]',
     15: 'X:F scale:F1[C] B:F1[C] input_mean:F2[C] input_var:F2[C]',
   },
+  BitShift: { 7: 'X:U Y:U', 26: 'X:Z Y:Z' },
+  BitwiseAnd: 'A:Z B:Z',
+  BitwiseNot: 'X:Z',
+  BitwiseOr: 'A:Z B:Z',
+  BitwiseXor: 'A:Z B:Z',
+  BitCast: 'input:T',
   Cast: 'input:T',
   CastLike: 'input:T target_type:T1',
   Ceil: UNARY_FLOAT,
@@ -47,8 +62,12 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Constant: '',
   ConstantOfShape: 'input:int64(_)',
   Conv: 'X:F[N,C,...] W:F[K,...] B?:F[K]',
+  Compress: 'input:T condition:bool[_]',
   ConvTranspose: 'X:F[N,C,...] W:F[C,...] B?:F[_]',
   Cos: UNARY_FLOAT,
+  Cosh: UNARY_FLOAT,
+  CumProd: 'x:N axis:I[]',
+  CumSum: 'x:N axis:I[]',
   DepthToSpace: 'input:T[N,C,H,W]',
   Div: BINARY,
   Dropout: { 7: 'data:F', 12: 'data:F ratio?:F1[] training_mode?:bool[]' },
@@ -57,9 +76,12 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Erf: UNARY,
   Exp: UNARY_FLOAT,
   Expand: 'input:T shape:int64(_)',
+  EyeLike: 'input:T',
   Flatten: 'input:T',
   Floor: UNARY_FLOAT,
   Gather: 'data:T indices:I',
+  GatherElements: 'data:T indices:I',
+  GatherND: 'data:T indices:int64',
   Gelu: UNARY_FLOAT,
   Gemm: { 7: 'A:N[_,_] B:N[_,_] C:N', 11: 'A:N[_,_] B:N[_,_] C?:N' },
   GlobalAveragePool: MAPS,
@@ -67,10 +89,15 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Greater: BINARY,
   GreaterOrEqual: BINARY,
   GroupNormalization: 'X:F[N,C,...] scale:F[n] bias:F[n]',
+  Hardmax: UNARY_FLOAT,
+  GRU: RECURRENT,
   HardSigmoid: UNARY_FLOAT,
   HardSwish: UNARY_FLOAT,
   Identity: 'input:T',
+  If: 'cond:bool[]',
   InstanceNormalization: 'input:F[N,C,...] scale:F[C] B:F[C]',
+  IsInf: UNARY_FLOAT,
+  IsNaN: UNARY_FLOAT,
   LayerNormalization: 'X:F Scale:F B?:F',
   LeakyRelu: UNARY_FLOAT,
   Less: BINARY,
@@ -78,17 +105,24 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Log: UNARY_FLOAT,
   LogSoftmax: 'input:F',
   LRN: 'X:F[N,C,...]',
+  LSTM: `${RECURRENT} initial_c?:F[_,_,_] P?:F[_,_]`,
   MatMul: BINARY,
   Max: 'data_0*:N',
   MaxPool: MAPS,
+  MaxUnpool: 'X:F I:int64 output_shape?:int64(_)',
+  Loop: 'M?:int64[] cond?:bool[] v_initial*:V',
   Mean: 'data_0*:F',
   Min: 'data_0*:N',
   Mish: UNARY_FLOAT,
   Mod: BINARY,
   Mul: BINARY,
   Neg: 'X:S',
+  NegativeLogLikelihoodLoss: 'input:F[N,C,...] target:I[N,...] weight?:F[C]',
+  NonMaxSuppression:
+    'boxes:float32[N,B,_] scores:float32[N,_,B] max_output_boxes_per_class?:int64[] iou_threshold?:float32[] score_threshold?:float32[]',
   NonZero: 'X:T',
   Not: 'X:bool',
+  OneHot: 'indices:N depth:N1[] values:T[_]',
   Or: LOGIC,
   Pad: {
     7: 'data:T',
@@ -102,6 +136,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ReduceL1: REDUCTION,
   ReduceL2: REDUCTION,
   ReduceLogSum: REDUCTION,
+  ReduceLogSumExp: REDUCTION,
   ReduceMax: EXTREME,
   ReduceMean: REDUCTION,
   ReduceMin: EXTREME,
@@ -111,16 +146,26 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Relu: UNARY,
   Reshape: 'data:T shape:int64(_)',
   Resize: { 10: 'X:T scales:float32(_)', 11: 'X:T roi?:F(_) scales?:float32(_) sizes?:int64(_)' },
+  ReverseSequence: 'input:T sequence_lens:int64[_]',
+  RNN: RECURRENT,
+  RotaryEmbedding: 'X:F cos_cache:F sin_cache:F position_ids?:int64',
   Round: UNARY_FLOAT,
+  Scatter: 'data:T indices:I updates:T',
+  ScatterElements: 'data:T indices:I updates:T',
+  ScatterND: 'data:T indices:int64 updates:T',
+  Scan: 'inputs*:V',
   Selu: UNARY_FLOAT,
   Shape: 'data:T',
+  Shrink: 'input:N',
   Sigmoid: UNARY_FLOAT,
   Sign: UNARY,
   Silu: UNARY_FLOAT,
   Sin: UNARY_FLOAT,
+  Sinh: UNARY_FLOAT,
   Size: 'data:T',
   Slice: { 7: 'data:T', 10: 'data:T starts:I(n) ends:I(n) axes?:I(n) steps?:I(n)' },
   Softmax: 'input:F',
+  SoftmaxCrossEntropyLoss: 'scores:F[N,C,...] labels:I[N,...] weights?:F[C]',
   Softplus: UNARY_FLOAT,
   Softsign: UNARY_FLOAT,
   SpaceToDepth: 'input:T[N,C,H,W]',
@@ -129,10 +174,17 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Squeeze: { 7: 'data:T', 13: 'data:T axes?:int64(_)' },
   Sub: BINARY,
   Sum: 'data_0*:F',
+  SwiGLU: 'A:F B:F',
   Swish: UNARY_FLOAT,
+  Tan: UNARY_FLOAT,
   Tanh: UNARY_FLOAT,
+  TensorScatter: 'past_cache:T update:T write_indices?:int64[_]',
+  ThresholdedRelu: UNARY_FLOAT,
   Tile: 'input:T repeats:int64(_)',
+  TopK: { 7: 'X:N', 10: 'X:N K:int64[]' },
   Transpose: 'data:T',
+  Trilu: 'input:T k?:int64[]',
+  Unique: 'X:T',
   Unsqueeze: { 7: 'data:T', 13: 'data:T axes:int64(_)' },
   Upsample: { 7: 'X:T', 9: 'X:T scales:float32(_)' },
   Where: 'condition:bool X:T Y:T',
@@ -144,17 +196,19 @@ export type AttributeKind = 'FLOAT' | 'INT' | 'STRING' | 'TENSOR' | 'FLOATS' | '
 
 /** ONNX gives a name one kind, whatever the operator; {@link attributeKind} has the exception. */
 const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
-  FLOAT: 'alpha beta bias cubic_coeff_a epsilon extrapolation_value gamma max min momentum ratio value_float',
-  FLOATS: 'scales value_floats',
+  FLOAT:
+    'alpha beta bias cubic_coeff_a epsilon extrapolation_value gamma lambd max min momentum ratio scale softcap value_float',
+  FLOATS: 'activation_alpha activation_beta scales value_floats',
   INT:
-    'allowzero antialias axis blocksize ceil_mode count_include_pad end exclude_outside fmod group keepdims ' +
-    'noop_with_empty_axes num_groups num_outputs saturate seed select_last_index size spatial start stash_type ' +
-    'storage_order to training_mode transA transB value_int',
+    'allowzero antialias axis batch_axis batch_dims blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
+    'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
+    'num_groups num_heads num_outputs q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type ' +
+    'storage_order time_axis to training_mode transA transB upper value_int',
   INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:
-    'approximate auto_pad coordinate_transformation_mode keep_aspect_ratio_policy mode nearest_mode round_mode ' +
-    'value_string',
-  STRINGS: 'value_strings',
+    'approximate auto_pad coordinate_transformation_mode direction keep_aspect_ratio_policy mode nearest_mode ' +
+    'reduction round_mode value_string',
+  STRINGS: 'activations value_strings',
   TENSOR: 'value',
 };
 
@@ -183,6 +237,8 @@ const SIGNED = ['int8', 'int16', 'int32', 'int64'];
 const WIDE_INTEGERS = ['int32', 'uint32', 'int64', 'uint64'];
 const INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'];
 
+const ANY = [...FLOATS, ...INTEGERS, 'bool'];
+
 /** By the first letter of a type that stands for several. */
 const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; readonly said: string }>> = {
   F: { types: FLOATS, said: 'a float type' },
@@ -194,7 +250,10 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
     types: [...FLOATS, ...WIDE_INTEGERS, 'int8', 'uint8', 'bool'],
     said: 'a float type, bool or integers of 8, 32 or 64 bits',
   },
-  T: { types: [...FLOATS, ...INTEGERS, 'bool'], said: 'any type' },
+  U: { types: INTEGERS.filter((type) => type.startsWith('u')), said: 'a type of integers without a sign' },
+  Z: { types: INTEGERS, said: 'a type of integers' },
+  T: { types: ANY, said: 'any type' },
+  V: { types: ANY, said: 'any type' },
 };
 
 interface Rule {
@@ -312,6 +371,7 @@ function checkType(
     throw invalidNode(node, `takes ${group.said} as its input '${name}', got ${given}`);
   }
   const other = bound.get(type);
+  if (type === 'V') return;
   if (other === undefined) bound.set(type, { value: given, by: name });
   else if (other.value !== given) {
     throw invalidNode(

@@ -11,6 +11,7 @@ import type {
   NativeGpuBuffer,
   NativeStore,
 } from '../native_types';
+import type { DataType } from '../tensor/data_types';
 
 export interface ConvolutionStep<B> {
   readonly kind: 'convolution';
@@ -209,16 +210,189 @@ export interface InterpolateStep<B> {
   readonly output: B;
 }
 
-/** The types that native code casts between. */
-export type CastType =
-  'float32' | 'float64' | 'int8' | 'int16' | 'int32' | 'int64' | 'uint8' | 'uint16' | 'uint32' | 'bool';
+export type MapOperation =
+  | 'identity'
+  | 'add'
+  | 'subtract'
+  | 'multiply'
+  | 'divide'
+  | 'modulo'
+  | 'remainder'
+  | 'minimum'
+  | 'maximum'
+  | 'power'
+  | 'prelu'
+  | 'bitAnd'
+  | 'bitOr'
+  | 'bitXor'
+  | 'shiftLeft'
+  | 'shiftRight'
+  | 'equal'
+  | 'less'
+  | 'lessOrEqual'
+  | 'greater'
+  | 'greaterOrEqual'
+  | 'logicalAnd'
+  | 'logicalOr'
+  | 'logicalXor'
+  | 'select'
+  | 'negate'
+  | 'absolute'
+  | 'sign'
+  | 'bitNot'
+  | 'logicalNot'
+  | 'isNaN'
+  | 'isInfinite'
+  | 'constant'
+  | 'affine'
+  | 'relu'
+  | 'leakyRelu'
+  | 'thresholdedRelu'
+  | 'shrink'
+  | 'clip'
+  | 'floor'
+  | 'ceil'
+  | 'round'
+  | 'sqrt'
+  | 'reciprocal'
+  | 'exp'
+  | 'log'
+  | 'erf'
+  | 'sin'
+  | 'cos'
+  | 'tan'
+  | 'asin'
+  | 'acos'
+  | 'atan'
+  | 'sinh'
+  | 'cosh'
+  | 'tanh'
+  | 'scaledTanh'
+  | 'asinh'
+  | 'acosh'
+  | 'atanh'
+  | 'sigmoid'
+  | 'hardSigmoid'
+  | 'hardSwish'
+  | 'silu'
+  | 'mish'
+  | 'elu'
+  | 'selu'
+  | 'celu'
+  | 'gelu'
+  | 'geluTanh'
+  | 'softplus'
+  | 'softsign';
 
-export interface CastStep<B> {
-  readonly kind: 'cast';
-  readonly count: number;
-  readonly from: CastType;
-  readonly to: CastType;
+/** What is computed in. */
+export type ComputeType = 'float32' | 'float64' | 'int64' | 'uint64';
+
+export interface MapStep<B> {
+  readonly kind: 'map';
+  readonly operation: MapOperation;
+  readonly compute: ComputeType;
+  readonly outputType: DataType;
+  readonly types: readonly DataType[];
+  readonly extents: readonly number[];
+  readonly operands: readonly B[];
+  readonly strides: readonly (readonly number[])[];
+  readonly p: number;
+  readonly q: number;
+  readonly output: B;
+}
+
+export type ScatterMode = 'assign' | 'add' | 'multiply' | 'minimum' | 'maximum';
+
+export interface IndexedStep<B> {
+  readonly kind: 'indexed';
+  readonly mode: 'gather' | ScatterMode;
+  readonly type: DataType;
+  readonly extents: readonly number[];
+  readonly valueStrides: readonly number[];
+  readonly dataStrides: readonly number[];
+  readonly indexStrides: readonly number[];
+  readonly serialAxes: number;
+  readonly axes: readonly number[];
+  readonly axisStrides: readonly number[];
+  readonly dataCount: number;
+  readonly indexCount: number;
+  readonly indices: B;
   readonly input: B;
+  readonly output: B;
+}
+
+export interface SortStep<B> {
+  readonly kind: 'sort';
+  readonly type: DataType;
+  readonly outer: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly count: number;
+  readonly greatest: boolean;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface ScanStep<B> {
+  readonly kind: 'scan';
+  readonly mode: 'sum' | 'product';
+  readonly type: DataType;
+  readonly outer: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly exclusive: boolean;
+  readonly reversed: boolean;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface TypedReduceStep<B> {
+  readonly kind: 'typedReduce';
+  readonly mode: ReduceStep<B>['mode'];
+  readonly type: DataType;
+  readonly outer: number;
+  readonly reduced: number;
+  readonly inner: number;
+  readonly last: boolean;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface TypedMatmulStep<B> {
+  readonly kind: 'typedMatmul';
+  readonly compute: ComputeType;
+  readonly leftType: DataType;
+  readonly rightType: DataType;
+  readonly outputType: DataType;
+  readonly batch: readonly number[];
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly leftStrides: readonly number[];
+  readonly rightStrides: readonly number[];
+  readonly left: B;
+  readonly right: B;
+  readonly output: B;
+}
+
+export interface RecurrentStep<B> {
+  readonly kind: 'recurrent';
+  readonly cell: 'rnn' | 'gru' | 'lstm';
+  readonly steps: number;
+  readonly batch: number;
+  readonly hidden: number;
+  readonly reversed: boolean;
+  readonly resetsProduct: boolean;
+  readonly isCoupled: boolean;
+  readonly clip: number;
+  readonly functions: readonly { readonly operation: MapOperation; readonly p: number; readonly q: number }[];
+  readonly gates: B;
+  readonly recurrent: B;
+  readonly productBias: B | null;
+  readonly peepholes: B | null;
+  readonly initialHidden: B | null;
+  readonly initialCell: B | null;
+  readonly lengths: B | null;
   readonly output: B;
 }
 
@@ -235,7 +409,13 @@ export type Step<B> =
   | FillStep<B>
   | GatherStep<B>
   | InterpolateStep<B>
-  | CastStep<B>;
+  | MapStep<B>
+  | IndexedStep<B>
+  | SortStep<B>
+  | ScanStep<B>
+  | TypedReduceStep<B>
+  | TypedMatmulStep<B>
+  | RecurrentStep<B>;
 
 /** The fields that hold one buffer each and are read, of every kind of step; `operands` alone holds several. */
 const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = {
@@ -251,12 +431,23 @@ const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = 
   fill: [],
   gather: ['input', 'indices'],
   interpolate: ['input'],
-  cast: ['input'],
+  map: [],
+  indexed: ['input', 'indices'],
+  sort: ['input'],
+  scan: ['input'],
+  typedReduce: ['input'],
+  typedMatmul: ['left', 'right'],
+  recurrent: ['gates', 'recurrent', 'productBias', 'peepholes', 'initialHidden', 'initialCell', 'lengths'],
 };
+
+/** Whether a step changes elements of its output, which other steps wrote. */
+export function isInPlace<B>(step: Step<B>): boolean {
+  return step.kind === 'indexed' && step.mode !== 'gather';
+}
 
 /** The buffers that a step reads, in no particular order. */
 export function buffersRead<B>(step: Step<B>): readonly B[] {
-  if (step.kind === 'elementwise') return step.operands;
+  if (step.kind === 'elementwise' || step.kind === 'map') return step.operands;
   const fields = step as unknown as Readonly<Record<string, B | null>>;
   const buffers: B[] = [];
   for (const field of READ_FIELDS[step.kind]) {
@@ -273,7 +464,7 @@ export function mapBuffers<A, B>(step: Step<A>, map: (buffer: A) => B): Step<B> 
     const buffer = mapped[field] as A | null;
     if (buffer !== null) mapped[field] = map(buffer);
   }
-  if (step.kind === 'elementwise') mapped.operands = step.operands.map(map);
+  if (step.kind === 'elementwise' || step.kind === 'map') mapped.operands = step.operands.map(map);
   return mapped as unknown as Step<B>;
 }
 

@@ -2,7 +2,7 @@
 import { elementCount } from '../check';
 import type { WarpconvError } from '../errors';
 import type { Bindings } from '../model/compile';
-import type { ConstantTensor, Extent, Graph } from '../model/graph';
+import { readsOf, type ConstantTensor, type Extent, type Graph, type GraphNode } from '../model/graph';
 import type { ValueNeeded } from '../model/lowering';
 import { unsupportedNode } from '../model/refusals';
 import { copyOf } from '../tensor/tensor';
@@ -56,7 +56,8 @@ export class InputBinder {
   decide({ value }: ValueNeeded, inputs: readonly Feed[]): void {
     const sources = sourcesOf(this.graph, value);
     const small = inputs.filter(({ name, dims }) => sources.has(name) && elementCount(dims) <= MOST_DECIDING);
-    small.forEach(({ name }) => this.#deciding.add(name));
+    // A value that others decide, too, is not known by these.
+    if (small.length === sources.size) small.forEach(({ name }) => this.#deciding.add(name));
   }
 }
 
@@ -78,7 +79,7 @@ function fixedExtent(extent: Extent, free: ReadonlyMap<string, number>): number 
   return extent === null ? undefined : free.get(extent);
 }
 
-/** The graph's inputs that a value is made from. */
+/** The graph's inputs whose elements a value is made from. */
 function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
   const writers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
   const sources = new Set<string>();
@@ -88,9 +89,15 @@ function sourcesOf({ inputs, nodes }: Graph, value: string): Set<string> {
     if (seen.has(name)) continue;
     seen.add(name);
     if (inputs.some((input) => input.name === name)) sources.add(name);
-    open.push(...(writers.get(name)?.inputs ?? []));
+    const writer = writers.get(name);
+    if (writer !== undefined && !isOfDims(writer)) open.push(...readsOf(writer));
   }
   return sources;
+}
+
+/** Whether it makes the same of all tensors of these dims. */
+function isOfDims({ domain, operator }: GraphNode): boolean {
+  return domain === '' && (operator === 'Shape' || operator === 'Size');
 }
 
 export function undecided({ node, value }: ValueNeeded): WarpconvError {

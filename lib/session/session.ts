@@ -55,6 +55,7 @@ import { SharingOwner, type Shareable } from '../sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';
 import type { Tensor } from '../tensor/tensor';
 import type { TensorLike } from '../tensor/tensor_like';
+import { SplitNetwork, type Part } from './split_network';
 import { tuneProgram } from './tuned_program';
 import type { TypedArray } from '../tensor/typed_array';
 
@@ -119,6 +120,8 @@ export class InferenceSession {
     max: MOST_ROW_FUNCTIONS,
   });
   readonly #binder: InputBinder;
+  /** Where it runs as several programs */
+  #split: SplitNetwork | undefined;
   /** Whether this one was, whose network others may still use */
   #isReleased = false;
 
@@ -257,7 +260,12 @@ export class InferenceSession {
     const request = readRunArguments(args, this.outputNames);
     const inputs = this.#readFeeds(request);
     this.#requireLive();
+    return this.#runSyncWith(inputs, request);
+  }
+
+  #runSyncWith(inputs: readonly Feed[], request: RunArguments): Record<string, Tensor> {
     if (request.signal?.aborted) throw abortedBy(request.signal);
+    if (this.#split !== undefined) return this.#split.runSync(inputs, request);
     this.#requireConsistent(inputs);
     const prepared = this.#programs.get(this.#form + this.#binder.keyOf(inputs));
     if (prepared === undefined) throw notCompiled(inputs);
@@ -311,7 +319,10 @@ export class InferenceSession {
     const { runs } = readProperties('options', options, { runs: 10 });
     const count = checkInteger('options.runs', runs, { min: 1, max: MAX_INT32 });
     this.#requireLive();
-    return this.#track(this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count)));
+    const call = this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count));
+    return this.#track(call).catch((error: unknown) => {
+      throw error instanceof ValueNeeded ? undecided(error) : error;
+    });
   }
 
   /**
@@ -424,7 +435,32 @@ export class InferenceSession {
     }
   }
 
-  #runWith(inputs: readonly Feed[], { fetches, signal }: RunArguments): Promise<Record<string, Tensor>> {
+  async #runWith(inputs: readonly Feed[], request: RunArguments): Promise<Record<string, Tensor>> {
+    try {
+      return await (this.#split?.run(inputs, request) ?? this.#runWhole(inputs, request));
+    } catch (error) {
+      if (!(error instanceof ValueNeeded)) throw error;
+      return await this.#splitAt(error).run(inputs, request);
+    }
+  }
+
+  /** In parts from now on. */
+  #splitAt(error: ValueNeeded): SplitNetwork {
+    this.#split ??= SplitNetwork.at(this.#graph, error, (graph, name) => this.#partOf(graph, name));
+    if (this.#split === undefined) throw undecided(error);
+    return this.#split;
+  }
+
+  #partOf(graph: Graph, name: string): Part {
+    const form = `${this.#form}${name};`;
+    const part = new InferenceSession(new Loaded(graph, this.#place, this.#options, this.#shared, form));
+    return {
+      run: (inputs, request) => part.#runWith(inputs, request),
+      runSync: (inputs, request) => part.#runSyncWith(inputs, request),
+    };
+  }
+
+  #runWhole(inputs: readonly Feed[], { fetches, signal }: RunArguments): Promise<Record<string, Tensor>> {
     const work = async (prepared: Prepared) => {
       // It may have been there already, and on a GPU what is launched is not stopped.
       if (signal?.aborted) throw abortedBy(signal);
@@ -508,7 +544,7 @@ export class InferenceSession {
         if (!(error instanceof ValueNeeded)) throw error;
         this.#binder.decide(error, inputs);
         // Another run may have found it while this one waited.
-        if (this.#binder.decidingCount === known) throw undecided(error);
+        if (this.#binder.decidingCount === known) throw error;
       }
     }
   }

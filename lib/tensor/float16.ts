@@ -36,6 +36,19 @@ export function fromBits(bits: number, { fractionBits, bias }: Float16Format): n
   return sign * (2 ** fractionBits + fraction) * 2 ** (exponent - bias - fractionBits);
 }
 
-function infinityOf(fractionBits: number): number {
+/** The bits of infinity. */
+export function infinityOf(fractionBits: number): number {
   return 2 ** 15 - 2 ** fractionBits;
+}
+
+const tables = new Map<Float16Format, Float32Array>();
+
+/** The numbers that any 16 bits stand for, by the bits. */
+export function floatsByBits(format: Float16Format): Float32Array {
+  let table = tables.get(format);
+  if (table === undefined) {
+    table = Float32Array.from({ length: 2 ** 16 }, (_, bits) => fromBits(bits, format));
+    tables.set(format, table);
+  }
+  return table;
 }

@@ -101,18 +101,115 @@ class Fields {
                                 {"argMaximum", Mode::argMaximum},
                                 {"argMinimum", Mode::argMinimum}});
   }
-  static void read(const Napi::Value& value, CastStep::Type& field) {
-    using Type = CastStep::Type;
-    field = named<Type>(value, {{"float32", Type::float32},
-                                {"float64", Type::float64},
-                                {"int8", Type::int8},
-                                {"int16", Type::int16},
-                                {"int32", Type::int32},
-                                {"int64", Type::int64},
-                                {"uint8", Type::uint8},
-                                {"uint16", Type::uint16},
-                                {"uint32", Type::uint32},
-                                {"bool", Type::boolean}});
+  static void read(const Napi::Value& value, ElementType& field) {
+    field = named<ElementType>(value, {{"float32", ElementType::float32},
+                                 {"float64", ElementType::float64},
+                                 {"float16", ElementType::float16},
+                                 {"bfloat16", ElementType::bfloat16},
+                                 {"int8", ElementType::int8},
+                                 {"int16", ElementType::int16},
+                                 {"int32", ElementType::int32},
+                                 {"int64", ElementType::int64},
+                                 {"uint8", ElementType::uint8},
+                                 {"uint16", ElementType::uint16},
+                                 {"uint32", ElementType::uint32},
+                                 {"uint64", ElementType::uint64},
+                                 {"bool", ElementType::boolean}});
+  }
+  static void read(const Napi::Value& value, IndexedStep::Mode& field) {
+    using Mode = IndexedStep::Mode;
+    field = named<Mode>(value, {{"gather", Mode::gather},
+                                 {"assign", Mode::assign},
+                                 {"add", Mode::add},
+                                 {"multiply", Mode::multiply},
+                                 {"minimum", Mode::minimum},
+                                 {"maximum", Mode::maximum}});
+  }
+  static void read(const Napi::Value& value, ScanStep::Mode& field) {
+    field = named<ScanStep::Mode>(value, {{"sum", ScanStep::Mode::sum}, {"product", ScanStep::Mode::product}});
+  }
+  static void read(const Napi::Value& value, RecurrentStep::Cell& field) {
+    using Cell = RecurrentStep::Cell;
+    field = named<Cell>(value, {{"rnn", Cell::rnn}, {"gru", Cell::gru}, {"lstm", Cell::lstm}});
+  }
+  static void read(const Napi::Value& value, RecurrentStep::Function& field) {
+    Fields fields(toObject(value, "a function"));
+    field.fields(fields);
+  }
+  static void read(const Napi::Value& value, MapStep::Operation& field) {
+    using Operation = MapStep::Operation;
+    field = named<Operation>(value, {{"identity", Operation::identity},
+                                 {"add", Operation::add},
+                                 {"subtract", Operation::subtract},
+                                 {"multiply", Operation::multiply},
+                                 {"divide", Operation::divide},
+                                 {"modulo", Operation::modulo},
+                                 {"remainder", Operation::remainder},
+                                 {"minimum", Operation::minimum},
+                                 {"maximum", Operation::maximum},
+                                 {"power", Operation::power},
+                                 {"prelu", Operation::prelu},
+                                 {"bitAnd", Operation::bitAnd},
+                                 {"bitOr", Operation::bitOr},
+                                 {"bitXor", Operation::bitXor},
+                                 {"shiftLeft", Operation::shiftLeft},
+                                 {"shiftRight", Operation::shiftRight},
+                                 {"equal", Operation::equal},
+                                 {"less", Operation::less},
+                                 {"lessOrEqual", Operation::lessOrEqual},
+                                 {"greater", Operation::greater},
+                                 {"greaterOrEqual", Operation::greaterOrEqual},
+                                 {"logicalAnd", Operation::logicalAnd},
+                                 {"logicalOr", Operation::logicalOr},
+                                 {"logicalXor", Operation::logicalXor},
+                                 {"select", Operation::select},
+                                 {"negate", Operation::negate},
+                                 {"absolute", Operation::absolute},
+                                 {"sign", Operation::sign},
+                                 {"bitNot", Operation::bitNot},
+                                 {"logicalNot", Operation::logicalNot},
+                                 {"isNaN", Operation::isNaN},
+                                 {"isInfinite", Operation::isInfinite},
+                                 {"constant", Operation::constant},
+                                 {"affine", Operation::affine},
+                                 {"relu", Operation::relu},
+                                 {"leakyRelu", Operation::leakyRelu},
+                                 {"thresholdedRelu", Operation::thresholdedRelu},
+                                 {"shrink", Operation::shrink},
+                                 {"clip", Operation::clip},
+                                 {"floor", Operation::floor},
+                                 {"ceil", Operation::ceil},
+                                 {"round", Operation::round},
+                                 {"sqrt", Operation::sqrt},
+                                 {"reciprocal", Operation::reciprocal},
+                                 {"exp", Operation::exp},
+                                 {"log", Operation::log},
+                                 {"erf", Operation::erf},
+                                 {"sin", Operation::sin},
+                                 {"cos", Operation::cos},
+                                 {"tan", Operation::tan},
+                                 {"asin", Operation::asin},
+                                 {"acos", Operation::acos},
+                                 {"atan", Operation::atan},
+                                 {"sinh", Operation::sinh},
+                                 {"cosh", Operation::cosh},
+                                 {"tanh", Operation::tanh},
+                                 {"scaledTanh", Operation::scaledTanh},
+                                 {"asinh", Operation::asinh},
+                                 {"acosh", Operation::acosh},
+                                 {"atanh", Operation::atanh},
+                                 {"sigmoid", Operation::sigmoid},
+                                 {"hardSigmoid", Operation::hardSigmoid},
+                                 {"hardSwish", Operation::hardSwish},
+                                 {"silu", Operation::silu},
+                                 {"mish", Operation::mish},
+                                 {"elu", Operation::elu},
+                                 {"selu", Operation::selu},
+                                 {"celu", Operation::celu},
+                                 {"gelu", Operation::gelu},
+                                 {"geluTanh", Operation::geluTanh},
+                                 {"softplus", Operation::softplus},
+                                 {"softsign", Operation::softsign}});
   }
   static void read(const Napi::Value& value, ElementwiseStep::Operation& field) {
     using Operation = ElementwiseStep::Operation;

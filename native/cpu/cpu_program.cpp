@@ -97,9 +97,50 @@ Action toAction(const InterpolateStep& x) {
   });
 }
 
-Action toAction(const CastStep& x) {
+Action toAction(const MapStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
-    operators::cast(x, m.read<void>(x.input), m.write<void>(x.output), context);
+    std::array<const void*, MapStep::kMostOperands> operands{};
+    for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = m.read<void>(x.operands[i]);
+    operators::map(x, std::span(operands.data(), x.operands.size()), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const IndexedStep& x) {
+  return [x](const Memory& m, const RunContext& context) {
+    return operators::indexed(x, m.read<int64_t>(x.indices), m.read<void>(x.input), m.write<void>(x.output), context);
+  };
+}
+
+Action toAction(const SortStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::sort(x, m.read<void>(x.input), m.write<int64_t>(x.output), context);
+  });
+}
+
+Action toAction(const ScanStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::scan(x, m.read<void>(x.input), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const TypedReduceStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::typedReduce(x, m.read<void>(x.input), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const RecurrentStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    const operators::RecurrentTensors tensors{
+        m.read(x.gates),         m.read(x.recurrent),   m.read(x.productBias),      m.read(x.peepholes),
+        m.read(x.initialHidden), m.read(x.initialCell), m.read<int32_t>(x.lengths), m.write(x.output)};
+    operators::recurrent(x, tensors, context);
+  });
+}
+
+Action toAction(const TypedMatmulStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::typedMatmul(x, m.read<void>(x.left), m.read<void>(x.right), m.write<void>(x.output), context);
   });
 }
 

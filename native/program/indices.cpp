@@ -4,16 +4,20 @@
 
 namespace warpconv::program {
 
-Status wrongIndex(const GatherStep& step, int64_t place, int64_t index) {
-  return invalidArgument("element " + std::to_string(place) + " of the indices of a gather is " +
-                         std::to_string(index) + "; the axis has " + std::to_string(step.axis) +
-                         " elements, so it must be from " + std::to_string(-step.axis) + " to " +
-                         std::to_string(step.axis - 1));
+Status wrongIndex(int64_t place, int64_t index, int64_t axis) {
+  return invalidArgument("element " + std::to_string(place) + " of the indices of a gather or scatter is " +
+                         std::to_string(index) + "; the axis has " + std::to_string(axis) +
+                         " elements, so it must be from " + std::to_string(-axis) + " to " + std::to_string(axis - 1));
 }
 
-Status checkIndices(const GatherStep& step, const int64_t* indices) {
-  for (int64_t i = 0; i < step.count; ++i) {
-    if (indices[i] < -step.axis || indices[i] >= step.axis) return wrongIndex(step, i, indices[i]);
+CheckedIndices checkedIndices(const GatherStep& step) { return {step.indices, step.count, {step.axis}}; }
+
+CheckedIndices checkedIndices(const IndexedStep& step) { return {step.indices, step.indexCount, step.axes}; }
+
+Status checkIndices(const CheckedIndices& checked, const int64_t* indices) {
+  for (int64_t i = 0; i < checked.count; ++i) {
+    const int64_t axis = checked.axisOf(i);
+    if (indices[i] < -axis || indices[i] >= axis) return wrongIndex(i, indices[i], axis);
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
 #include "problem/plan_request.h"
+#include "program/element_type.h"
 
 /**
  * The steps that a compiled network consists of: what is to be computed, for any device. Shapes are brought to the few
@@ -326,24 +327,289 @@ struct InterpolateStep {
 };
 
 /**
- * Between types of elements. Floats to integers are cut towards zero, to the nearest bound where they do not fit, and
- * NaN becomes 0; integers to narrower ones keep their low bits; to bool, what is not zero is true.
+ * One function of up to three tensors of any types, element by element. It is computed in float32, float64, int64 or
+ * uint64, as which operands are read, and its result is written as the output's type. Floats that become integers are
+ * cut towards zero, to the nearest bound where they do not fit, and NaN becomes 0; integers that become narrower ones
+ * keep their low bits; to bool, what is not zero is true. `identity` is a cast.
  */
-struct CastStep {
-  static constexpr const char* kKind = "cast";
-  enum class Type { float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, boolean };
+struct MapStep {
+  static constexpr const char* kKind = "map";
+  static constexpr size_t kMostOperands = 3;
 
-  int64_t count = 0;
-  Type from = Type::float32, to = Type::float32;
+  /**
+   * Comparisons and logic make 1 or 0. Division by the integer 0 makes 0. `modulo` has the sign of the divisor,
+   * `remainder` that of the dividend. Shifts bring in zeros, and to the right the sign. `isInfinite` looks at negative
+   * ones where p is not 0, and at positive ones where q is not 0. `select` is of a condition and two others.
+   * `scaledTanh` is p * tanh(q * x). Parameters
+   * of others are those of ElementwiseStep.
+   */
+  enum class Operation {
+    identity,
+    add,
+    subtract,
+    multiply,
+    divide,
+    modulo,
+    remainder,
+    minimum,
+    maximum,
+    power,
+    prelu,
+    bitAnd,
+    bitOr,
+    bitXor,
+    shiftLeft,
+    shiftRight,
+    equal,
+    less,
+    lessOrEqual,
+    greater,
+    greaterOrEqual,
+    logicalAnd,
+    logicalOr,
+    logicalXor,
+    select,
+    negate,
+    absolute,
+    sign,
+    bitNot,
+    logicalNot,
+    isNaN,
+    isInfinite,
+    constant,
+    affine,
+    relu,
+    leakyRelu,
+    thresholdedRelu,
+    shrink,
+    clip,
+    floor,
+    ceil,
+    round,
+    sqrt,
+    reciprocal,
+    exp,
+    log,
+    erf,
+    sin,
+    cos,
+    tan,
+    asin,
+    acos,
+    atan,
+    sinh,
+    cosh,
+    tanh,
+    scaledTanh,
+    asinh,
+    acosh,
+    atanh,
+    sigmoid,
+    hardSigmoid,
+    hardSwish,
+    silu,
+    mish,
+    elu,
+    selu,
+    celu,
+    gelu,
+    geluTanh,
+    softplus,
+    softsign,
+  };
+
+  Operation operation = Operation::identity;
+  ElementType compute = ElementType::float32, outputType = ElementType::float32;
+  /** Of each operand */
+  std::vector<ElementType> types;
+  /** Of the output, outermost first */
+  std::vector<int64_t> extents;
+  std::vector<Buffer> operands;
+  /** For each operand one stride an axis, 0 where it is broadcast */
+  std::vector<std::vector<int64_t>> strides;
+  double p = 0, q = 0;
+  Buffer output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("operation", operation), f("compute", compute), f("outputType", outputType), f("types", types);
+    f("extents", extents), f("operands", operands), f("strides", strides), f("p", p), f("q", q), f("output", output);
+  }
+};
+
+/**
+ * Moves elements by indices. For every position of `extents`, `at` is where `values` has its element, and `place` is
+ *   sum over axes of position * dataStride + sum over components c of index[c] * componentStride[c]
+ * where index[c] is read from the indices at the sum of position * indexStride, + c. Gathering, values[at] =
+ * data[place]; scattering, data[place] = values[at], or what the mode makes of both, in the order of positions.
+ * Negative indices count from the end; one that is out of range fails the run.
+ */
+struct IndexedStep {
+  static constexpr const char* kKind = "indexed";
+  enum class Mode { gather, assign, add, multiply, minimum, maximum };
+  static constexpr size_t kMostAxes = 8;
+
+  Mode mode = Mode::gather;
+  ElementType type = ElementType::float32;
+  std::vector<int64_t> extents, valueStrides, dataStrides, indexStrides;
+  /** The last axes of `extents`, along which positions may meet in one place. Those before it never do. */
+  int64_t serialAxes = 0;
+  /** Of each component the extent of the axis that it counts along, and its stride */
+  std::vector<int64_t> axes, axisStrides;
+  /** int64 */
+  Buffer indices;
+  /** Read: the data where it gathers, and the values where it scatters */
+  Buffer input;
+  /** Elements of the data, and of the indices, all of which are looked at */
+  int64_t dataCount = 1, indexCount = 1;
+  Buffer output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("mode", mode), f("type", type), f("extents", extents), f("valueStrides", valueStrides);
+    f("dataStrides", dataStrides), f("indexStrides", indexStrides), f("serialAxes", serialAxes);
+    f("axes", axes), f("axisStrides", axisStrides), f("indices", indices), f("input", input);
+    f("dataCount", dataCount), f("indexCount", indexCount), f("output", output);
+  }
+};
+
+/**
+ * The places, as int64, of the first `count` of the `length` elements of each line of [outer, length, inner] in their
+ * order: the greatest first, or the least. Of equal elements the one of the lower place is first, and NaN is greater
+ * than any number.
+ */
+struct SortStep {
+  static constexpr const char* kKind = "sort";
+
+  ElementType type = ElementType::float32;
+  int64_t outer = 1, length = 1, inner = 1, count = 1;
+  bool greatest = true;
   Buffer input, output;
 
   template <typename Fields>
   void fields(Fields& f) {
-    f("count", count), f("from", from), f("to", to), f("input", input), f("output", output);
+    f("type", type), f("outer", outer), f("length", length), f("inner", inner), f("count", count);
+    f("greatest", greatest), f("input", input), f("output", output);
   }
 };
 
-using Step = std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep,
-                          NormalizeStep, LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, CastStep>;
+/**
+ * Sums or products of all elements of a line of [outer, length, inner] up to each: with it, or without it where
+ * `exclusive`, from the end where `reversed`.
+ */
+struct ScanStep {
+  static constexpr const char* kKind = "scan";
+  enum class Mode { sum, product };
+
+  Mode mode = Mode::sum;
+  ElementType type = ElementType::float32;
+  int64_t outer = 1, length = 1, inner = 1;
+  bool exclusive = false, reversed = false;
+  Buffer input, output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("mode", mode), f("type", type), f("outer", outer), f("length", length), f("inner", inner);
+    f("exclusive", exclusive), f("reversed", reversed), f("input", input), f("output", output);
+  }
+};
+
+/**
+ * As ReduceStep and MatmulStep, of elements of other types than float32, by the definition. Integers wrap around; the
+ * mean of integers is cut towards zero.
+ */
+struct TypedReduceStep {
+  static constexpr const char* kKind = "typedReduce";
+
+  ReduceStep::Mode mode = ReduceStep::Mode::sum;
+  ElementType type = ElementType::float64;
+  int64_t outer = 1, reduced = 1, inner = 1;
+  bool last = false;
+  Buffer input, output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("mode", mode), f("type", type), f("outer", outer), f("reduced", reduced), f("inner", inner);
+    f("last", last), f("input", input), f("output", output);
+  }
+};
+
+/** Operands of any types are multiplied and added up in `compute`: float64, int64 or uint64. */
+struct TypedMatmulStep {
+  static constexpr const char* kKind = "typedMatmul";
+
+  ElementType compute = ElementType::float64;
+  ElementType leftType = ElementType::float64, rightType = ElementType::float64, outputType = ElementType::float64;
+  /** Each batch axis, outermost first */
+  std::vector<int64_t> batch;
+  int64_t m = 1, n = 1, k = 1;
+  /** For each batch axis, then for the rows and the columns of the matrix */
+  std::vector<int64_t> leftStrides, rightStrides;
+  Buffer left, right, output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("compute", compute), f("leftType", leftType), f("rightType", rightType), f("outputType", outputType);
+    f("batch", batch), f("m", m), f("n", n), f("k", k);
+    f("leftStrides", leftStrides), f("rightStrides", rightStrides);
+    f("left", left), f("right", right), f("output", output);
+  }
+};
+
+/**
+ * One direction of ONNX's RNN, GRU or LSTM over `steps` steps of `batch` sequences, with `hidden` units. Of each gate of
+ * each step `gates` holds what the input adds to it, biases too: [steps, batch, count * hidden], the gates in ONNX's order
+ * (i o f c; z r h). The output is all hidden states [steps, batch, hidden], 0 beyond a sequence's end, then the last ones
+ * [batch, hidden], the last cell states [batch, hidden], and scratch memory of 2 * batch * count * hidden elements.
+ */
+struct RecurrentStep {
+  static constexpr const char* kKind = "recurrent";
+  enum class Cell { rnn, gru, lstm };
+
+  struct Function {
+    MapStep::Operation operation = MapStep::Operation::tanh;
+    double p = 0, q = 0;
+
+    template <typename Fields>
+    void fields(Fields& f) {
+      f("operation", operation), f("p", p), f("q", q);
+    }
+  };
+
+  Cell cell = Cell::lstm;
+  int64_t steps = 1, batch = 1, hidden = 1;
+  /** Sequences are read from their end to their beginning */
+  bool reversed = false;
+  /** A GRU's reset gate multiplies the product with the hidden state, not that state */
+  bool resetsProduct = false;
+  /** An LSTM's forget gate is what its input gate leaves */
+  bool isCoupled = false;
+  /** What functions are applied to is brought to [-clip, clip], unless it is 0 */
+  double clip = 0;
+  /** f, g and h of ONNX */
+  std::array<Function, 3> functions;
+  Buffer gates;
+  /** [count * hidden, hidden] */
+  Buffer recurrent;
+  /** [hidden], added to a GRU's product before it is multiplied; [3 * hidden] of an LSTM, in the order i o f; [batch,
+   * hidden] each; int32 [batch]. Each may be absent. */
+  Buffer productBias, peepholes, initialHidden, initialCell, lengths;
+  Buffer output;
+
+  int64_t gateCount() const { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("cell", cell), f("steps", steps), f("batch", batch), f("hidden", hidden), f("reversed", reversed);
+    f("resetsProduct", resetsProduct), f("isCoupled", isCoupled), f("clip", clip), f("functions", functions);
+    f("gates", gates), f("recurrent", recurrent), f("productBias", productBias), f("peepholes", peepholes);
+    f("initialHidden", initialHidden), f("initialCell", initialCell), f("lengths", lengths), f("output", output);
+  }
+};
+
+using Step =
+    std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep, NormalizeStep,
+                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, MapStep, IndexedStep,
+                 SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep>;
 
 }  // namespace warpconv::program

@@ -209,9 +209,88 @@ class Verifier {
     write(x.output, product({x.outer, x.count, x.inner}));
   }
 
-  void check(const CastStep& x) {
-    read(x.input, extent(x.count), widthOf(x.from));
-    write(x.output, x.count, widthOf(x.to));
+  void check(const MapStep& x) {
+    const size_t operands = x.operands.size();
+    require(operands >= 1 && operands <= MapStep::kMostOperands, "has no operand, or too many");
+    require(x.types.size() == operands && x.strides.size() == operands, "has not a type and strides for each operand");
+    require(operands >= operandsOf(x.operation), "has not as many operands as its operation takes");
+    require(!x.extents.empty(), "has no axis");
+    const int64_t elements = product(x.extents);
+    for (size_t i = 0; i < operands; ++i) readBox(x.operands[i], x.extents, x.strides[i], widthOf(x.types[i]));
+    write(x.output, elements, widthOf(x.outputType));
+  }
+
+  void check(const IndexedStep& x) {
+    const auto axes = static_cast<int64_t>(x.extents.size());
+    require(x.serialAxes >= 0 && x.serialAxes <= axes, "has more serial axes than axes");
+    require(!x.axes.empty() && x.axes.size() == x.axisStrides.size() && x.axes.size() <= IndexedStep::kMostAxes,
+            "has no component, or too many, or not a stride for each");
+    require(product(x.extents) >= 1, "makes no element");
+    const std::optional<Reach> values = reachOf(x.extents, x.valueStrides);
+    const std::optional<Reach> rows = reachOf(x.extents, x.indexStrides);
+    const std::optional<Reach> data = reachOf(x.extents, x.dataStrides);
+    const std::optional<Reach> indexed = reachOf(x.axes, x.axisStrides);
+    require(indexed.has_value(), "has an axis without elements");
+    const auto components = static_cast<int64_t>(x.axes.size());
+    require(rows->first >= 0 && rows->last + components <= extent(x.indexCount), "reads beyond its indices");
+    require(data->first + indexed->first >= 0 && data->last + indexed->last < extent(x.dataCount),
+            "reaches outside of its data");
+    const int64_t width = widthOf(x.type);
+    read(x.indices, x.indexCount, 8);
+    if (x.mode == IndexedStep::Mode::gather) {
+      requireDistinct(x.extents, x.valueStrides);
+      read(x.input, x.dataCount, width);
+      requireWritable(x.output);
+      requireApart(bytesOf(x.output, values, width));
+    } else {
+      noteRead(bytesOf(x.input, values, width));
+      write(x.output, x.dataCount, width);
+    }
+  }
+
+  void check(const SortStep& x) {
+    require(positive(x.count) <= x.length, "takes more elements of a line than it has");
+    read(x.input, product({x.outer, x.length, x.inner}), widthOf(x.type));
+    write(x.output, product({x.outer, x.count, x.inner}), 8);
+  }
+
+  void check(const ScanStep& x) {
+    const int64_t elements = product({x.outer, x.length, x.inner});
+    read(x.input, elements, widthOf(x.type));
+    write(x.output, elements, widthOf(x.type));
+  }
+
+  void check(const TypedReduceStep& x) {
+    const bool isIndex = x.mode == ReduceStep::Mode::argMaximum || x.mode == ReduceStep::Mode::argMinimum;
+    if (isIndex) positive(x.reduced);
+    read(x.input, product({x.outer, x.reduced, x.inner}), widthOf(x.type));
+    write(x.output, product({x.outer, x.inner}), isIndex ? 8 : widthOf(x.type));
+  }
+
+  void check(const RecurrentStep& x) {
+    const int64_t states = product({positive(x.batch), positive(x.hidden)});
+    const int64_t gates = product({states, x.gateCount()});
+    positive(x.steps);
+    read(x.gates, product({x.steps, gates}));
+    read(x.recurrent, product({x.gateCount(), x.hidden, x.hidden}));
+    readIfGiven(x.productBias, x.hidden);
+    readIfGiven(x.peepholes, product({x.hidden, 3}));
+    readIfGiven(x.initialHidden, states);
+    readIfGiven(x.initialCell, states);
+    if (x.lengths.isGiven()) read(x.lengths, x.batch);
+    // All factors are below 2^40, and so are the products of three of them.
+    write(x.output, product({x.steps, states}) + 2 * states + 2 * gates);
+  }
+
+  void check(const TypedMatmulStep& x) {
+    std::vector<int64_t> left = x.batch, right = x.batch, result = x.batch;
+    left.insert(left.end(), {x.m, x.k});
+    right.insert(right.end(), {x.k, x.n});
+    result.insert(result.end(), {x.m, x.n});
+    product(left), product(right);
+    readBox(x.left, left, x.leftStrides, widthOf(x.leftType));
+    readBox(x.right, right, x.rightStrides, widthOf(x.rightType));
+    write(x.output, product(result), widthOf(x.outputType));
   }
 
   void checkSizes() const {
@@ -225,20 +304,10 @@ class Verifier {
   }
 
  private:
-  static int64_t widthOf(CastStep::Type type) {
-    switch (type) {
-      case CastStep::Type::int8:
-      case CastStep::Type::uint8:
-      case CastStep::Type::boolean: return 1;
-      case CastStep::Type::int16:
-      case CastStep::Type::uint16: return 2;
-      case CastStep::Type::float32:
-      case CastStep::Type::int32:
-      case CastStep::Type::uint32: return 4;
-      case CastStep::Type::float64:
-      case CastStep::Type::int64: return 8;
-    }
-    return 8;
+  static size_t operandsOf(MapStep::Operation operation) {
+    using Operation = MapStep::Operation;
+    if (operation == Operation::select) return 3;
+    return operation >= Operation::add && operation < Operation::select ? 2 : 1;
   }
 
   /** The last window of an axis ends within 2^62. */

@@ -166,9 +166,10 @@ export function floats(...list: number[]): AttributeValue {
   return { content: { type: AttributeType.FLOATS, floats: list } };
 }
 
-/** An attribute of type GRAPH. */
-export function subgraph(bytes: Uint8Array = new Uint8Array()): AttributeValue {
-  return { content: { type: AttributeType.GRAPH, g: bytes } };
+/** An attribute of type GRAPH: the graph of a model, or bytes that should be one. */
+export function subgraph(graph: OnnxModel | Uint8Array = new Uint8Array()): AttributeValue {
+  const g = graph instanceof Uint8Array ? graph : toBinary(GraphProtoSchema, onnxProto(graph).graph!);
+  return { content: { type: AttributeType.GRAPH, g } };
 }
 
 /** Any attribute at all. */

@@ -2,7 +2,7 @@
 import { describe } from '../../check';
 import type { Sliced } from '../../slices';
 import { invalidModel, quote, title } from '../complaints';
-import type { Attribute, GraphNode } from '../graph';
+import type { Attribute, Body, GraphNode } from '../graph';
 import { attributeKind, type AttributeKind } from '../schema';
 import type { ExternalData } from './external_data';
 import { AttributeProto_AttributeType as Type, type AttributeProto, type NodeProto } from './onnx_pb';
@@ -11,31 +11,43 @@ import { readTensor, tensorObstacle } from './tensors';
 /** Most nodes have none. */
 const NONE = new Map<string, never>();
 
-/** Makes nodes of a graph, each with a name of its own. */
+/** What a value of the file is called where names are those of one graph alone. */
+export type Scope = (name: string) => string;
+
+/** Makes nodes of a model's graphs, each with a name of its own. */
 export class NodeReader {
   readonly #names = new Set<string>();
   #count = 0;
 
-  constructor(private readonly external: ExternalData) {}
+  /** @param readBody - reads a graph that a node has, of that name */
+  constructor(
+    private readonly external: ExternalData,
+    private readonly readBody: (bytes: Uint8Array, scope: Scope, name: string) => Sliced<Body>,
+  ) {}
 
-  *read(proto: NodeProto): Sliced<GraphNode> {
-    const { input: inputs, output: outputs, opType: operator } = proto;
+  *read(proto: NodeProto, scope: Scope): Sliced<GraphNode> {
+    const { opType: operator } = proto;
+    const [inputs, outputs] = [proto.input.map(scope), proto.output.map(scope)];
     const name = this.#uniqueName(proto);
     const domain = normalDomain(proto.domain);
     const attributes = proto.attribute.length === 0 ? NONE : new Map<string, Attribute>();
     const node = { name, operator, domain, inputs, outputs, attributes };
     if (operator === '') throw invalidModel(`node ${quote(name)} names no operator`);
     let obstacle: string | undefined;
+    const bodies = new Map<string, Body>();
     for (const attribute of proto.attribute) {
       const what = attributeTitle(node, attribute);
       if (attributes.has(attribute.name)) throw invalidModel(`${what} is there twice`);
       requireKind(what, attribute, attributeKind(node, attribute.name));
       const found = attributeObstacle(what, attribute);
-      if (found === undefined) {
+      if (attribute.type === Type.GRAPH) {
+        bodies.set(attribute.name, yield* this.readBody(attribute.g, scope, `${name}.${attribute.name}`));
+      } else if (found === undefined) {
         attributes.set(attribute.name, yield* readAttribute(what, attribute, this.external));
       } else obstacle ??= `its attribute ${quote(attribute.name)} is ${found}`;
     }
-    return obstacle === undefined ? node : { ...node, obstacle };
+    const whole = bodies.size === 0 ? node : { ...node, bodies };
+    return obstacle === undefined ? whole : { ...whole, obstacle };
   }
 
   #uniqueName({ name, opType }: NodeProto): string {
@@ -63,7 +75,6 @@ function requireKind(what: string, { type }: AttributeProto, kind: AttributeKind
 }
 
 const OBSTACLES: Readonly<Partial<Record<Type, string>>> = {
-  [Type.GRAPH]: 'a graph',
   [Type.GRAPHS]: 'a list of graphs',
   [Type.TENSORS]: 'a list of tensors',
   [Type.SPARSE_TENSOR]: 'a sparse tensor',

@@ -2,10 +2,18 @@
 import { invalidModel, quote, unsupportedModel } from '../complaints';
 import type { Sliced } from '../../slices';
 import { elementType } from '../element_types';
-import type { ConstantTensor, Extent, Graph, GraphNode, ValueInfo } from '../graph';
+import {
+  readsOf,
+  type Body,
+  type ConstantTensor,
+  type Extent,
+  type Graph,
+  type GraphNode,
+  type ValueInfo,
+} from '../graph';
 import { inOrder } from '../order';
 import { initializerTitle, type ExternalData } from './external_data';
-import { NodeReader, normalDomain } from './nodes';
+import { NodeReader, normalDomain, type Scope } from './nodes';
 import type {
   GraphProto,
   ModelProto,
@@ -13,6 +21,7 @@ import type {
   TypeProto,
   ValueInfoProto,
 } from './onnx_pb';
+import { decodeGraph } from './wire';
 import { readTensor, tensorObstacle, typeObstacle } from './tensors';
 
 const OLDEST_IR_VERSION = 3;
@@ -26,12 +35,13 @@ export function* readModel(model: ModelProto, external: ExternalData): Sliced<Gr
   const { graph } = model;
   if (graph === undefined)
     throw invalidModel('the model has no graph; it is not an ONNX file, or is damaged');
-  const initializers = yield* readInitializers(graph, external);
+  const reader = new GraphReader(model, external);
+  const initializers = yield* reader.initializers(graph, asItIs);
   const { constants, refused } = initializers;
   const inputs = readInfos('input', graph.input, (name) => constants.has(name) || refused.has(name));
   const brought = new Set(inputs.map(({ name }) => name));
   const isGiven = (name: string) => brought.has(name) || constants.has(name) || refused.has(name);
-  const nodes = yield* inOrder(yield* readNodes(model, graph, initializers, external), isGiven);
+  const nodes = yield* inOrder(yield* reader.nodes(graph, asItIs), isGiven);
   const written = new Set<string>();
   for (const { outputs } of nodes) {
     yield;
@@ -79,55 +89,104 @@ interface Initializers {
   readonly refused: ReadonlyMap<string, string>;
 }
 
-function* readInitializers(graph: GraphProto, external: ExternalData): Sliced<Initializers> {
-  const constants = new Map<string, ConstantTensor>();
-  const refused = new Map<string, string>();
-  const claim = (name: string) => {
-    if (name === '') throw invalidModel('the model has an initializer without a name');
-    if (!constants.has(name) && !refused.has(name)) return;
-    throw invalidModel(`the model has two initializers of the name ${quote(name)}`);
-  };
-  for (const tensor of graph.initializer) {
-    yield;
-    const what = initializerTitle(tensor);
-    claim(tensor.name);
-    const obstacle = tensorObstacle(what, tensor);
-    if (obstacle === undefined) {
-      constants.set(tensor.name, yield* readTensor(what, tensor, external.get(tensor)));
-    } else refused.set(tensor.name, obstacle);
+const asItIs: Scope = (name) => name;
+
+/** Graphs within each other. */
+const MOST_DEPTH = 16;
+
+/** Reads the graph of a model, and those that its nodes have. */
+class GraphReader {
+  readonly #external: ExternalData;
+  /** Operators that are functions of the model itself */
+  readonly #functions: ReadonlySet<string>;
+  readonly #nodes: NodeReader;
+  #depth = 0;
+  /** Initializers without a form here, of all graphs */
+  readonly #refused = new Map<string, string>();
+
+  constructor({ functions }: ModelProto, external: ExternalData) {
+    this.#external = external;
+    this.#functions = new Set(functions.map(({ domain, name }) => identify(domain, name)));
+    this.#nodes = new NodeReader(external, (bytes, scope, name) => this.#body(bytes, scope, name));
   }
-  for (const { values } of graph.sparseInitializer) {
-    const name = values?.name ?? '';
-    claim(name);
-    refused.set(name, 'a sparse tensor');
+
+  *initializers(graph: GraphProto, scope: Scope): Sliced<Initializers> {
+    const constants = new Map<string, ConstantTensor>();
+    const refused = new Map<string, string>();
+    const claim = (name: string) => {
+      if (name === '') throw invalidModel('the model has an initializer without a name');
+      if (!constants.has(name) && !refused.has(name)) return;
+      throw invalidModel(`the model has two initializers of the name ${quote(name)}`);
+    };
+    for (const tensor of graph.initializer) {
+      yield;
+      const what = initializerTitle(tensor);
+      const name = scope(tensor.name);
+      claim(name);
+      const obstacle = tensorObstacle(what, tensor);
+      if (obstacle === undefined) {
+        constants.set(name, yield* readTensor(what, tensor, this.#external.get(tensor)));
+      } else refused.set(name, obstacle);
+    }
+    for (const { values } of graph.sparseInitializer) {
+      const name = scope(values?.name ?? '');
+      claim(name);
+      refused.set(name, 'a sparse tensor');
+    }
+    for (const [name, obstacle] of refused) this.#refused.set(name, obstacle);
+    return { constants, refused };
   }
-  return { constants, refused };
+
+  *nodes(graph: GraphProto, scope: Scope): Sliced<GraphNode[]> {
+    const nodes: GraphNode[] = [];
+    for (const proto of graph.node) {
+      yield;
+      const node = yield* this.#nodes.read(proto, scope);
+      const obstacle = this.#functions.has(identify(node.domain, node.operator))
+        ? 'a function of the model itself; export the model with its functions inlined'
+        : (node.obstacle ?? this.#inputObstacle(node));
+      nodes.push(obstacle === undefined ? node : { ...node, obstacle });
+    }
+    return nodes;
+  }
+
+  /** Its own values are named after the graph: others of the model may have values of the same names. */
+  *#body(bytes: Uint8Array, outer: Scope, title: string): Sliced<Body> {
+    if (this.#depth === MOST_DEPTH)
+      throw unsupportedModel(`the model has graphs within graphs, ${MOST_DEPTH} deep`);
+    this.#depth++;
+    const graph = yield* decodeGraph(`the graph ${quote(title)}`, bytes);
+    const own = new Set([
+      ...graph.input.map(({ name }) => name),
+      ...graph.initializer.map(({ name }) => name),
+      ...graph.sparseInitializer.map(({ values }) => values?.name ?? ''),
+      ...graph.node.flatMap(({ output }) => output),
+    ]);
+    own.delete('');
+    const scope: Scope = (name) => (own.has(name) ? `${name} in ${title}` : outer(name));
+    const { constants, refused } = yield* this.initializers(graph, scope);
+    const inputs = graph.input.map(({ name }) => scope(name)).filter((name) => !constants.has(name));
+    const outputs = graph.output.map(({ name }) => scope(name));
+    const unordered = yield* this.nodes(graph, scope);
+    const written = new Set(unordered.flatMap((node) => node.outputs));
+    const brought = new Set(inputs);
+    const isOwn = (name: string) =>
+      written.has(name) || brought.has(name) || constants.has(name) || refused.has(name);
+    const nodes = yield* inOrder(unordered, (name) => !written.has(name));
+    const reads = new Set([...nodes.flatMap(readsOf), ...outputs]);
+    const captures = [...reads].filter((name) => name !== '' && !isOwn(name));
+    this.#depth--;
+    return { inputs, outputs, nodes, constants, captures };
+  }
+
+  #inputObstacle(node: GraphNode): string | undefined {
+    const input = readsOf(node).find((name) => this.#refused.has(name));
+    return input === undefined ? undefined : `its input ${quote(input)} is ${this.#refused.get(input)}`;
+  }
 }
 
-function* readNodes(
-  { functions }: ModelProto,
-  graph: GraphProto,
-  { refused }: Initializers,
-  external: ExternalData,
-): Sliced<GraphNode[]> {
-  const identify = (domain: string, operator: string) => JSON.stringify([normalDomain(domain), operator]);
-  const own = new Set(functions.map(({ domain, name }) => identify(domain, name)));
-  const reader = new NodeReader(external);
-  const nodes: GraphNode[] = [];
-  for (const proto of graph.node) {
-    yield;
-    const node = yield* reader.read(proto);
-    const obstacle = own.has(identify(node.domain, node.operator))
-      ? 'a function of the model itself; export the model with its functions inlined'
-      : (node.obstacle ?? inputObstacle(node, refused));
-    nodes.push(obstacle === undefined ? node : { ...node, obstacle });
-  }
-  return nodes;
-}
-
-function inputObstacle({ inputs }: GraphNode, refused: Initializers['refused']): string | undefined {
-  const input = inputs.find((name) => refused.has(name));
-  return input === undefined ? undefined : `its input ${quote(input)} is ${refused.get(input)}`;
+function identify(domain: string, operator: string): string {
+  return JSON.stringify([normalDomain(domain), operator]);
 }
 
 /** Inputs or outputs, without those that have a value already. */

@@ -34,6 +34,19 @@ export function* decodeModel(bytes: Uint8Array): Sliced<ModelProto> {
   }
 }
 
+/** A graph that a node has. {@link decodeModel} has bounded the size of the file, and not gone into it. */
+export function* decodeGraph(what: string, bytes: Uint8Array): Sliced<GraphProto> {
+  try {
+    const survey = new Survey(bytes);
+    yield* survey.walk(GraphProtoSchema);
+    const graph = create(GraphProtoSchema);
+    yield* mergeGraph(graph, bytes, survey.hasLooseNumbers);
+    return graph;
+  } catch (cause) {
+    throw invalidModel(`${what} is damaged: ${(cause as Error).message}`, cause);
+  }
+}
+
 /** The decoder goes through all of a message at once, and is given a few fields of the largest one at a time. */
 function* mergeModel(bytes: Uint8Array, hasLooseNumbers: boolean): Sliced<ModelProto> {
   const model = create(ModelProtoSchema);

@@ -1,34 +1,32 @@
 /** Functions of single elements. */
 import { areSameDims } from '../../check';
 import type { Sliced } from '../../slices';
-import { float, string } from '../attributes';
-import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
+import { flag, float, string } from '../attributes';
+import { computeOf, instruction, numbersOf, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
-import type { BinaryOperation, Instruction, UnaryOperation } from '../steps';
+import type { BinaryOperation, Instruction, MapOperation, UnaryOperation } from '../steps';
 import { broadcastDims, type Value } from '../values';
-import { asFloat32 } from './layout';
+import { apply, asFloat32, mapped, scalar } from './typed';
 
 function unary(
   operation: UnaryOperation,
   parameters: (x: Lowering) => Partial<Pick<Instruction, 'p' | 'q'>> = () => ({}),
 ): Lower {
-  return (x) => x.build.elementwise(x.node, [x.input(0)], [instruction(operation, parameters(x))]);
+  return (x) => apply(x, operation, [x.input(0)], parameters(x));
 }
 
 function binary(operation: BinaryOperation): Lower {
-  const code = [instruction(operation, { b: 1 })];
-  return (x) => x.build.elementwise(x.node, [x.input(0), x.input(1)], code);
+  return (x) => apply(x, operation, [x.input(0), x.input(1)]);
 }
 
 /** Any number of inputs, two at a time. */
 function variadic(operation: BinaryOperation): (x: Lowering) => Sliced<Value> {
-  const code = [instruction(operation, { b: 1 })];
   return function* (x) {
     const [first, ...others] = x.inputs;
     let result = first!;
     for (const other of others) {
       yield;
-      result = x.build.elementwise(x.node, [result, other], code);
+      result = apply(x, operation, [result, other]);
     }
     return result;
   };
@@ -36,15 +34,9 @@ function variadic(operation: BinaryOperation): (x: Lowering) => Sliced<Value> {
 
 const sum = variadic('add');
 
-/** A number that follows from the node, or from a constant that it has. */
-function scalar(x: Lowering, number: number, ...from: readonly (Value | undefined)[]): Value {
-  const given = from.filter((value) => value !== undefined);
-  return x.derive('scalar', given, () => ({ type: 'float32', dims: [], data: Float32Array.of(number) }));
-}
-
 function* mean(x: Lowering): Sliced<Value> {
-  const count = scalar(x, x.inputs.length);
-  return x.build.elementwise(x.node, [yield* sum(x), count], [instruction('divide', { b: 1 })]);
+  const count = scalar(x, x.input(0).type, x.inputs.length);
+  return apply(x, 'divide', [yield* sum(x), count]);
 }
 
 /** An omitted bound of Clip is the greatest finite number: an infinity is brought to it. */
@@ -52,42 +44,49 @@ const GREATEST_FLOAT = 3.4028234663852886e38;
 
 /** Where the bounds cross, the upper one wins. It then is the lower one too, so that no kernel has to know. */
 function clipTo(x: Lowering, low: number, high: number): Value {
-  const code = instruction('clip', { p: Math.min(low, high), q: high });
-  return x.build.elementwise(x.node, [x.input(0)], [code]);
+  return apply(x, 'clip', [x.input(0)], { p: Math.min(low, high), q: high });
 }
 
 /** Bounds were attributes before opset 11, and are inputs since. */
 const clip: Lower = (x) => {
+  const input = x.input(0);
   if (x.opset < 11) {
     return clipTo(x, float(x.node, 'min', -GREATEST_FLOAT), float(x.node, 'max', GREATEST_FLOAT));
   }
-  const bound = (i: number, otherwise: number) => {
-    const given = x.optional(i);
-    if (given === undefined) return otherwise;
+  const [low, high] = [x.optional(1), x.optional(2)];
+  const isOfFloats = input.type === 'float32';
+  if (isOfFloats && [low, high].every((bound) => bound === undefined || bound.constant !== undefined)) {
+    const numberOf = (bound: Value | undefined) => bound && numbersOf(bound.constant!)[0]!;
+    return clipTo(x, numberOf(low) ?? -GREATEST_FLOAT, numberOf(high) ?? GREATEST_FLOAT);
+  }
+  const limit = (
+    value: Value,
+    operation: 'minimum' | 'maximum',
+    given: Value | undefined,
+    greatest: number,
+  ) => {
     // One element of any rank, which must not widen the input.
-    return given.constant === undefined ? x.build.view(given, []) : numbersOf(given.constant)[0]!;
+    const bound = given && x.build.view(given, []);
+    if (bound === undefined && !isOfFloats) return value;
+    return apply(x, operation, [value, bound ?? scalar(x, 'float32', greatest)]);
   };
-  const [low, high] = [bound(1, -GREATEST_FLOAT), bound(2, GREATEST_FLOAT)];
-  if (typeof low === 'number' && typeof high === 'number') return clipTo(x, low, high);
-  const tensors = [low, high].map((given, i) =>
-    typeof given === 'number' ? scalar(x, given, x.optional(i + 1)) : given,
-  ) as [Value, Value];
-  return limit(x, limit(x, x.input(0), 'maximum', tensors[0]), 'minimum', tensors[1]);
+  return limit(limit(input, 'maximum', low, -GREATEST_FLOAT), 'minimum', high, GREATEST_FLOAT);
 };
-
-function limit(x: Lowering, value: Value, operation: 'minimum' | 'maximum', tensor: Value): Value {
-  return x.build.elementwise(x.node, [value, tensor], [instruction(operation, { b: 1 })]);
-}
 
 const gelu: Lower = (x) => {
   const form = string(x.node, 'approximate', ['none', 'tanh'], 'none');
-  return x.build.elementwise(x.node, [x.input(0)], [instruction(form === 'none' ? 'gelu' : 'geluTanh')]);
+  return apply(x, form === 'none' ? 'gelu' : 'geluTanh', [x.input(0)]);
 };
 
 /** The exponent may be of another type than the base. */
 const power: Lower = (x) => {
   const [base, exponent] = [x.input(0), x.input(1)];
-  requireFloat(x.node, base);
+  if (base.type !== 'float32') {
+    const areIntegers = [base, exponent].every(({ type }) => computeOf(type).endsWith('int64'));
+    return mapped(x, 'power', [base, exponent], base.type, {
+      compute: areIntegers ? computeOf(base.type) : 'float64',
+    });
+  }
   const { constant } = exponent;
   const isSquare = constant?.data.length === 1 && numbersOf(constant)[0] === 2;
   // Exact, and a hundred times as fast as a power; a larger shape of the exponent would have to be broadcast to.
@@ -116,9 +115,87 @@ function scaledSilu(defaultAlpha: number): Lower {
       instruction('sigmoid', { a: 1 }),
       instruction('multiply', { a: 0, b: 2 }),
     ];
-    return x.build.elementwise(x.node, [x.input(0)], alpha === 1 ? [instruction('silu')] : code);
+    const input = x.input(0);
+    if (input.type === 'float32') {
+      return x.build.elementwise(x.node, [input], alpha === 1 ? [instruction('silu')] : code);
+    }
+    const gate = apply(x, 'sigmoid', [apply(x, 'affine', [input], { p: alpha })]);
+    return apply(x, 'multiply', [input, gate]);
   };
 }
+
+/** A function that chains do not have. */
+function single(
+  operation: MapOperation,
+  parameters: (x: Lowering) => Partial<Pick<Instruction, 'p' | 'q'>> = () => ({}),
+): Lower {
+  return (x) => {
+    const { inputs } = x;
+    return mapped(x, operation, inputs, inputs[0]!.type, parameters(x));
+  };
+}
+
+/** A question, of which the answer is a bool. */
+function question(
+  operation: MapOperation,
+  parameters: (x: Lowering) => Partial<Pick<Instruction, 'p' | 'q'>> = () => ({}),
+): Lower {
+  return (x) => mapped(x, operation, x.inputs, 'bool', parameters(x));
+}
+
+const mod: Lower = (x) => {
+  const [a, b] = [x.input(0), x.input(1)];
+  const isOfDividend = flag(x.node, 'fmod', false);
+  return mapped(x, isOfDividend ? 'remainder' : 'modulo', [a, b], a.type);
+};
+
+const bitShift: Lower = (x) => {
+  const direction = string(x.node, 'direction', ['LEFT', 'RIGHT']);
+  const operation = direction === 'LEFT' ? 'shiftLeft' : 'shiftRight';
+  return mapped(x, operation, [x.input(0), x.input(1)], x.input(0).type);
+};
+
+/** Of any type: elements are chosen, not computed. */
+const where: Lower = (x) => {
+  const [condition, a, b] = [x.input(0), x.input(1), x.input(2)];
+  return mapped(x, 'select', [condition, a, b], a.type, { compute: computeOf(a.type) });
+};
+
+/** Functions that are a step of their own each. */
+export const singles: Record<string, Lower> = {
+  Acos: single('acos'),
+  Acosh: single('acosh'),
+  And: question('logicalAnd'),
+  Asin: single('asin'),
+  Asinh: single('asinh'),
+  Atan: single('atan'),
+  Atanh: single('atanh'),
+  BitShift: bitShift,
+  BitwiseAnd: single('bitAnd'),
+  BitwiseNot: single('bitNot'),
+  BitwiseOr: single('bitOr'),
+  BitwiseXor: single('bitXor'),
+  Cosh: single('cosh'),
+  Equal: question('equal'),
+  Greater: question('greater'),
+  GreaterOrEqual: question('greaterOrEqual'),
+  IsInf: question('isInfinite', ({ node }) => ({
+    p: Number(flag(node, 'detect_negative', true)),
+    q: Number(flag(node, 'detect_positive', true)),
+  })),
+  IsNaN: question('isNaN'),
+  Less: question('less'),
+  LessOrEqual: question('lessOrEqual'),
+  Mod: mod,
+  Not: question('logicalNot'),
+  Or: question('logicalOr'),
+  Shrink: single('shrink', ({ node }) => ({ p: float(node, 'lambd', 0.5), q: float(node, 'bias', 0) })),
+  Sinh: single('sinh'),
+  Tan: single('tan'),
+  ThresholdedRelu: single('thresholdedRelu', ({ node }) => ({ p: float(node, 'alpha', 1) })),
+  Where: where,
+  Xor: question('logicalXor'),
+};
 
 /** Functions of tensors that are broadcast to each other. */
 export const broadcasting: Record<string, Lower> = {

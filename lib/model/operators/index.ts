@@ -3,26 +3,41 @@ import type { GraphNode } from '../graph';
 import type { Lower } from '../lowering';
 import { sizeOf, type Value } from '../values';
 import { convolution } from './convolution';
-import { broadcasting, elementwise } from './elementwise';
+import { attentions } from './attention';
+import { broadcasting, elementwise, singles } from './elementwise';
+import { indexing } from './indexing';
 import { layout } from './layout';
+import { losses } from './loss';
 import { matrix } from './matrix';
 import { normalization } from './normalization';
 import { pooling } from './pooling';
+import { recurrentOperators } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
+import { withHalves } from './typed';
 
-const { QuickGelu, ...standard } = elementwise;
+const chained = withHalves(elementwise);
+const { QuickGelu, ...standard } = chained;
+const normalizing = withHalves(normalization);
 
 const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefined>>>> = {
   '': {
-    ...convolution,
-    ...standard,
+    ...indexing,
     ...layout,
-    ...matrix,
-    ...normalization,
-    ...pooling,
-    ...reduction,
-    ...resizing,
+    ...standard,
+    ...normalizing,
+    ...withHalves({
+      ...attentions,
+      ...convolution,
+      ...losses,
+      ...matrix,
+      ...pooling,
+      ...reduction,
+      ...resizing,
+      ...recurrentOperators,
+      ...singles,
+    }),
+    Where: singles.Where,
   },
   'com.microsoft': { QuickGelu, Gelu: standard.Gelu },
 };
@@ -33,8 +48,10 @@ export function operatorOf({ domain, operator }: GraphNode): Lower | undefined {
   return Object.hasOwn(operators, operator) ? operators[operator] : undefined;
 }
 
-const BROADCASTING: ReadonlySet<Lower | undefined> = new Set(Object.values(broadcasting));
-const ELEMENTWISE: ReadonlySet<Lower | undefined> = new Set(Object.values(elementwise));
+const BROADCASTING: ReadonlySet<Lower | undefined> = new Set(
+  Object.keys(broadcasting).map((name) => chained[name]),
+);
+const ELEMENTWISE: ReadonlySet<Lower | undefined> = new Set(Object.values(chained));
 
 /**
  * Whether the node makes each element, for all dims of its inputs, by the same function of those elements that are
@@ -46,7 +63,7 @@ export function isPointwise(node: GraphNode, inputs: readonly (Value | undefined
   const [, ...parameters] = inputs;
   if (!parameters.every((value) => value === undefined || value.isFixed)) return false;
   // Parameters of one element would be broadcast to any number of channels, which is not legal.
-  if (operator === normalization.BatchNormalization) return sizeOf(parameters[0]!.dims) > 1;
+  if (operator === normalizing.BatchNormalization) return sizeOf(parameters[0]!.dims) > 1;
   return ELEMENTWISE.has(operator);
 }
 

@@ -2,34 +2,35 @@
 import { MAX_INT32 } from '../../check';
 import type { Sliced } from '../../slices';
 import { flag, float, integer, integers, string, tensor } from '../attributes';
-import { numbersOf, requireFloat, shapeOf } from '../builder';
+import { shapeOf } from '../builder';
 import { elementType } from '../element_types';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import type { CastType } from '../steps';
+import type { DataType } from '../../tensor/tensor';
+import { typedArray } from '../typed_constants';
 import { broadcastDims, broadcastStrides, bytesOf, extentOf, sizeOf, stridesOf, type Value } from '../values';
+import { asType, scalar } from './typed';
 
 const identity: Lower = (x) => x.input(0);
 
 /** At inference nothing is dropped; the mask, where anybody wants it, is all true. */
 const dropout: Lower = (x) => {
   const input = x.input(0);
-  if (x.opset < 10) requireFloat(x.node, input);
   if (x.optional(2) !== undefined && x.numbers(2)[0] !== 0) throw unsupportedNode(x.node, 'trains');
   if (!x.hasOutput(1)) return input;
   // Until opset 10 the mask was of the data's type.
   if (x.opset < 10)
-    return [input, filled(x, { type: 'float32', dims: [], data: Float32Array.of(1) }, input.dims)];
+    return [input, filled(x, { type: input.type, dims: [], data: typedArray(input.type, [1]) }, input.dims)];
   return [input, filled(x, { type: 'bool', dims: [], data: Uint8Array.of(1) }, input.dims)];
 };
 
 /** A tensor whose elements are all the same. */
 function filled(x: Lowering, filling: ConstantTensor, dims: readonly number[]): Value {
-  return x.build.gatherStrided(
+  return repeated(
+    x,
     x.derive(`filling of ${filling.type}`, [], () => filling),
     dims,
-    dims.map(() => 0),
   );
 }
 
@@ -93,10 +94,11 @@ const transpose: Lower = (x) => {
   return x.build.transpose(x.input(0), order);
 };
 
-const concat: Lower = (x) => {
-  const { inputs } = x;
+const concat: Lower = (x) => join(x, x.inputs, x.axis(integer(x.node, 'axis'), x.input(0).dims.length));
+
+/** One behind the other along an axis. */
+export function join(x: Lowering, inputs: readonly Value[], axis: number): Value {
   const first = inputs[0]!;
-  const axis = x.axis(integer(x.node, 'axis'), first.dims.length);
   const fits = ({ type, dims }: Value) =>
     type === first.type &&
     dims.length === first.dims.length &&
@@ -112,10 +114,10 @@ const concat: Lower = (x) => {
     start += input.dims[axis]!;
   }
   return output;
-};
+}
 
-/** `count` positions of an axis from `start` on, every `step`-th. */
-function along(x: Lowering, input: Value, parts: readonly Part[]): Value {
+/** `count` positions of axes from `start` on, every `step`-th. */
+export function along(x: Lowering, input: Value, parts: readonly Part[]): Value {
   const strides = stridesOf(input.dims);
   const dims = [...input.dims];
   const steps = [...strides];
@@ -210,7 +212,7 @@ const gather: Lower = (x) => {
     ...indices.dims,
     ...input.dims.slice(axis + 1),
   ]);
-  gatherAlong(x, input, axis, asInt64(x, indices), output);
+  gatherAlong(x, input, axis, asType(x, indices, 'int64'), output);
   return output;
 };
 
@@ -226,10 +228,6 @@ function gatherAlong(x: Lowering, input: Value, axis: number, indices: Value, ou
     input: input.operand,
     output: output.operand,
   });
-}
-
-function asInt64(x: Lowering, value: Value): Value {
-  return value.type === 'int64' ? value : castTo(x, value, 'int64');
 }
 
 /** Something for each of so many positions of an axis. */
@@ -282,18 +280,21 @@ const pad: Lower = (x) => {
   const mode = string(x.node, 'mode', ['constant', 'reflect', 'edge', 'wrap'], 'constant');
   if (pads.every((count) => count === 0)) return input;
   return mode === 'constant'
-    ? padConstant(x, input, before, after)
+    ? padWith(x, input, before, after, (dims) => padding(x, input.type, dims))
     : padByInput(x, input, before, after, mode);
 };
 
-function padConstant(x: Lowering, input: Value, before: readonly number[], after: readonly number[]): Value {
-  if (input.type !== 'float32')
-    throw unsupportedNode(x.node, `pads ${shapeOf(input)}; here it can pad float32`);
-  const value = x.opset < 11 ? float(x.node, 'value', 0) : padValue(x);
+/** @param filling - one element of the input's type */
+export function padWith(
+  x: Lowering,
+  input: Value,
+  before: readonly number[],
+  after: readonly number[],
+  filling: (dims: readonly number[]) => Value = (dims) => repeated(x, scalar(x, input.type, 0), dims),
+): Value {
   const dims = input.dims.map((extent, axis) => extent + before[axis]! + after[axis]!);
   if (dims.some((extent) => extent < 0)) throw x.invalid(`takes more away than ${shapeOf(input)} has`);
-  const output = x.build.scratch('float32', dims);
-  x.build.emit({ kind: 'fill', count: sizeOf(dims), value, output: output.operand });
+  const output = filling(dims);
   // Negative pads cut the input.
   const kept = input.dims.map((extent, i) => extent + Math.min(0, before[i]!) + Math.min(0, after[i]!));
   const [from, to] = [stridesOf(input.dims), stridesOf(dims)];
@@ -305,8 +306,27 @@ function padConstant(x: Lowering, input: Value, before: readonly number[], after
   return output;
 }
 
-function padValue(x: Lowering): number {
-  return x.optional(2) === undefined ? 0 : x.numbers(2)[0]!;
+/** A tensor of padding alone. */
+function padding(x: Lowering, type: DataType, dims: readonly number[]): Value {
+  const given = x.opset < 11 ? undefined : x.optional(2);
+  const number = x.opset < 11 ? float(x.node, 'value', 0) : 0;
+  const isKnown = given === undefined || given.constant !== undefined;
+  if (type === 'float32' && isKnown) {
+    const output = x.build.scratch(type, dims);
+    const value = given === undefined ? number : x.numbers(2)[0]!;
+    x.build.emit({ kind: 'fill', count: sizeOf(dims), value, output: output.operand });
+    return output;
+  }
+  return repeated(x, given ?? scalar(x, type, number), dims);
+}
+
+/** One element, everywhere. */
+export function repeated(x: Lowering, value: Value, dims: readonly number[]): Value {
+  return x.build.gatherStrided(
+    value,
+    dims,
+    dims.map(() => 0),
+  );
 }
 
 function* padByInput(
@@ -361,49 +381,27 @@ const tile: Lower = (x) => {
   );
 };
 
-const CAST_TYPES: readonly string[] = [
-  'float32',
-  'float64',
-  'int8',
-  'int16',
-  'int32',
-  'int64',
-  'uint8',
-  'uint16',
-  'uint32',
-  'bool',
-] satisfies CastType[];
-
 const cast: Lower = (x) => {
   const type = elementType(integer(x.node, 'to'));
   if (type === undefined) throw unsupportedNode(x.node, `casts to ONNX's type ${integer(x.node, 'to')}`);
-  return type === x.input(0).type ? x.input(0) : castTo(x, x.input(0), type);
+  return castTo(x, x.input(0), type);
 };
 
-/** As float32: parameters may be of another type of numbers than the data. */
-export function asFloat32(x: Lowering, value: Value): Value {
-  if (value.type === 'float32') return value;
-  if (value.constant === undefined) return castTo(x, value, 'float32');
-  const { constant, dims } = value;
-  return x.derive(`float32 of [${dims.join()}]`, [value], () => {
-    return { type: 'float32', dims, data: Float32Array.from(numbersOf(constant)) };
-  });
-}
+/** The same bits. */
+const bitCast: Lower = (x) => {
+  const input = x.input(0);
+  const type = elementType(integer(x.node, 'to'));
+  if (type === undefined) throw unsupportedNode(x.node, `makes ONNX's type ${integer(x.node, 'to')}`);
+  if (bytesOf(type) !== bytesOf(input.type))
+    throw x.invalid(`takes the bits of ${shapeOf(input)} for ${type}`);
+  return { type, dims: input.dims, operand: input.operand };
+};
 
-function castTo(x: Lowering, input: Value, type: Value['type']): Value {
-  for (const end of [input.type, type]) {
-    if (!CAST_TYPES.includes(end)) throw unsupportedNode(x.node, `casts ${input.type} to ${type}`);
-  }
-  const output = x.build.scratch(type, input.dims);
-  x.build.emit({
-    kind: 'cast',
-    count: sizeOf(input.dims),
-    from: input.type as CastType,
-    to: type as CastType,
-    input: input.operand,
-    output: output.operand,
-  });
-  return output;
+const castLike: Lower = (x) => castTo(x, x.input(0), x.input(1).type);
+
+/** Rounded where the model says so, whatever is known of where a half came from. */
+function castTo(x: Lowering, input: Value, type: DataType): Value {
+  return type === input.type ? input : x.build.map('identity', [input], { outputType: type });
 }
 
 function blockSize(x: Lowering): number {
@@ -450,7 +448,9 @@ const constantOfShape: Lower = (x) => {
 };
 
 export const layout: Record<string, Lower> = {
+  BitCast: bitCast,
   Cast: cast,
+  CastLike: castLike,
   Concat: concat,
   ConstantOfShape: constantOfShape,
   DepthToSpace: depthToSpace,

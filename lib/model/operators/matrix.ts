@@ -1,8 +1,10 @@
 /** Products of matrices. */
 import { flag, float } from '../attributes';
-import { requireFloat, shapeOf } from '../builder';
+import type { DataType } from '../../tensor/tensor';
+import { computeOf, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { broadcastDims, broadcastStrides, stridesOf, type Value } from '../values';
+import { apply, scalar } from './typed';
 
 const NO_ACTIVATION = { name: 'none', parameters: [] } as const;
 
@@ -16,7 +18,6 @@ interface Sides {
 
 const gemm: Lower = (x) => {
   const [left, right, bias] = [x.input(0), x.input(1), x.optional(2)];
-  [left, right, bias].forEach((value) => value && requireFloat(x.node, value));
   x.requireRank(left, 2);
   x.requireRank(right, 2);
   const sides: Sides = {
@@ -32,6 +33,11 @@ const gemm: Lower = (x) => {
     throw x.invalid(`adds ${shapeOf(bias)} to a product of ${m} x ${n}`);
   }
   const [alpha, beta] = [float(x.node, 'alpha', 1), float(x.node, 'beta', 1)];
+  if (left.type !== 'float32') {
+    const product = multiplyTyped(x, { ...sides, batch: [], m, n, k });
+    const scaled = scaleTyped(x, product, alpha);
+    return bias === undefined ? scaled : apply(x, 'add', [scaled, scaleTyped(x, bias, beta)]);
+  }
   const output = x.build.scratch('float32', [m, n]);
   x.build.emit({
     kind: 'matmul',
@@ -53,6 +59,68 @@ const gemm: Lower = (x) => {
   return output;
 };
 
+/** left [m, k] times the transposed right [n, k], and a bias of [n] on every row. */
+export function multiplyAdd(
+  x: Lowering,
+  { left, right, bias }: { readonly left: Value; readonly right: Value; readonly bias: Value | undefined },
+): Value {
+  const [m, k] = left.dims as [number, number];
+  const n = right.dims[0]!;
+  const output = x.build.scratch('float32', [m, n]);
+  x.build.emit({
+    kind: 'matmul',
+    batch: [],
+    ...{ m, n, k },
+    leftStrides: [k, 1],
+    rightStrides: [1, k],
+    biasStrides: bias === undefined ? [] : [0, 1],
+    ...{ alpha: 1, beta: 1 },
+    activation: NO_ACTIVATION,
+    left: left.operand,
+    right: right.operand,
+    bias: bias?.operand ?? null,
+    output: output.operand,
+  });
+  return output;
+}
+
+/** Of any types, which are given as they are multiplied: see native/program/steps.h. */
+export function multiplyTyped(
+  x: Lowering,
+  { left, right, batch, m, n, k, leftStrides, rightStrides }: TypedProduct,
+  outputType: DataType = left.type,
+): Value {
+  const output = x.build.scratch(outputType, [...batch, m, n]);
+  const compute = computeOf(outputType);
+  x.build.emit({
+    kind: 'typedMatmul',
+    compute: compute === 'float32' ? 'float64' : compute,
+    leftType: left.type,
+    rightType: right.type,
+    outputType,
+    ...{ batch, m, n, k, leftStrides, rightStrides },
+    left: left.operand,
+    right: right.operand,
+    output: output.operand,
+  });
+  return output;
+}
+
+interface TypedProduct {
+  readonly left: Value;
+  readonly right: Value;
+  readonly batch: readonly number[];
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly leftStrides: readonly number[];
+  readonly rightStrides: readonly number[];
+}
+
+function scaleTyped(x: Lowering, value: Value, factor: number): Value {
+  return factor === 1 ? value : apply(x, 'multiply', [value, scalar(x, value.type, factor)]);
+}
+
 function fits(dims: readonly number[], into: readonly number[]): boolean {
   return broadcastDims(dims, into)?.join() === into.join();
 }
@@ -65,10 +133,10 @@ function matrixStrides({ dims }: Value, transposed: boolean): readonly [number, 
   return transposed ? [1, dims[1]!] : [dims[1]!, 1];
 }
 
+const matmul: Lower = (x) => multiply(x, x.input(0), x.input(1));
+
 /** As NumPy's: vectors count as matrices of one row or column, and the axes before the last two are broadcast. */
-const matmul: Lower = (x) => {
-  const [left, right] = [x.input(0), x.input(1)];
-  [left, right].forEach((value) => requireFloat(x.node, value));
+export function multiply(x: Lowering, left: Value, right: Value): Value {
   const [a, b] = [asMatrices(x, left, 'row'), asMatrices(x, right, 'column')];
   const [m, k] = a.dims.slice(-2) as [number, number];
   const [depth, n] = b.dims.slice(-2) as [number, number];
@@ -76,22 +144,37 @@ const matmul: Lower = (x) => {
   if (k !== depth || batch === undefined) {
     throw x.invalid(`multiplies ${shapeOf(left)} by ${shapeOf(right)}`);
   }
-  const result = x.build.scratch('float32', [...batch, m, n]);
+  const product = mergeRows(batch, m, n, k, batchStrides(a, batch), batchStrides(b, batch));
+  const result =
+    left.type === 'float32'
+      ? multiplyFloats(x, a, b, product, [...batch, m, n])
+      : multiplyTyped(x, { left: a, right: b, ...product });
+  const dims = [...batch, ...(left.dims.length > 1 ? [m] : []), ...(right.dims.length > 1 ? [n] : [])];
+  return x.build.view(result, dims);
+}
+
+function multiplyFloats(
+  x: Lowering,
+  left: Value,
+  right: Value,
+  product: ReturnType<typeof mergeRows>,
+  dims: readonly number[],
+): Value {
+  const output = x.build.scratch('float32', dims);
   x.build.emit({
     kind: 'matmul',
-    ...mergeRows(batch, m, n, k, batchStrides(a, batch), batchStrides(b, batch)),
+    ...product,
     biasStrides: [],
     alpha: 1,
     beta: 0,
     activation: NO_ACTIVATION,
-    left: a.operand,
-    right: b.operand,
+    left: left.operand,
+    right: right.operand,
     bias: null,
-    output: result.operand,
+    output: output.operand,
   });
-  const dims = [...batch, ...(left.dims.length > 1 ? [m] : []), ...(right.dims.length > 1 ? [n] : [])];
-  return x.build.view(result, dims);
-};
+  return output;
+}
 
 function asMatrices(x: Lowering, value: Value, kind: 'row' | 'column'): Value {
   const { dims } = value;

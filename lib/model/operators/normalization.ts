@@ -5,7 +5,7 @@ import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { broadcastDims, extentOf, sizeOf, type Value } from '../values';
-import { asFloat32 } from './layout';
+import { asFloat32 } from './typed';
 
 /** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
 const batchNormalization: Lower = (x) => {

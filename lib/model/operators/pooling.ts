@@ -4,6 +4,7 @@ import { requireFloat } from '../builder';
 import type { Lower } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { extentOf } from '../values';
+import { reduceTo } from './reduction';
 import { attribute, readWindows, requireMaps } from './windows';
 
 function pool(mode: 'maximum' | 'average'): Lower {
@@ -41,20 +42,9 @@ function pool(mode: 'maximum' | 'average'): Lower {
 function globalPool(mode: 'maximum' | 'mean'): Lower {
   return (x) => {
     const input = x.input(0);
-    requireFloat(x.node, input);
     const [n, c] = input.dims as [number, number];
-    const output = x.build.scratch('float32', [n, c, ...input.dims.slice(2).map(() => 1)]);
-    x.build.emit({
-      kind: 'reduce',
-      mode,
-      outer: n * c,
-      reduced: extentOf(input.dims, 2, input.dims.length),
-      inner: 1,
-      last: false,
-      input: input.operand,
-      output: output.operand,
-    });
-    return output;
+    const maps = x.build.view(input, [n, c, extentOf(input.dims, 2, input.dims.length)]);
+    return x.build.view(reduceTo(x, maps, [2], mode, true), [n, c, ...input.dims.slice(2).map(() => 1)]);
   };
 }
 

@@ -34,6 +34,21 @@ void fill(const FillStep& step, float* output);
 Status gather(const GatherStep& step, const int64_t* indices, const void* input, void* output,
               const RunContext& context);
 void interpolate(const InterpolateStep& step, const float* input, float* output, const RunContext& context);
-void cast(const CastStep& step, const void* input, void* output, const RunContext& context);
+void map(const MapStep& step, std::span<const void* const> operands, void* output, const RunContext& context);
+/** Fails as gather does. Scattering, the output holds the data already. */
+Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output,
+               const RunContext& context);
+void sort(const SortStep& step, const void* input, int64_t* output, const RunContext& context);
+void scan(const ScanStep& step, const void* input, void* output, const RunContext& context);
+void typedReduce(const TypedReduceStep& step, const void* input, void* output, const RunContext& context);
+/** The tensors of a recurrent step; all but the first two and the output may be null. */
+struct RecurrentTensors {
+  const float *gates, *recurrent, *productBias, *peepholes, *initialHidden, *initialCell;
+  const int32_t* lengths;
+  float* output;
+};
+void recurrent(const RecurrentStep& step, const RecurrentTensors& tensors, const RunContext& context);
+void typedMatmul(const TypedMatmulStep& step, const void* left, const void* right, void* output,
+                 const RunContext& context);
 
 }  // namespace warpconv::operators

@@ -1,28 +1,12 @@
-#include <atomic>
 #include <cstring>
 
 #include "cpu/operators/cpu_operators.h"
+#include "cpu/operators/first_wrong.h"
 #include "cpu/operators/ranges.h"
 #include "program/indices.h"
 
 namespace warpconv::operators {
 namespace {
-
-/** The first of the indices that are out of range, as threads find them. */
-class FirstWrong {
- public:
-  void note(int64_t place) {
-    int64_t first = place_.load(std::memory_order_relaxed);
-    while (place < first && !place_.compare_exchange_weak(first, place, std::memory_order_relaxed)) {
-    }
-  }
-  bool isFound() const { return place() != kNone; }
-  int64_t place() const { return place_.load(std::memory_order_relaxed); }
-
- private:
-  static constexpr int64_t kNone = INT64_MAX;
-  std::atomic<int64_t> place_{kNone};
-};
 
 /**
  * The position that an index means, or -1 where it is out of range. Each is read once: the caller may write to a feed
@@ -53,7 +37,7 @@ Status gather(const GatherStep& step, const int64_t* indices, const void* input,
                   static_cast<size_t>(bytes));
     }
   });
-  if (wrong.isFound()) return wrongIndex(step, wrong.place(), indices[wrong.place()]);
+  if (wrong.isFound()) return wrongIndex(wrong.place(), indices[wrong.place()], step.axis);
   return context.isCancelled() ? stoppedWhileRunning() : Status{};
 }
 

@@ -17,6 +17,7 @@ import {
   float,
   node,
   onnxModel,
+  type OnnxModel,
   rawBytes,
   subgraph,
   tensor,
@@ -74,6 +75,12 @@ const CNN = onnxModel({
   outputs: [value('probabilities', ['batch', 10])],
 });
 
+const BRANCH: OnnxModel = {
+  initializers: [tensor('half', [], [0.5])],
+  nodes: [node('Mul', ['x', 'half'], ['scaled'])],
+  outputs: [value('scaled')],
+};
+
 /** Everything else that a file may hold. */
 const ODDITIES = onnxModel({
   irVersion: 3,
@@ -92,7 +99,7 @@ const ODDITIES = onnxModel({
   ],
   nodes: [
     node('FusedConv', ['x', 'i8'], ['a'], { activation: 'Relu' }, { domain: 'com.microsoft' }),
-    node('If', ['flags'], ['b'], { then_branch: subgraph(CNN), names: ['one', 'two'] }),
+    node('If', ['flags'], ['b'], { then_branch: subgraph(BRANCH), names: ['one', 'two'] }),
     node('Function', ['a', 'sparse'], ['c'], {}, { domain: 'own' }),
     node('Where', ['bool', 'u64', 'u64'], ['d']),
   ],

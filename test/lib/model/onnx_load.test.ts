@@ -550,32 +550,49 @@ describe('operators', () => {
         ...RELU,
         domains: { 'com.example': 1 },
         nodes: [
-          node('Loop', ['x'], ['a'], { body: subgraph() }, { name: 'loop' }),
+          node(
+            'If',
+            ['x'],
+            ['a'],
+            { then_branch: subgraph({ nodes: [node('Odd', [], ['o'])] }) },
+            { name: 'if' },
+          ),
           node('Relu', ['a'], ['b']),
           node('Fancy', ['b'], ['c'], {}, { name: 'first', domain: 'com.example' }),
           node('Fancy', ['c'], ['y'], {}, { name: 'second', domain: 'com.example' }),
         ],
       },
-      (operator) => operator !== 'Fancy',
+      (operator) => operator !== 'Fancy' && operator !== 'Odd',
     );
     expect(error).toEqual(unsupported(/^the model has 2 operators that warpconv does not support:\n/));
     expect((error as Error).message.split('\n').slice(1)).toEqual([
-      "  Loop: 'loop' (its attribute 'body' is a graph)",
+      "  Odd: 'Odd#1'",
       "  com.example.Fancy: 'first', 'second'",
     ]);
   });
 
-  test('with subgraphs are not decoded, however deep those go', () => {
-    let graph: Uint8Array = new Uint8Array();
+  test('with graphs within each other, however deep those go', () => {
+    let branch = subgraph();
     for (let depth = 0; depth < 1000; depth++) {
-      const inner = onnxProto({ nodes: [node('If', [], ['y'], { then_branch: subgraph(graph) })] });
-      graph = toBinary(ModelProtoSchema, inner);
+      branch = subgraph({ nodes: [node('If', ['x'], ['y'], { then_branch: branch })] });
     }
-    const error = listed(
-      { ...RELU, nodes: [node('If', ['x'], ['y'], { then_branch: subgraph(graph) })] },
-      () => true,
-    );
-    expect(error).toEqual(unsupported(/If: 'If#0' \(its attribute 'then_branch' is a graph\)/));
+    const error = complaint({ nodes: [node('If', ['x'], ['y'], { then_branch: branch })] });
+    expect(error).toEqual(unsupported(/graphs within graphs/));
+  });
+
+  test('with a damaged graph', () => {
+    const error = complaint({
+      nodes: [node('If', ['x'], ['y'], { then_branch: subgraph(Buffer.of(10, 200)) })],
+    });
+    expect(error).toEqual(invalidModel(/the graph 'If#0.then_branch' is damaged/));
+  });
+
+  test('whose graphs read what nothing makes', () => {
+    const branch = subgraph({ nodes: [node('Relu', ['nowhere'], ['r'])], outputs: [value('r')] });
+    const error = complaint({
+      nodes: [node('If', ['x'], ['y'], { then_branch: branch, else_branch: branch })],
+    });
+    expect(error).toEqual(invalidModel(/If 'If#0' reads 'nowhere', which no node writes/));
   });
 
   test('that are functions of the model itself', () => {
@@ -603,7 +620,7 @@ describe('operators', () => {
   test('of very many nodes are told in few words', () => {
     const nodes = Array.from({ length: 5000 }, (_, index) => node('Odd', ['x'], [`${index}`]));
     const error = listed({ ...RELU, nodes, outputs: [value('0')] }, () => false) as Error;
-    expect(error.message).toContain('and 4900 more');
+    expect(error.message).toContain('and 4995 more');
   });
 });
 

@@ -1,0 +1,161 @@
+/** Attention, and what belongs to it. */
+import { flag, float, integer } from '../attributes';
+import { shapeOf } from '../builder';
+import type { Lower, Lowering } from '../lowering';
+import type { Value } from '../values';
+import { choose, counting, takeRows } from './indexing';
+import { along, join, padWith, repeated } from './layout';
+import { multiply } from './matrix';
+import { reduceTo, softmaxOf } from './reduction';
+import { apply, asType, mapped, scalar } from './typed';
+
+/** [batch, length, heads * size] as [batch, heads, length, size]; tensors of four axes are that already. */
+function splitHeads(x: Lowering, value: Value, heads: number): Value {
+  if (value.dims.length === 4) return value;
+  const [batch, length, width] = value.dims as [number, number, number];
+  const size = width / heads;
+  if (!Number.isInteger(size)) throw x.invalid(`splits ${shapeOf(value)} into ${heads} heads`);
+  return x.build.transpose(x.build.view(value, [batch, length, heads, size]), [0, 2, 1, 3]);
+}
+
+const attention: Lower = (x) => {
+  const given = [x.input(0), x.input(1), x.input(2)] as const;
+  x.requireRank(given[0], 3, 4);
+  const isFlat = given[0].dims.length === 3;
+  const queryHeads = isFlat ? integer(x.node, 'q_num_heads') : given[0].dims[1]!;
+  const keyHeads = isFlat ? integer(x.node, 'kv_num_heads') : given[1].dims[1]!;
+  const query = splitHeads(x, given[0], queryHeads);
+  const [key, value] = [1, 2].map((i) => {
+    const past = x.optional(i + 3);
+    const now = splitHeads(x, given[i]!, keyHeads);
+    return past === undefined ? now : join(x, [past, now], 2);
+  }) as [Value, Value];
+  const groups = queryHeads / keyHeads;
+  if (!Number.isInteger(groups))
+    throw x.invalid(`has ${queryHeads} heads of queries for ${keyHeads} of keys`);
+  const [batch, , length, size] = query.dims as [number, number, number, number];
+  const keys = key.dims[2]!;
+  const scale = float(x.node, 'scale', 1 / Math.sqrt(size));
+  const root = (of: Value) => apply(x, 'multiply', [of, scalar(x, of.type, Math.fround(Math.sqrt(scale)))]);
+  const grouped = (of: Value) => x.build.view(of, [batch, keyHeads, 1, ...of.dims.slice(2)]);
+  const raw = multiply(
+    x,
+    x.build.view(root(query), [batch, keyHeads, groups, length, size]),
+    grouped(x.build.transpose(root(key), [0, 1, 3, 2])),
+  );
+  const scores = x.build.view(raw, [batch, queryHeads, length, keys]);
+  const capped = softcap(x, scores, float(x.node, 'softcap', 0));
+  const bias = biasOf(x, query, key);
+  const biased = bias === undefined ? capped : apply(x, 'add', [capped, bias]);
+  const weights = weightsOf(x, biased, bias);
+  const split = x.build.view(weights, [batch, keyHeads, groups, length, keys]);
+  const width = value.dims[3]!;
+  const heads = x.build.view(multiply(x, split, grouped(value)), [batch, queryHeads, length, width]);
+  const flatWidth = queryHeads * width;
+  const output = isFlat
+    ? x.build.view(x.build.transpose(heads, [0, 2, 1, 3]), [batch, length, flatWidth])
+    : heads;
+  const mode = integer(x.node, 'qk_matmul_output_mode', 0);
+  return [output, key, value, [scores, capped, biased, weights][mode]!];
+};
+
+function softcap(x: Lowering, scores: Value, cap: number): Value {
+  if (cap === 0) return scores;
+  const factor = scalar(x, scores.type, cap);
+  return apply(x, 'multiply', [apply(x, 'tanh', [apply(x, 'divide', [scores, factor])]), factor]);
+}
+
+/** Rows of which nothing is attended to are 0, whatever their scores. */
+function weightsOf(x: Lowering, scores: Value, bias: Value | undefined): Value {
+  const weights = softmaxOf(x, scores, 3);
+  if (bias === undefined) return weights;
+  const greatest = reduceTo(x, bias, [bias.dims.length - 1], 'maximum', true);
+  const isMasked = mapped(x, 'equal', [greatest, scalar(x, bias.type, -Infinity)], 'bool');
+  return choose(x, isMasked, scalar(x, weights.type, 0), weights);
+}
+
+/** What is added to the scores: the mask, and negative infinity where a key is not to be seen. */
+function biasOf(x: Lowering, query: Value, key: Value): Value | undefined {
+  const { type } = query;
+  const [length, keys] = [query.dims[2]!, key.dims[2]!];
+  const [hidden, none] = [scalar(x, type, -Infinity), scalar(x, type, 0)];
+  const seen = (allowed: Value) => choose(x, allowed, none, hidden);
+  const parts: Value[] = [];
+  const mask = x.optional(3);
+  if (mask !== undefined) {
+    const lacking = keys - mask.dims.at(-1)!;
+    const pad = mask.dims.map((_, axis) => (axis === mask.dims.length - 1 ? lacking : 0));
+    const filling = mask.type === 'bool' ? scalar(x, 'bool', 0) : hidden;
+    const none = pad.map(() => 0);
+    const whole = lacking > 0 ? padWith(x, mask, none, pad, (dims) => repeated(x, filling, dims)) : mask;
+    parts.push(whole.type === 'bool' ? seen(whole) : whole);
+  }
+  const lengths = x.optional(6);
+  const lengthsByBatch = lengths && x.build.view(asType(x, lengths, 'int64'), [lengths.dims[0]!, 1, 1, 1]);
+  const past = x.optional(4)?.dims[2];
+  const places = counting(x, keys, 1, 2);
+  // How far each key lies behind the query: 0 is the query's own place.
+  const behind = () => {
+    const rows = counting(x, length, 0, 2);
+    const offset =
+      past !== undefined || lengthsByBatch === undefined
+        ? scalar(x, 'int64', past ?? 0)
+        : apply(x, 'subtract', [lengthsByBatch, scalar(x, 'int64', length)]);
+    return apply(x, 'subtract', [apply(x, 'add', [rows, offset]), places]);
+  };
+  const within = (left: number, right: number) => {
+    const distance = behind();
+    if (right >= 0)
+      parts.push(seen(mapped(x, 'greaterOrEqual', [distance, scalar(x, 'int64', -right)], 'bool')));
+    if (left >= 0) parts.push(seen(mapped(x, 'lessOrEqual', [distance, scalar(x, 'int64', left)], 'bool')));
+  };
+  if (flag(x.node, 'is_causal', false)) within(-1, 0);
+  const [left, right] = [integer(x.node, 'left_window_size', -1), integer(x.node, 'right_window_size', -1)];
+  if (left >= 0 || right >= 0) within(left, right);
+  if (lengthsByBatch !== undefined) parts.push(seen(mapped(x, 'less', [places, lengthsByBatch], 'bool')));
+  const [first, ...others] = parts;
+  return others.reduce<Value | undefined>((sum, part) => apply(x, 'add', [sum!, part]), first);
+}
+
+const rotaryEmbedding: Lower = (x) => {
+  const given = x.input(0);
+  const isFlat = given.dims.length === 3;
+  const ordered = isFlat ? given : x.build.transpose(given, [0, 2, 1, 3]);
+  const [batch, length] = ordered.dims as [number, number];
+  const heads = isFlat ? integer(x.node, 'num_heads') : ordered.dims[2]!;
+  const size = isFlat ? ordered.dims[2]! / heads : ordered.dims[3]!;
+  const input = x.build.view(ordered, [batch, length, heads, size]);
+  const rotated = integer(x.node, 'rotary_embedding_dim', 0) || size;
+  const half = rotated / 2;
+  const isInterleaved = flag(x.node, 'interleaved', false);
+  const part = (start: number, count: number, step = 1) => along(x, input, [{ axis: 3, start, step, count }]);
+  const [one, two] = isInterleaved ? [part(0, half, 2), part(1, half, 2)] : [part(0, half), part(half, half)];
+  const [cosine, sine] = [1, 2].map((i) => {
+    const cache = x.input(i);
+    const ids = x.optional(3);
+    const rows = ids === undefined ? cache : takeRows(x, cache, ids);
+    return x.build.view(rows, [batch, length, 1, half]);
+  }) as [Value, Value];
+  const times = (a: Value, b: Value) => apply(x, 'multiply', [a, b]);
+  const real = apply(x, 'subtract', [times(cosine, one), times(sine, two)]);
+  const imaginary = apply(x, 'add', [times(sine, one), times(cosine, two)]);
+  const column = (value: Value) => x.build.view(value, [batch, length, heads, half, 1]);
+  const turned = isInterleaved
+    ? x.build.view(join(x, [column(real), column(imaginary)], 4), [batch, length, heads, rotated])
+    : join(x, [real, imaginary], 3);
+  const whole = rotated === size ? turned : join(x, [turned, part(rotated, size - rotated)], 3);
+  return isFlat ? x.build.view(whole, given.dims) : x.build.transpose(whole, [0, 2, 1, 3]);
+};
+
+/** x * sigmoid(alpha * x) of the first, times the second */
+const swiGlu: Lower = (x) => {
+  const [a, b] = [x.input(0), x.input(1)];
+  const gate = apply(x, 'sigmoid', [apply(x, 'multiply', [a, scalar(x, a.type, float(x.node, 'alpha', 1))])]);
+  return apply(x, 'multiply', [apply(x, 'multiply', [a, gate]), b]);
+};
+
+export const attentions: Record<string, Lower> = {
+  Attention: attention,
+  RotaryEmbedding: rotaryEmbedding,
+  SwiGLU: swiGlu,
+};
