@@ -46,6 +46,8 @@ export interface ConvolutionSpec {
   /** Bytes; `Infinity` when there is no limit */
   readonly workspaceLimit: number;
   readonly sconv: NativeSconvSwitches;
+  /** Whether integers that float32 has must come out exactly */
+  readonly keepsIntegers?: boolean;
 }
 
 /** One of the kernels that an algorithm chose from. */

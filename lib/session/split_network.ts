@@ -50,7 +50,7 @@ export class SplitNetwork {
 
   /** Parts between which is known what compiling needed; `undefined` where there is nothing before. */
   static at(graph: Graph, error: ValueNeeded, make: PartMaker): SplitNetwork | undefined {
-    const node = error instanceof HostNeeded ? error.node : undefined;
+    const node = error instanceof HostNeeded ? error.node : holderOf(graph, error.value);
     const parts = split(graph, node === undefined ? [error.value] : readsOf(node), node);
     return parts && new SplitNetwork(graph, parts, make);
   }
@@ -136,6 +136,15 @@ export class SplitNetwork {
     const made = yield { part: known.part, inputs: own, request };
     return body.outputs.map((name) => made[name]! as unknown as ConstantTensor);
   }
+}
+
+/** The node of which a branch makes the value, if it is none of the graph's own. */
+function holderOf(graph: Graph, value: string): GraphNode | undefined {
+  const makes = (node: GraphNode): boolean => {
+    const inner = [...(node.bodies?.values() ?? [])].flatMap(({ nodes }) => nodes);
+    return inner.some((one) => one.outputs.includes(value) || makes(one));
+  };
+  return graph.nodes.find(makes);
 }
 
 function note(values: Map<string, Feed>, made: Outputs): void {

@@ -140,6 +140,7 @@ PlanRequest toRequest(const Napi::Object& spec) {
   const bool unlimited = limit.IsNumber() && limit.As<Napi::Number>().DoubleValue() == INFINITY;
   if (!unlimited) request.workspaceLimit = toInteger(limit, "options.workspaceLimit");
   request.switches = toSwitches(spec.Get("sconv"));
+  request.keepsIntegers = spec.Get("keepsIntegers").ToBoolean();
   return request;
 }
 

@@ -21,6 +21,9 @@ struct PlanRequest {
   /** For experiments with `sconv`, which must then be pinned */
   sconv::Switches switches = {};
 
+  /** Integers that float32 has, and sums that it has, must come out exactly: no products of fractions of them */
+  bool keepsIntegers = false;
+
   bool operator==(const PlanRequest&) const = default;
 };
 

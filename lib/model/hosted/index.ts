@@ -4,10 +4,11 @@
  */
 import type { GraphNode } from '../graph';
 import type { Hosted } from './hosted';
-import { loop, scan } from './loops';
+import { branch, loop, scan } from './loops';
 import { nonMaxSuppression } from './non_max_suppression';
 import { compress, nonZero, range, unique } from './selection';
 
+/** Those of which nothing is known before a run. */
 const HOSTED: Readonly<Record<string, Hosted>> = {
   Compress: compress,
   Loop: loop,
@@ -20,10 +21,13 @@ const HOSTED: Readonly<Record<string, Hosted>> = {
 
 export type { BodyRun } from './hosted';
 
-export function isHosted(node: GraphNode): boolean {
-  return hostedOf(node) !== undefined;
+export function isHosted({ domain, operator }: GraphNode): boolean {
+  return domain === '' && Object.hasOwn(HOSTED, operator);
 }
 
+/** What computes a node between two programs: of an If, whose branch is compiled in mostly, too. */
 export function hostedOf({ domain, operator }: GraphNode): Hosted | undefined {
-  return domain === '' && Object.hasOwn(HOSTED, operator) ? HOSTED[operator] : undefined;
+  if (domain !== '') return undefined;
+  if (operator === 'If') return branch;
+  return Object.hasOwn(HOSTED, operator) ? HOSTED[operator] : undefined;
 }

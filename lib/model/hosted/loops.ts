@@ -12,6 +12,14 @@ function bodyOf(node: GraphNode): Body {
   return body;
 }
 
+/** The branch that the condition chooses. */
+export const branch: Hosted = function* (node, inputs) {
+  const isTrue = scalarOf(node, inputs, 0, 0) !== 0;
+  const body = node.bodies?.get(isTrue ? 'then_branch' : 'else_branch');
+  if (body === undefined) throw invalidNode(node, 'has not both branches');
+  return [...(yield { body, inputs: [] })];
+};
+
 export const loop: Hosted = function* (node, inputs) {
   const body = bodyOf(node);
   const trips = scalarOf(node, inputs, 0, Infinity);

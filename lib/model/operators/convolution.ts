@@ -3,12 +3,13 @@ import type { ConvolutionSpec } from '../../addon';
 import { areSameDims, MAX_INT32 } from '../../check';
 import { integer, integers, string } from '../attributes';
 import type { Sliced } from '../../slices';
-import { requireFloat, shapeOf } from '../builder';
+import { shapeOf } from '../builder';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { sizeOf, stridesOf, type Value } from '../values';
-import { attribute, counts, readWindows, requireMaps } from './windows';
+import { convolveAny, convolveTransposed } from './unfolding';
+import { attribute, counts, readWindows, type Window } from './windows';
 
 interface Geometry extends Pick<ConvolutionSpec, 'stride' | 'dilation'> {
   /** Top, left, bottom, right */
@@ -32,6 +33,7 @@ function convolve(
   groups: number,
   geometry: Geometry,
   output: Value,
+  keepsIntegers = false,
 ): void {
   requireElements(x, input, weight, output);
   const { stride, dilation, padding } = geometry;
@@ -55,6 +57,7 @@ function convolve(
     variant: '',
     workspaceLimit: Infinity,
     sconv: NO_SWITCHES,
+    keepsIntegers,
   };
   x.build.emit({
     kind: 'convolution',
@@ -82,12 +85,17 @@ function requireElements(x: Lowering, input: Value, weight: Value, output: Value
   throw unsupportedNode(x.node, `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`);
 }
 
-const conv: Lower = (x) => {
-  const [input, weight, bias] = [x.input(0), x.input(1), x.optional(2)];
-  requireMaps(x, input);
+const conv: Lower = (x) => convolveWith(x, x.input(0), x.input(1), x.optional(2));
+
+/** By the attributes of the node. */
+export function convolveWith(
+  x: Lowering,
+  input: Value,
+  weight: Value,
+  bias: Value | undefined,
+  keepsIntegers = false,
+): Value {
   x.requireRank(weight, input.dims.length);
-  const tensors = bias === undefined ? [input, weight] : [input, weight, bias];
-  tensors.forEach((value) => requireFloat(x.node, value));
   const groups = integer(x.node, 'group', 1);
   const [filters, channels] = weight.dims as [number, number];
   if (groups < 1 || channels * groups !== input.dims[1] || filters % groups !== 0) {
@@ -97,6 +105,7 @@ const conv: Lower = (x) => {
     throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
   }
   requireKernelShape(x, weight);
+  if (!isPlain(input)) return convolveAny(x, input, weight, bias);
   const { h, w, outputDims } = readWindows(x, input, weight.dims.slice(2));
   const output = x.build.scratch('float32', outputDims(filters));
   const geometry: Geometry = {
@@ -104,9 +113,14 @@ const conv: Lower = (x) => {
     dilation: [h.dilation, w.dilation],
     padding: [h.before, w.before, h.after, w.after],
   };
-  convolve(x, flat(x, input), flat(x, weight), bias, groups, geometry, flat(x, output));
+  convolve(x, flat(x, input), flat(x, weight), bias, groups, geometry, flat(x, output), keepsIntegers);
   return output;
-};
+}
+
+/** Whether kernels of their own take it. */
+function isPlain({ type, dims }: Value): boolean {
+  return type === 'float32' && (dims.length === 3 || dims.length === 4);
+}
 
 /** A 1-D operand as a map of height 1. */
 function flat(x: Lowering, value: Value): Value {
@@ -174,8 +188,6 @@ function phaseOf(axis: TransposedAxis, phase: number): Phase {
  */
 function* convTranspose(x: Lowering): Sliced<Value> {
   const [input, weight, bias] = [x.input(0), x.input(1), x.optional(2)];
-  requireMaps(x, input);
-  requireFloat(x.node, input);
   x.requireRank(weight, input.dims.length);
   const groups = integer(x.node, 'group', 1);
   const filters = weight.dims[1]! * groups;
@@ -187,6 +199,9 @@ function* convTranspose(x: Lowering): Sliced<Value> {
   }
   requireKernelShape(x, weight);
   const axes = transposedAxes(x, input, weight);
+  if (!isPlain(input) || weight.constant === undefined) {
+    return convolveTransposed(x, input, weight, bias, axes.map(windowOf));
+  }
   const extents = axes.map(({ output }) => output);
   const output = x.build.scratch('float32', [input.dims[0]!, filters, ...extents]);
   // Filters of no elements may have any extents, whose elements are counted below.
@@ -200,6 +215,12 @@ function* convTranspose(x: Lowering): Sliced<Value> {
     for (const b of phases.w) yield* computePhase(x, maps, bias, groups, { h, w }, { h: a, w: b });
   }
   return output;
+}
+
+/** The axis with output and input changed: what the windows of a convolution over its result are. */
+function windowOf({ input, filter, stride, dilation, before, output }: TransposedAxis): Window {
+  const after = Math.max(0, (input - 1) * stride + (filter - 1) * dilation + 1 - before - output);
+  return { input: output, filter, stride, dilation, before, after, output: input };
 }
 
 /** The phases that the filter reaches: with a stride beyond its extent, not all. */

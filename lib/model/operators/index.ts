@@ -4,6 +4,7 @@ import type { Lower } from '../lowering';
 import { sizeOf, type Value } from '../values';
 import { convolution } from './convolution';
 import { attentions } from './attention';
+import { einsums } from './einsum';
 import { broadcasting, elementwise, singles } from './elementwise';
 import { indexing } from './indexing';
 import { layout } from './layout';
@@ -11,9 +12,11 @@ import { losses } from './loss';
 import { matrix } from './matrix';
 import { normalization } from './normalization';
 import { pooling } from './pooling';
+import { quantization } from './quantization';
 import { recurrentOperators } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
+import { sampling } from './sampling';
 import { withHalves } from './typed';
 
 const chained = withHalves(elementwise);
@@ -29,14 +32,17 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
     ...withHalves({
       ...attentions,
       ...convolution,
+      ...einsums,
       ...losses,
       ...matrix,
       ...pooling,
       ...reduction,
       ...resizing,
       ...recurrentOperators,
+      ...sampling,
       ...singles,
     }),
+    ...quantization,
     Where: singles.Where,
   },
   'com.microsoft': { QuickGelu, Gelu: standard.Gelu },

@@ -25,12 +25,17 @@ interface Indexing {
   readonly serial?: Positions;
   /** Of the data, which each component of an index counts along */
   readonly axes: readonly number[];
+  /** In their place an axis that the data do not have */
+  readonly axis?: { readonly extent: number; readonly stride: number };
   readonly indices: Value;
   readonly data: Value;
   readonly values: Value;
 }
 
-function emitIndexed(x: Lowering, { mode, free, serial, axes, indices, data, values }: Indexing): void {
+export function emitIndexed(
+  x: Lowering,
+  { mode, free, serial, axes, axis, indices, data, values }: Indexing,
+): void {
   const own = joined(free);
   const met = serial === undefined ? { extents: [], strides: [[], [], []] } : joined(serial);
   const extents = [...own.extents, ...met.extents];
@@ -47,8 +52,9 @@ function emitIndexed(x: Lowering, { mode, free, serial, axes, indices, data, val
     dataStrides: strides[1]!,
     indexStrides: strides[2]!,
     serialAxes: met.extents.length,
-    axes: axes.map((axis) => data.dims[axis]!),
-    axisStrides: axes.map((axis) => dataStrides[axis]!),
+    // There is one component at least: of an axis of one position, it points nowhere else.
+    axes: axes.length === 0 ? [axis?.extent ?? 1] : axes.map((one) => data.dims[one]!),
+    axisStrides: axes.length === 0 ? [axis?.stride ?? 0] : axes.map((one) => dataStrides[one]!),
     dataCount: sizeOf(data.dims),
     indexCount: sizeOf(indices.dims),
     indices: asType(x, indices, 'int64').operand,

@@ -320,6 +320,22 @@ function padding(x: Lowering, type: DataType, dims: readonly number[]): Value {
   return repeated(x, given ?? scalar(x, type, number), dims);
 }
 
+/** Axes brought to other extents: as much is cut off, or added, on both ends; an odd element less before. */
+const centerCropPad: Lower = (x) => {
+  const input = x.input(0);
+  const wanted = x.numbers(1);
+  const rank = input.dims.length;
+  const axes = x.axes(integers(x.node, 'axes', null) ?? input.dims.map((_, axis) => axis), rank);
+  if (wanted.length !== axes.length) throw x.invalid(`has ${wanted.length} extents for ${axes.length} axes`);
+  const [before, after] = [new Array<number>(rank).fill(0), new Array<number>(rank).fill(0)];
+  axes.forEach((axis, i) => {
+    const more = wanted[i]! - input.dims[axis]!;
+    before[axis] = more < 0 ? -Math.floor(-more / 2) : Math.floor(more / 2);
+    after[axis] = more - before[axis];
+  });
+  return padWith(x, input, before, after);
+};
+
 /** One element, everywhere. */
 export function repeated(x: Lowering, value: Value, dims: readonly number[]): Value {
   return x.build.gatherStrided(
@@ -451,6 +467,7 @@ export const layout: Record<string, Lower> = {
   BitCast: bitCast,
   Cast: cast,
   CastLike: castLike,
+  CenterCropPad: centerCropPad,
   Concat: concat,
   ConstantOfShape: constantOfShape,
   DepthToSpace: depthToSpace,

@@ -1,11 +1,13 @@
 /** Scaling by statistics, of the model or of the input itself. */
-import { flag, float, integer } from '../attributes';
+import { flag, float, integer, integers } from '../attributes';
 import { areSameDims, MAX_INT32 } from '../../check';
 import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { broadcastDims, extentOf, sizeOf, type Value } from '../values';
-import { asFloat32 } from './typed';
+import { choose } from './indexing';
+import { reduceTo } from './reduction';
+import { apply, asFloat32, asType, mapped, scalar } from './typed';
 
 /** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
 const batchNormalization: Lower = (x) => {
@@ -229,10 +231,50 @@ const localResponse: Lower = (x) => {
   return output;
 };
 
+/** Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale. */
+const rmsNormalization: Lower = (x) => {
+  const [input, scale] = [x.input(0), x.input(1)];
+  const first = x.axis(integer(x.node, 'axis', -1), input.dims.length);
+  const axes = input.dims.map((_, axis) => axis).slice(first);
+  const mean = reduceTo(x, apply(x, 'multiply', [input, input]), axes, 'mean', true);
+  const epsilon = scalar(x, input.type, float(x.node, 'epsilon', 1e-5));
+  const root = apply(x, 'sqrt', [apply(x, 'add', [mean, epsilon])]);
+  return apply(x, 'multiply', [apply(x, 'divide', [input, root]), asType(x, scale, input.type)]);
+};
+
+/** Along one axis each vector by its norm; one of zeros alone stays. */
+const lpNormalization: Lower = (x) => {
+  const input = x.input(0);
+  const axis = x.axis(integer(x.node, 'axis', -1), input.dims.length);
+  const p = integer(x.node, 'p', 2);
+  if (p !== 1 && p !== 2) throw x.invalid(`has p ${p}; it takes 1 or 2`);
+  const norm =
+    p === 1
+      ? reduceTo(x, apply(x, 'absolute', [input]), [axis], 'sum', true)
+      : apply(x, 'sqrt', [reduceTo(x, input, [axis], 'sumOfSquares', true)]);
+  const none = scalar(x, input.type, 0);
+  const isNone = mapped(x, 'equal', [norm, none], 'bool');
+  return choose(x, isNone, none, apply(x, 'divide', [input, norm]));
+};
+
+/** (x - mean) / (deviation + 1e-9), both over the axes */
+const meanVarianceNormalization: Lower = (x) => {
+  const input = x.input(0);
+  const given = integers(x.node, 'axes', null) ?? [0, 2, 3];
+  const axes = x.axes(given, input.dims.length).sort((a, b) => a - b);
+  const difference = apply(x, 'subtract', [input, reduceTo(x, input, axes, 'mean', true)]);
+  const variance = reduceTo(x, apply(x, 'multiply', [difference, difference]), axes, 'mean', true);
+  const deviation = apply(x, 'add', [apply(x, 'sqrt', [variance]), scalar(x, input.type, 1e-9)]);
+  return apply(x, 'divide', [difference, deviation]);
+};
+
 export const normalization: Record<string, Lower> = {
   BatchNormalization: batchNormalization,
   GroupNormalization: groupNormalization,
   InstanceNormalization: instanceNormalization,
+  LpNormalization: lpNormalization,
+  MeanVarianceNormalization: meanVarianceNormalization,
+  RMSNormalization: rmsNormalization,
   LayerNormalization: layerNormalization,
   LRN: localResponse,
 };

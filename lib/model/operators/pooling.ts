@@ -1,18 +1,18 @@
 /** Windows and whole maps brought to one element. */
-import { flag } from '../attributes';
-import { requireFloat } from '../builder';
+import { flag, integer } from '../attributes';
 import type { Lower } from '../lowering';
-import { unsupportedNode } from '../refusals';
 import { extentOf } from '../values';
 import { reduceTo } from './reduction';
-import { attribute, readWindows, requireMaps } from './windows';
+import { apply, scalar } from './typed';
+import { averagePoolAny, columnsToImage, maxPoolAny, normPool } from './unfolding';
+import { attribute, readWindows } from './windows';
 
 function pool(mode: 'maximum' | 'average'): Lower {
   return (x) => {
     const input = x.input(0);
-    requireMaps(x, input);
-    requireFloat(x.node, input);
-    if (x.hasOutput(1)) throw unsupportedNode(x.node, 'has the indices of its maxima as an output');
+    const isPlain = input.type === 'float32' && (input.dims.length === 3 || input.dims.length === 4);
+    if (mode === 'maximum' && (!isPlain || x.hasOutput(1))) return maxPoolAny(x, input);
+    if (!isPlain) return averagePoolAny(x, input);
     const filter = attribute(x, 'kernel_shape', input.dims.length - 2, 0);
     const ceil = flag(x.node, 'ceil_mode', false);
     const { h, w, outputDims } = readWindows(x, input, filter, { ceil });
@@ -48,9 +48,21 @@ function globalPool(mode: 'maximum' | 'mean'): Lower {
   };
 }
 
+/** The p-norm of each map. */
+const globalNormPool: Lower = (x) => {
+  const input = x.input(0);
+  const p = integer(x.node, 'p', 2);
+  const powers = apply(x, 'power', [apply(x, 'absolute', [input]), scalar(x, input.type, p)]);
+  const axes = input.dims.map((_, axis) => axis).slice(2);
+  return apply(x, 'power', [reduceTo(x, powers, axes, 'sum', true), scalar(x, input.type, 1 / p)]);
+};
+
 export const pooling: Record<string, Lower> = {
+  Col2Im: columnsToImage,
+  GlobalLpPool: globalNormPool,
   MaxPool: pool('maximum'),
   AveragePool: pool('average'),
+  LpPool: (x) => normPool(x, x.input(0)),
   GlobalMaxPool: globalPool('maximum'),
   GlobalAveragePool: globalPool('mean'),
 };

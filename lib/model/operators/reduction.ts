@@ -62,7 +62,7 @@ export function reduceTo(
 }
 
 /** The least number of the type, or the greatest. */
-function extremeOfNone(x: Lowering, type: DataType, mode: 'maximum' | 'minimum'): Value {
+export function extremeOfNone(x: Lowering, type: DataType, mode: 'maximum' | 'minimum'): Value {
   const isLeast = mode === 'maximum';
   if (type.startsWith('float')) return scalar(x, type, isLeast ? -Infinity : Infinity);
   if (type === 'bool') return scalar(x, type, isLeast ? 0 : 1);

@@ -1,7 +1,6 @@
 /** What convolutions and pools have in common: the attributes that say how a window steps over a map. */
 import { MAX_INT32 } from '../../check';
 import { integers, string } from '../attributes';
-import { shapeOf } from '../builder';
 import type { Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import type { Value } from '../values';
@@ -25,19 +24,26 @@ export interface Windows {
   readonly outputDims: (channels: number) => number[];
 }
 
-/** Only 1-D and 2-D maps have kernels. */
-export function requireMaps(x: Lowering, input: Value): void {
-  if (input.dims.length === 3 || input.dims.length === 4) return;
-  throw unsupportedNode(x.node, `has an input of ${shapeOf(input)}; here it can be of 3 or 4 axes`);
-}
-
 /** @param filter - spatial extents, of one or two axes */
 export function readWindows(
   x: Lowering,
   input: Value,
   filter: readonly number[],
-  { ceil = false }: { ceil?: boolean } = {},
+  options: { ceil?: boolean } = {},
 ): Windows {
+  const axes = readAxes(x, input, filter, options);
+  const [h, w] = axes.length === 1 ? [FLAT, axes[0]!] : [axes[0]!, axes[1]!];
+  const outputDims = (channels: number) => [input.dims[0]!, channels, ...axes.map(({ output }) => output)];
+  return { h, w, outputDims };
+}
+
+/** @param filter - spatial extents */
+export function readAxes(
+  x: Lowering,
+  input: Value,
+  filter: readonly number[],
+  { ceil = false }: { ceil?: boolean } = {},
+): Window[] {
   const { node } = x;
   const rank = filter.length;
   const spatial = input.dims.slice(2);
@@ -45,7 +51,7 @@ export function readWindows(
   const dilations = attribute(x, 'dilations', rank, 1);
   const pads = counts(x, 'pads', 2 * rank);
   const mode = string(node, 'auto_pad', ['NOTSET', 'SAME_UPPER', 'SAME_LOWER', 'VALID'], 'NOTSET');
-  const axes = spatial.map((extent, i): Window => {
+  return spatial.map((extent, i): Window => {
     const [stride, dilation] = [strides[i]!, dilations[i]!];
     const reach = (filter[i]! - 1) * dilation + 1;
     const given = mode === 'NOTSET' ? { before: pads[i]!, after: pads[i + rank]! } : { before: 0, after: 0 };
@@ -60,9 +66,6 @@ export function readWindows(
     }
     return { input: extent, filter: filter[i]!, stride, dilation, before, after, output };
   });
-  const [h, w] = axes.length === 1 ? [FLAT, axes[0]!] : [axes[0]!, axes[1]!];
-  const outputDims = (channels: number) => [input.dims[0]!, channels, ...axes.map(({ output }) => output)];
-  return { h, w, outputDims };
 }
 
 const FLAT: Window = { input: 1, filter: 1, stride: 1, dilation: 1, before: 0, after: 0, output: 1 };

@@ -68,6 +68,8 @@ struct CpuAlgorithm {
   bool (*isPacked)(const ConvProblem&, const CpuInfo&, const Weights&);
   std::unique_ptr<CpuConvolution> (*prepare)(const ConvProblem&, const Activation&, const ConvWeights&, const CpuInfo&,
                                              const sconv::Switches&);
+  /** Whether products and sums of integers are those of the definition */
+  bool keepsIntegers = true;
 };
 
 /** Filters as they are given. */

@@ -315,6 +315,6 @@ std::unique_ptr<CpuConvolution> prepare(const ConvProblem& problem, const Activa
 
 }  // namespace
 
-constexpr CpuAlgorithm kWinograd{"winograd", refusal, estimate, isPacked, prepare};
+constexpr CpuAlgorithm kWinograd{"winograd", refusal, estimate, isPacked, prepare, false};
 
 }  // namespace warpconv

@@ -1,0 +1,260 @@
+/** Elements of maps at places between them. */
+import { flag, float, integer, string } from '../attributes';
+import { shapeOf } from '../builder';
+import type { Lower, Lowering } from '../lowering';
+import { sizeOf, stridesOf, type Value } from '../values';
+import { emitIndexed, takeRows } from './indexing';
+import { along } from './layout';
+import { multiply } from './matrix';
+import { reduceTo } from './reduction';
+import { apply, mapped, scalar } from './typed';
+
+const plus = (x: Lowering, a: Value, b: Value) => apply(x, 'add', [a, b]);
+const minus = (x: Lowering, a: Value, b: Value) => apply(x, 'subtract', [a, b]);
+const times = (x: Lowering, a: Value, b: Value) => apply(x, 'multiply', [a, b]);
+const affine = (x: Lowering, value: Value, p: number, q: number) => apply(x, 'affine', [value], { p, q });
+const within = (x: Lowering, value: Value, p: number, q: number) => apply(x, 'clip', [value], { p, q });
+
+type Padding = 'zeros' | 'border' | 'reflection';
+
+/** One of the elements that a place lies between: for each axis its number, a float, and its weight. */
+interface Tap {
+  readonly place: Value;
+  readonly weight: Value | undefined;
+}
+
+const gridSample: Lower = (x) => {
+  const [input, grid] = [x.input(0), x.input(1)];
+  const rank = input.dims.length - 2;
+  if (grid.dims.length !== rank + 2 || grid.dims.at(-1) !== rank || grid.dims[0] !== input.dims[0]) {
+    throw x.invalid(`samples ${shapeOf(input)} at ${shapeOf(grid)}`);
+  }
+  const isAligned = flag(x.node, 'align_corners', false);
+  const modes = ['linear', 'bilinear', 'nearest', 'cubic', 'bicubic'] as const;
+  const mode = string(x.node, 'mode', modes, 'linear').replace('bi', '') as 'linear' | 'nearest' | 'cubic';
+  const padding = string(x.node, 'padding_mode', ['zeros', 'border', 'reflection'] as const, 'zeros');
+  const dims = grid.dims.slice(0, -1);
+  const axes = Array.from({ length: rank }, (_, axis): Tap[] => {
+    const extent = input.dims[axis + 2]!;
+    // The last number of a grid's element is along the first axis of a map.
+    const part = along(x, grid, [{ axis: rank + 1, start: rank - 1 - axis, step: 1, count: 1 }]);
+    const given = x.build.view(part, dims);
+    const place = isAligned
+      ? affine(x, given, (extent - 1) / 2, (extent - 1) / 2)
+      : affine(x, given, extent / 2, (extent - 1) / 2);
+    return tapsOf(x, place, extent, mode, padding, isAligned);
+  });
+  return sample(x, input, axes, padding);
+};
+
+/** The elements along one axis that make the one at a place, and their weights. */
+function tapsOf(
+  x: Lowering,
+  place: Value,
+  extent: number,
+  mode: 'linear' | 'nearest' | 'cubic',
+  padding: Padding,
+  isAligned: boolean,
+): Tap[] {
+  const inside = (value: Value) => bring(x, value, extent, padding, isAligned);
+  if (mode === 'nearest') return [{ place: inside(apply(x, 'round', [inside(place)])), weight: undefined }];
+  const own = inside(place);
+  const floor = apply(x, 'floor', [own]);
+  const rest = minus(x, own, floor);
+  if (mode === 'linear') {
+    return [
+      { place: inside(floor), weight: affine(x, rest, -1, 1) },
+      { place: inside(affine(x, floor, 1, 1)), weight: rest },
+    ];
+  }
+  return cubicWeights(x, rest).map((weight, i) => ({ place: inside(affine(x, floor, 1, i - 1)), weight }));
+}
+
+/** Of Keys's cubic convolution, with -0.75 */
+function cubicWeights(x: Lowering, rest: Value): Value[] {
+  const a = -0.75;
+  const near = (t: Value) => {
+    const inner = affine(x, t, a + 2, -(a + 3));
+    return affine(x, times(x, times(x, inner, t), t), 1, 1);
+  };
+  const far = (t: Value) => {
+    // ((a t - 5 a) t + 8 a) t - 4 a
+    const first = affine(x, t, a, -5 * a);
+    const second = affine(x, times(x, first, t), 1, 8 * a);
+    return affine(x, times(x, second, t), 1, -4 * a);
+  };
+  return [far(affine(x, rest, 1, 1)), near(rest), near(affine(x, rest, -1, 1)), far(affine(x, rest, -1, 2))];
+}
+
+/** Places beyond the map: zeros are looked for later, others are brought into it. */
+function bring(x: Lowering, place: Value, extent: number, padding: Padding, isAligned: boolean): Value {
+  if (padding === 'zeros') return place;
+  if (padding === 'border') return within(x, place, 0, extent - 1);
+  const [low, high] = isAligned ? [0, extent - 1] : [-0.5, extent - 0.5];
+  const range = high - low;
+  if (range === 0) return affine(x, place, 0, low);
+  // Reflected again and again: of every second period the distance from its end.
+  const period = scalar(x, 'float32', 2 * range);
+  const along = mapped(x, 'modulo', [affine(x, place, 1, -low), period], 'float32');
+  const reflected = apply(x, 'minimum', [along, affine(x, along, -1, 2 * range)]);
+  return within(x, affine(x, reflected, 1, low), 0, extent - 1);
+}
+
+/** The sum over all combinations of taps, or the greatest of them, of [N, C, …] as [N, C, places]. */
+function sample(
+  x: Lowering,
+  input: Value,
+  axes: readonly (readonly Tap[])[],
+  padding: Padding,
+  together: 'add' | 'maximum' = 'add',
+): Value {
+  const [n, c] = input.dims as [number, number];
+  const outputs = axes[0]![0]!.place.dims.slice(1);
+  const count = sizeOf(outputs);
+  const combinations = axes.reduce<readonly (readonly Tap[])[]>(
+    (list, taps) => list.flatMap((before) => taps.map((tap) => [...before, tap])),
+    [[]],
+  );
+  const parts = combinations.map((taps) => {
+    const places = taps.map(({ place }) => place);
+    const taken = takeAt(x, input, places, count);
+    const weights = taps.flatMap(({ weight }) => weight ?? []);
+    const factors = padding === 'zeros' ? [...weights, insideOf(x, places, input)] : weights;
+    return factors.reduce((value, factor) => times(x, value, x.build.view(factor, [n, 1, count])), taken);
+  });
+  const [first, ...others] = parts;
+  const sum = others.reduce((total, part) => apply(x, together, [total, part]), first!);
+  return x.build.view(sum, [n, c, ...outputs]);
+}
+
+/** 1 where a place is in the map, and 0 elsewhere. */
+function insideOf(x: Lowering, places: readonly Value[], input: Value): Value {
+  const isInside: Value[] = places.map((place, axis) => {
+    return mapped(x, 'equal', [place, within(x, place, 0, input.dims[axis + 2]! - 1)], 'float32');
+  });
+  return isInside.slice(1).reduce((all, one) => times(x, all, one), isInside[0]!);
+}
+
+/** The elements of all channels at these places, those beyond the map taken from its border. */
+function takeAt(x: Lowering, input: Value, places: readonly Value[], count: number): Value {
+  const [n, c, ...spatial] = input.dims as [number, number, ...number[]];
+  const strides = stridesOf(spatial);
+  const flat = places.map((place, axis) => {
+    const safe = mapped(x, 'identity', [within(x, place, 0, spatial[axis]! - 1)], 'int64', {
+      compute: 'float64',
+    });
+    return times(x, safe, scalar(x, 'int64', strides[axis]!));
+  });
+  const indices = flat.slice(1).reduce((sum, one) => plus(x, sum, one), flat[0]!);
+  const size = sizeOf(spatial);
+  const data = x.build.view(input, [n * c * size]);
+  const dims = [n, c, count];
+  const values = x.build.scratch(input.type, dims);
+  emitIndexed(x, {
+    mode: 'gather',
+    ...{ axes: [], axis: { extent: size, stride: 1 }, indices, data, values },
+    free: {
+      extents: dims,
+      valueStrides: stridesOf(dims),
+      dataStrides: [c * size, size, 0],
+      indexStrides: [count, 0, 1],
+    },
+  });
+  return values;
+}
+
+/** For each place of an output the place of the input, from -1 to 1 along each axis. */
+const affineGrid: Lower = (x) => {
+  const theta = x.input(0);
+  const spatial = x.numbers(1).slice(2);
+  const isAligned = flag(x.node, 'align_corners', false);
+  const rank = spatial.length;
+  const count = sizeOf(spatial);
+  // The coordinates of every place, the last axis first, and 1.
+  const grid = x.derive(`grid of ${spatial.join()} ${isAligned}`, [], () => {
+    const data = new Float32Array(count * (rank + 1));
+    const strides = stridesOf(spatial);
+    for (let i = 0; i < count; i++) {
+      for (let axis = 0; axis < rank; axis++) {
+        const [place, extent] = [Math.floor(i / strides[axis]!) % spatial[axis]!, spatial[axis]!];
+        const along = isAligned ? (2 * place) / (extent - 1) - 1 : (2 * place + 1) / extent - 1;
+        data[(rank - 1 - axis) * count + i] = extent === 1 && isAligned ? -1 : along;
+      }
+      data[rank * count + i] = 1;
+    }
+    return { type: 'float32', dims: [rank + 1, count], data };
+  });
+  const product = multiply(x, theta, x.build.cast(grid, theta.type));
+  return x.build.view(x.build.transpose(product, [0, 2, 1]), [theta.dims[0]!, ...spatial, rank]);
+};
+
+/** Of each region, a box in the map of one image, as many averages or greatest elements as the output has. */
+const roiAlign: Lower = (x) => {
+  const [input, regions, batches] = [x.input(0), x.input(1), x.input(2)];
+  x.requireRank(input, 4);
+  const [, c, height, width] = input.dims as [number, number, number, number];
+  const [p, q] = [integer(x.node, 'output_height', 1), integer(x.node, 'output_width', 1)];
+  const ratio = integer(x.node, 'sampling_ratio', 0);
+  if (ratio <= 0) throw x.invalid('takes as many samples as a region is large');
+  const modes = ['half_pixel', 'output_half_pixel'] as const;
+  const isHalf =
+    x.opset >= 16 && string(x.node, 'coordinate_transformation_mode', modes, 'half_pixel') === 'half_pixel';
+  const scale = float(x.node, 'spatial_scale', 1);
+  const count = regions.dims[0]!;
+  const corner = (i: number) =>
+    affine(
+      x,
+      x.build.view(along(x, regions, [{ axis: 1, start: i, step: 1, count: 1 }]), [count, 1, 1]),
+      scale,
+      isHalf ? -0.5 : 0,
+    );
+  const [x1, y1, x2, y2] = [0, 1, 2, 3].map(corner) as [Value, Value, Value, Value];
+  const samples = (low: Value, high: Value, bins: number) => {
+    const extent = minus(x, high, low);
+    const size = isHalf ? extent : apply(x, 'maximum', [extent, scalar(x, 'float32', 1)]);
+    const steps = x.derive(`samples ${bins} ${ratio}`, [], () => ({
+      type: 'float32',
+      dims: [1, bins * ratio],
+      data: Float32Array.from({ length: bins * ratio }, (_, i) => (i + 0.5) / ratio / bins),
+    }));
+    const column = (value: Value) => x.build.view(value, [count, 1]);
+    return plus(x, column(low), times(x, column(size), steps));
+  };
+  const rows = x.build.view(samples(y1, y2, p), [count, p * ratio, 1]);
+  const columns = x.build.view(samples(x1, x2, q), [count, 1, q * ratio]);
+  const spread = (value: Value) => plus(x, value, times(x, plus(x, rows, columns), scalar(x, 'float32', 0)));
+  const taps = [tapsOfRegion(x, spread(rows), height), tapsOfRegion(x, spread(columns), width)];
+  const images = takeRows(x, input, batches);
+  const mode = string(x.node, 'mode', ['avg', 'max'], 'avg');
+  const sampled = sample(x, images, taps, 'border', mode === 'avg' ? 'add' : 'maximum');
+  const outside = [outsideOf(x, spread(rows), height), outsideOf(x, spread(columns), width)];
+  const kept = outside.reduce(
+    (value, mask) => times(x, value, x.build.view(mask, [count, 1, p * ratio, q * ratio])),
+    sampled,
+  );
+  const bins = x.build.view(kept, [count, c, p, ratio, q, ratio]);
+  return reduceTo(x, bins, [3, 5], mode === 'avg' ? 'mean' : 'maximum', false);
+};
+
+/** Between two elements; up to one beyond the map they are those of its border. */
+function tapsOfRegion(x: Lowering, place: Value, extent: number): Tap[] {
+  const own = within(x, place, 0, extent - 1);
+  const floor = apply(x, 'floor', [own]);
+  const rest = minus(x, own, floor);
+  return [
+    { place: floor, weight: affine(x, rest, -1, 1) },
+    { place: within(x, affine(x, floor, 1, 1), 0, extent - 1), weight: rest },
+  ];
+}
+
+/** 0 more than one beyond the map, and 1 elsewhere. */
+function outsideOf(x: Lowering, place: Value, extent: number): Value {
+  const low = mapped(x, 'greaterOrEqual', [place, scalar(x, 'float32', -1)], 'float32');
+  return times(x, low, mapped(x, 'lessOrEqual', [place, scalar(x, 'float32', extent)], 'float32'));
+}
+
+export const sampling: Record<string, Lower> = {
+  AffineGrid: affineGrid,
+  GridSample: gridSample,
+  RoiAlign: roiAlign,
+};
