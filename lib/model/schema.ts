@@ -225,7 +225,7 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
     'storage_order time_axis to training_mode transA transB upper value_int',
   INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:
-    'approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode nearest_mode padding_mode ' +
+    'activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode nearest_mode padding_mode ' +
     'reduction round_mode value_string',
   STRINGS: 'activations value_strings',
   TENSOR: 'value',
@@ -246,9 +246,47 @@ export function attributeKind(
   return node.operator === 'Pad' && name === 'value' ? 'FLOAT' : KIND_BY_NAME.get(name);
 }
 
+const CONVOLUTION = 'X:F[N,C,...] W:F[K,...] B?:F[K]';
+const Q_UNARY = 'X:Z X_scale:float32[] X_zero_point?:Z[] Y_scale:float32[] Y_zero_point?:Z[]';
+const Q_BINARY =
+  'A:Z A_scale:float32[] A_zero_point?:Z[] B:Z B_scale:float32[] B_zero_point?:Z[] C_scale:float32[] C_zero_point?:Z[]';
+
+const MICROSOFT: Readonly<Record<string, Versions>> = {
+  Attention:
+    'input:F[B,S,_] weights:F[_,_] bias?:F[_] mask_index?:int32 past?:F attention_bias?:F past_sequence_length?:int32',
+  BiasGelu: 'A:F B:F[_]',
+  DynamicQuantizeLSTM:
+    'X:float32[_,_,_] W:Z[_,_,_] R:Z1[_,_,_] B?:float32[_,_] sequence_lens?:int32[_] initial_h?:float32[_,_,_] ' +
+    'initial_c?:float32[_,_,_] P?:float32[_,_] W_scale:float32[_,...] W_zero_point:Z[_,...] R_scale:float32[_,...] R_zero_point:Z1[_,...]',
+  DynamicQuantizeMatMul: 'A:float32 B:Z b_scale:float32 b_zero_point?:Z bias?:float32[_]',
+  FastGelu: 'X:F bias?:F[_]',
+  FusedConv: `${CONVOLUTION} Z?:F`,
+  FusedMatMul: 'A:F B:F',
+  Gelu: UNARY_FLOAT,
+  MatMulIntegerToFloat:
+    'A:Z B:Z1 a_scale:float32 b_scale:float32 a_zero_point?:Z b_zero_point?:Z1 bias?:float32[_]',
+  MatMulNBits: 'A:F B:uint8 scales:F1 zero_points?:T g_idx?:int32 bias?:F',
+  MultiHeadAttention:
+    'query:F key?:F value?:F bias?:F[_] key_padding_mask?:int32 attention_bias?:F past_key?:F past_value?:F',
+  NhwcConv: 'X:F[N,...] W:F[K,...] B?:F[K]',
+  QGemm:
+    'A:Z a_scale:float32[] a_zero_point:Z[] B:Z1 b_scale:float32 b_zero_point:Z1 C?:int32 y_scale?:float32[] y_zero_point?:Z2[]',
+  QLinearAdd: Q_BINARY,
+  QLinearConcat: 'Y_scale:float32[] Y_zero_point:Z[] inputs*:V',
+  QLinearGlobalAveragePool: Q_UNARY,
+  QLinearLeakyRelu: Q_UNARY,
+  QLinearMul: Q_BINARY,
+  QLinearSigmoid: Q_UNARY,
+  QLinearSoftmax: Q_UNARY,
+  QuickGelu: UNARY_FLOAT,
+  SimplifiedLayerNormalization: 'X:F scale:F1',
+  SkipLayerNormalization: 'input:F skip:F gamma:F[_] beta?:F[_] bias?:F[_]',
+  SkipSimplifiedLayerNormalization: 'input:F skip:F gamma:F[_] bias?:F[_]',
+};
+
 const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
   '': STANDARD,
-  'com.microsoft': { Gelu: UNARY_FLOAT, QuickGelu: UNARY_FLOAT },
+  'com.microsoft': MICROSOFT,
 };
 
 const FLOATS = ['float16', 'bfloat16', 'float32', 'float64'];

@@ -10,6 +10,7 @@ import { indexing } from './indexing';
 import { layout } from './layout';
 import { losses } from './loss';
 import { matrix } from './matrix';
+import { microsoft, microsoftQuantized } from './microsoft';
 import { normalization } from './normalization';
 import { pooling } from './pooling';
 import { quantization } from './quantization';
@@ -45,7 +46,11 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
     ...quantization,
     Where: singles.Where,
   },
-  'com.microsoft': { QuickGelu, Gelu: standard.Gelu },
+  'com.microsoft': {
+    ...{ QuickGelu, Gelu: standard.Gelu },
+    ...withHalves(microsoft),
+    ...microsoftQuantized,
+  },
 };
 
 /** What lowers a node; `undefined` where no kernel computes its operator. */
@@ -73,7 +78,7 @@ export function isPointwise(node: GraphNode, inputs: readonly (Value | undefined
   return ELEMENTWISE.has(operator);
 }
 
-/** Of ONNX's own operators, those that are computed in a run. */
-export function operatorNames(): string[] {
-  return Object.keys(OPERATORS['']!).sort();
+/** Of ONNX's own operators, or of another domain's, those that are computed in a run. */
+export function operatorNames(domain = ''): string[] {
+  return Object.keys(OPERATORS[domain]!).sort();
 }

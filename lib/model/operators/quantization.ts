@@ -70,7 +70,7 @@ function quantized(x: Lowering, input: Value, scale: Value, zero: Value | undefi
   return integersOf(x, apply(x, 'divide', [input, scale]), zero, type);
 }
 
-function integersOf(x: Lowering, input: Value, zero: Value | undefined, type: DataType): Value {
+export function integersOf(x: Lowering, input: Value, zero: Value | undefined, type: DataType): Value {
   const [least, greatest] = RANGES[type]!;
   const rounded = apply(x, 'round', [input]);
   const moved = zero === undefined ? rounded : apply(x, 'add', [rounded, asFloat32(x, zero)]);
@@ -88,7 +88,7 @@ function* dequantizeLinear(x: Lowering): Sliced<Value> {
 }
 
 /** Differences are exact: they are taken of integers. */
-function* centred(x: Lowering, input: Value, zero: Value | undefined): Sliced<Value> {
+export function* centred(x: Lowering, input: Value, zero: Value | undefined): Sliced<Value> {
   if (zero !== undefined && areKnown(input, zero)) {
     return yield* computed(x, 'centred', [input, zero], (element, from) => element - from);
   }
@@ -97,7 +97,12 @@ function* centred(x: Lowering, input: Value, zero: Value | undefined): Sliced<Va
   return mapped(x, 'subtract', [input, zero], 'float32', { compute: 'int64' });
 }
 
-function* dequantized(x: Lowering, input: Value, scale: Value, zero: Value | undefined): Sliced<Value> {
+export function* dequantized(
+  x: Lowering,
+  input: Value,
+  scale: Value,
+  zero: Value | undefined,
+): Sliced<Value> {
   if (!areKnown(input, scale, zero)) {
     return apply(x, 'multiply', [yield* centred(x, input, zero), scale]);
   }
@@ -111,8 +116,10 @@ function* dequantized(x: Lowering, input: Value, scale: Value, zero: Value | und
 }
 
 /** A scale and a zero point that the elements themselves say, for bytes. */
-const dynamicQuantizeLinear: Lower = (x) => {
-  const input = x.input(0);
+export function quantizedDynamically(
+  x: Lowering,
+  input: Value,
+): { values: Value; scale: Value; zero: Value } {
   const axes = input.dims.map((_, axis) => axis);
   const none = scalar(x, 'float32', 0);
   const least = apply(x, 'minimum', [reduceTo(x, input, axes, 'minimum', false), none]);
@@ -127,7 +134,12 @@ const dynamicQuantizeLinear: Lower = (x) => {
     [apply(x, 'clip', [apply(x, 'round', [place])], { p: 0, q: 255 })],
     'uint8',
   );
-  return [quantized(x, input, scale, zero, 'uint8'), scale, zero];
+  return { values: quantized(x, input, scale, zero, 'uint8'), scale, zero };
+}
+
+const dynamicQuantizeLinear: Lower = (x) => {
+  const { values, scale, zero } = quantizedDynamically(x, x.input(0));
+  return [values, scale, zero];
 };
 
 /** Sums of products of this many bytes at most are floats exactly. */
@@ -137,7 +149,7 @@ const EXACT_TERMS = Math.floor(2 ** 24 / 255 ** 2);
  * The product of matrices of integers of 8 bits, less their zero points, in int32. It is computed in float32, as many
  * terms at once as that has bits for, so that it comes out exactly.
  */
-function multiplyIntegers(x: Lowering, left: Value, right: Value): Value {
+export function multiplyIntegers(x: Lowering, left: Value, right: Value): Value {
   const depth = left.dims.at(-1)!;
   let sum: Value | undefined;
   for (let first = 0; first < depth; first += EXACT_TERMS) {
