@@ -234,6 +234,11 @@ export function checkNumber(name: string, value: unknown): number {
   return value;
 }
 
+export function checkName(name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw mismatch(name, 'a string that is not empty', value);
+}
+
 export function checkBoolean(name: string, value: unknown): boolean {
   if (typeof value !== 'boolean') throw mismatch(name, 'true or false', value);
   return value;

@@ -1,4 +1,5 @@
 /** What programs written for onnxruntime read and set beside sessions and tensors. */
+import { checkName, checkNumber, isObject, mismatch } from './check';
 import { devices } from './devices';
 import { packageVersion } from './load';
 
@@ -34,6 +35,16 @@ export interface SupportedBackend {
   readonly name: 'cpu' | 'cuda';
   /** Whether it needs no other package. */
   readonly bundled: boolean;
+}
+
+/**
+ * onnxruntime-common's, so that code can move over: other backends are taken, and without effect, since sessions are always of
+ * this package. `'warpconv/onnxruntime'` is this package as a backend of onnxruntime.
+ */
+export function registerBackend(name: string, backend: object, priority = 0): void {
+  checkName('name', name);
+  if (!isObject(backend)) throw mismatch('backend', 'an object', backend);
+  checkNumber('priority', priority);
 }
 
 /** As onnxruntime-node's: `'cuda'` where there is a usable GPU, and always `'cpu'`. */

@@ -13,7 +13,7 @@ export { allocPinned, Tensor } from './tensor/tensor';
 export { compareWithCudnn } from './conv2d/compare';
 export { tune } from './conv2d/tune';
 export { algorithms, devices, memory, setThreads, threads } from './devices';
-export { env, listSupportedBackends } from './environment';
+export { env, listSupportedBackends, registerBackend } from './environment';
 export { WarpconvError } from './errors';
 
 export type { CudnnComparison } from './conv2d/compare';
@@ -40,7 +40,7 @@ export type { Port } from './model/compile';
 export type { SessionExplanation, StepExplanation } from './model/explain';
 export type { ImageOptions } from './session/images';
 export type { ValueMetadata } from './model/metadata';
-export type { RunOptions, SessionOptions } from './session/session_options';
+export type { ExternalFile, RunOptions, SessionOptions } from './session/session_options';
 export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';
 

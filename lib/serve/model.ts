@@ -1,6 +1,7 @@
 /** What is served: sessions, and what their metadata says of them. */
 import {
   checkInteger,
+  checkName,
   checkNumber,
   checkOneOf,
   describe,
@@ -254,11 +255,6 @@ function checkSession(name: string, value: unknown): ServedSession {
     return value as ServedSession;
   }
   throw mismatch(name, 'an InferenceSession', value);
-}
-
-export function checkName(name: string, value: unknown): string {
-  if (typeof value === 'string' && value !== '') return value;
-  throw mismatch(name, 'a string that is not empty', value);
 }
 
 function checkPositive(name: string, value: unknown): number {

@@ -1,7 +1,7 @@
 import makeDebug from 'debug';
 
-import { checkInteger, invalid, isObject, mismatch, readProperties } from '../check';
-import { checkName, readModel, type Model, type ModelOptions, type ServedSession } from './model';
+import { checkInteger, checkName, invalid, isObject, mismatch, readProperties } from '../check';
+import { readModel, type Model, type ModelOptions, type ServedSession } from './model';
 
 /** Where failures are reported: any logger of pino's shape. */
 export interface ServeLogger {

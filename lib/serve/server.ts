@@ -3,11 +3,10 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { availableParallelism } from 'node:os';
 
-import { checkInteger, checkOneOf, mismatch, readProperties } from '../check';
+import { checkInteger, checkName, checkOneOf, mismatch, readProperties } from '../check';
 import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
 import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions, type HandlerSettings } from './options';
-import { checkName } from './model';
 import { openModelFiles, type AnyModel } from './model_files';
 import { Clients, stopListening, type Connected } from './stop_listening';
 import { startReaders } from './threads/start';

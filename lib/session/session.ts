@@ -50,6 +50,7 @@ import {
 import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
 import { byName, outputsFor } from './outputs';
+import { Profiling } from './profiling';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from '../sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';
@@ -88,6 +89,8 @@ interface Shared {
   readonly running: Set<Promise<unknown>>;
   /** By the session that other threads use */
   readonly sharings: Map<SharingOwner, InferenceSession>;
+  /** While runs are recorded */
+  profiling: Profiling | undefined;
   isReleased: boolean;
 }
 
@@ -178,13 +181,14 @@ export class InferenceSession {
     if (!isProbed(request.device)) await probeElsewhere(request.device);
     const place = locateForWork(request.device);
     await openPlace(place);
-    const graph = await loadOnnx(model);
+    const graph = await loadOnnx(model, request.externalData);
     await requireOperators(graph);
     const shared = {
       constants: new Constants(graph.constants.values()),
       programs: new Programs(place, request),
       running: new Set<Promise<unknown>>(),
       sharings: new Map<SharingOwner, InferenceSession>(),
+      profiling: request.enableProfiling ? new Profiling(request.profileFilePrefix) : undefined,
       isReleased: false,
     };
     const session = new InferenceSession(new Loaded(graph, place, request, shared));
@@ -323,6 +327,24 @@ export class InferenceSession {
     return this.#track(call).catch((error: unknown) => {
       throw error instanceof ValueNeeded ? undecided(error) : error;
     });
+  }
+
+  /** Records what each step of the runs takes from now on, which makes them slower. Again is harmless. */
+  startProfiling(): void {
+    this.#requireLive();
+    this.#shared.profiling ??= new Profiling(this.#options.profileFilePrefix);
+  }
+
+  /**
+   * Writes what was recorded since {@link startProfiling}, in the trace format of Chrome, into the working directory or
+   * where `profileFilePrefix` says.
+   *
+   * @returns the path of the file; `undefined` where nothing was recorded
+   */
+  endProfiling(): string | undefined {
+    const { profiling } = this.#shared;
+    this.#shared.profiling = undefined;
+    return profiling?.write();
   }
 
   /**
@@ -504,6 +526,13 @@ export class InferenceSession {
     outputs: readonly TypedArray[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
+    const { profiling } = this.#shared;
+    if (profiling !== undefined) {
+      const taken: number[] = [];
+      await this.#start(prepared, inputs, outputs, taken, signal);
+      profiling.add(prepared.compiled.steps, taken);
+      return;
+    }
     const here = await runOnLoop(prepared.lastRun, () => {
       if (signal?.aborted) throw abortedBy(signal);
       callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));

@@ -1,13 +1,16 @@
 /** The options of sessions and their runs. */
 import {
+  checkBoolean,
   checkInteger,
   checkList,
+  checkName,
   checkOneOf,
   describe,
   invalid,
   isList,
   isObject,
   mismatch,
+  propertyOf,
   readEntries,
   readProperties,
   shorten,
@@ -18,6 +21,7 @@ import type { AlgorithmName, Precision } from '../conv2d/names';
 import { checkDeviceOrAuto, type Device } from '../placement';
 import { deviceOfProviders } from './providers';
 import type { Tensor } from '../tensor/tensor';
+import { kindOf } from '../tensor/typed_array';
 
 /** The options of {@link InferenceSession.create}. */
 export interface SessionOptions {
@@ -58,6 +62,22 @@ export interface SessionOptions {
   readonly memoryLimit?: number;
   /** Extents of named dimensions, so that the network is compiled before the first run. */
   readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
+  /** Files that the model has data in, where they are not in its folder: their contents, or their paths. */
+  readonly externalData?: readonly (ExternalFile | string)[];
+  /** Whether runs are recorded from the beginning; see {@link InferenceSession.startProfiling}. Default false. */
+  readonly enableProfiling?: boolean;
+  /** What the name of the file begins with that {@link InferenceSession.endProfiling} writes. */
+  readonly profileFilePrefix?: string;
+  /** Where outputs are wanted: `'cpu'`, also by output. */
+  readonly preferredOutputLocation?: string | Readonly<Record<string, string>>;
+}
+
+/** A file that a model has data in. */
+export interface ExternalFile {
+  /** As the model calls it */
+  readonly path: string;
+  /** What it holds, or where it is */
+  readonly data: Uint8Array | string;
 }
 
 /** onnxruntime's options that choose nothing here: taken, so that code can move over, and without effect. */
@@ -71,6 +91,9 @@ const WITHOUT_EFFECT = {
   logId: undefined,
   logSeverityLevel: undefined,
   logVerbosityLevel: undefined,
+  enableGraphCapture: undefined,
+  optimizedModelFilePath: undefined,
+  extra: undefined,
 } as const;
 
 const SESSION_DEFAULTS = {
@@ -82,6 +105,10 @@ const SESSION_DEFAULTS = {
   cachedShapes: 64,
   memoryLimit: Infinity,
   freeDimensionOverrides: {},
+  externalData: [],
+  enableProfiling: false,
+  profileFilePrefix: 'warpconv_profile',
+  preferredOutputLocation: 'cpu',
 } as const satisfies Record<keyof SessionOptions | keyof typeof WITHOUT_EFFECT, unknown>;
 
 /** Options of a session, checked. */
@@ -92,10 +119,14 @@ export interface SessionRequest {
   readonly cachedShapes: number;
   readonly memoryLimit: number;
   readonly freeDimensions: ReadonlyMap<string, number>;
+  readonly externalData: ReadonlyMap<string, Uint8Array | string>;
+  readonly enableProfiling: boolean;
+  readonly profileFilePrefix: string;
 }
 
 export function readSessionOptions(options: unknown = {}): SessionRequest {
   const given = readProperties('options', options, SESSION_DEFAULTS);
+  checkOutputLocation(given.preferredOutputLocation);
   return {
     device: readDevice(given.device, given.executionProviders),
     precision: readPrecision(given.precision),
@@ -103,7 +134,36 @@ export function readSessionOptions(options: unknown = {}): SessionRequest {
     cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MOST_SHAPES }),
     memoryLimit: readByteLimit('options.memoryLimit', given.memoryLimit),
     freeDimensions: readFreeDimensions(given.freeDimensionOverrides),
+    externalData: readExternalFiles(given.externalData),
+    enableProfiling: checkBoolean('options.enableProfiling', given.enableProfiling),
+    profileFilePrefix: checkName('options.profileFilePrefix', given.profileFilePrefix),
   };
+}
+
+function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
+  const what = 'a list of paths, and of objects with a path and data';
+  const files = checkList('options.externalData', value, what, (called, entry) => {
+    // A path alone says both what the model calls it and where it is.
+    if (typeof entry === 'string') return [entry, entry] as const;
+    if (!isObject(entry)) throw mismatch(called, 'a path, or an object with a path and data', entry);
+    const name = checkName(`${called}.path`, propertyOf(entry, 'path'));
+    const data = propertyOf(entry, 'data');
+    if (typeof data === 'string' || kindOf(data) === 'Uint8Array')
+      return [name, data as Uint8Array | string] as const;
+    throw mismatch(`${called}.data`, 'a Uint8Array or a path', data);
+  });
+  return new Map(files);
+}
+
+/** Outputs come in CPU memory, whatever else onnxruntime has names for. */
+function checkOutputLocation(value: unknown): void {
+  const names = isObject(value)
+    ? readEntries('options.preferredOutputLocation', value, 'a location, or one by output').map(
+        ([, location]) => location,
+      )
+    : [value];
+  for (const name of names)
+    checkOneOf('options.preferredOutputLocation', name, ['cpu', 'cpu-pinned'] as const);
 }
 
 /** Providers are checked even where a device is given. */
@@ -131,10 +191,14 @@ export interface RunOptions {
    * one between two steps; on a GPU, until its kernels are launched, from where on it runs to its end.
    */
   readonly signal?: AbortSignal;
+  /** Whether the run is to be refused, with `ERR_WARPCONV_ABORTED`. */
+  readonly terminate?: boolean;
 }
 
 const RUN_DEFAULTS = {
   signal: undefined,
+  terminate: undefined,
+  extra: undefined,
   // onnxruntime's, without effect.
   tag: undefined,
   logSeverityLevel: undefined,
@@ -175,8 +239,10 @@ function areFetches(value: unknown, outputNames: readonly string[]): boolean {
 }
 
 function readRunOptions(options: unknown): AbortSignal | undefined {
-  const { signal } = readProperties('options', options, RUN_DEFAULTS);
-  return readSignal('options.signal', signal);
+  const { signal, terminate } = readProperties('options', options, RUN_DEFAULTS);
+  const given = readSignal('options.signal', signal);
+  if (terminate === undefined || !checkBoolean('options.terminate', terminate)) return given;
+  return AbortSignal.abort(new Error('options.terminate is true'));
 }
 
 function readFetches(value: unknown, outputNames: readonly string[]): Map<string, Tensor | null> {

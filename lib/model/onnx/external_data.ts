@@ -58,12 +58,19 @@ function isExternal({ what, tensor }: Located): boolean {
   }
 }
 
+/** Contents of files by the names that a model has for them, or where each is. */
+export type GivenFiles = ReadonlyMap<string, Uint8Array | string>;
+
 /**
- * @param folder - that of the model's file
- * @throws `ERR_WARPCONV_INVALID_MODEL` naming the tensor whose file is outside `folder`, missing or too short
+ * @param model - the model's file, whose folder the files are in; `undefined` where only those that are given can be
+ * @throws `ERR_WARPCONV_INVALID_MODEL` naming the tensor whose file is outside of the folder, missing or too short
  */
-export async function readExternalData(tensors: readonly Located[], folder: string): Promise<ExternalData> {
-  const files = new ExternalFiles(await findFolder(folder));
+export async function readExternalData(
+  tensors: readonly Located[],
+  model: string | undefined,
+  given: GivenFiles,
+): Promise<ExternalData> {
+  const files = new ExternalFiles(model === undefined ? undefined : await findFolders(model), given);
   const data = new Map<TensorProto, Uint8Array>();
   for (const { what, tensor } of tensors) {
     data.set(tensor, await files.read(what, placeOf(what, tensor), readHeader(what, tensor).byteLength));
@@ -71,9 +78,15 @@ export async function readExternalData(tensors: readonly Located[], folder: stri
   return data;
 }
 
-async function findFolder(folder: string): Promise<string> {
+/** Where a model is, and where what it is a link to is: caches of model hubs have links beside links. */
+interface Folders {
+  readonly own: string;
+  readonly linked: string;
+}
+
+async function findFolders(model: string): Promise<Folders> {
   try {
-    return await realpath(folder);
+    return { own: await realpath(path.dirname(model)), linked: path.dirname(await realpath(model)) };
   } catch (cause) {
     throw invalidModel(
       `the model has data in other files of its folder, which cannot be found: ${(cause as Error).message}`,
@@ -102,7 +115,8 @@ function placeOf(what: string, tensor: TensorProto): Place {
 }
 
 interface ExternalFile {
-  readonly path: string;
+  /** Or what it holds */
+  readonly path: string | Uint8Array;
   readonly size: number;
   readonly ranges: Map<string, Uint8Array>;
   /** Of the ranges together */
@@ -113,7 +127,10 @@ interface ExternalFile {
 class ExternalFiles {
   readonly #files = new Map<string, ExternalFile>();
 
-  constructor(private readonly folder: string) {}
+  constructor(
+    private readonly folders: Folders | undefined,
+    private readonly given: GivenFiles,
+  ) {}
 
   async read(what: string, { location, offset, length }: Place, needed: number): Promise<Uint8Array> {
     if (length !== undefined && length !== needed) {
@@ -135,33 +152,52 @@ class ExternalFiles {
     if (file.bytes > file.size) {
       throw invalidModel(`${what} and tensors before it need more bytes of ${quote(location)} than it has`);
     }
-    const bytes = await unlessUnreadable(what, location, () => readFilePart(file.path, offset, needed));
+    const bytes = await unlessUnreadable(what, location, () => partOf(file.path, offset, needed));
     file.ranges.set(key, bytes);
     return bytes;
   }
 
   async #find(what: string, location: string): Promise<ExternalFile> {
+    const given = this.given.get(location) ?? this.given.get(location.replace(/^\.\//, ''));
+    if (given !== undefined) {
+      return unlessUnreadable(
+        what,
+        location,
+        async () => this.#files.get(`given ${location}`) ?? this.#add(given, `given ${location}`),
+      );
+    }
+    const { folders } = this;
+    if (folders === undefined) {
+      throw invalidModel(
+        `${what} has its data in another file, ${quote(location)}; load the model by its path, or give options.externalData`,
+      );
+    }
     const parts = location.split(/[\\/]/);
     const isAbsolute = path.posix.isAbsolute(location) || path.win32.isAbsolute(location);
     if (isAbsolute || parts.includes('..')) throw outside(what, location);
     return unlessUnreadable(what, location, async () => {
       // The file itself, whatever links lead there.
-      const file = await realpath(path.join(this.folder, location));
-      if (!isInside(this.folder, file)) throw outside(what, location);
-      return this.#files.get(file) ?? this.#add(file);
+      const file = await realpath(path.join(folders.own, location));
+      if (!isInside(folders.own, file) && !isInside(folders.linked, file)) throw outside(what, location);
+      return this.#files.get(file) ?? this.#add(file, file);
     });
   }
 
-  async #add(file: string): Promise<ExternalFile> {
+  async #add(file: string | Uint8Array, name: string): Promise<ExternalFile> {
     const entry = {
       path: file,
-      size: await sizeOfFile(file),
+      size: typeof file === 'string' ? await sizeOfFile(file) : file.length,
       ranges: new Map<string, Uint8Array>(),
       bytes: 0,
     };
-    this.#files.set(file, entry);
+    this.#files.set(name, entry);
     return entry;
   }
+}
+
+/** Bytes of the caller's are copied: they may change when the model has been loaded. */
+async function partOf(file: string | Uint8Array, offset: number, length: number): Promise<Uint8Array> {
+  return typeof file === 'string' ? readFilePart(file, offset, length) : file.slice(offset, offset + length);
 }
 
 async function unlessUnreadable<T>(what: string, location: string, read: () => Promise<T>): Promise<T> {

@@ -1,13 +1,11 @@
 /** ONNX files as graphs. */
-import path from 'node:path';
-
 import { invalid, mismatch } from '../../check';
 import { WarpconvError } from '../../errors';
 import { atOnce, inSlices, type Sliced } from '../../slices';
 import { isDetached, kindOf, lengthOf, partOf } from '../../tensor/typed_array';
 import { invalidModel } from '../complaints';
 import type { Graph } from '../graph';
-import { externalTensors, readExternalData, type ExternalData } from './external_data';
+import { externalTensors, readExternalData, type ExternalData, type GivenFiles } from './external_data';
 import { allocate, COPIED_AT_ONCE, readFilePart, sizeOfFile } from './files';
 import { readModel } from './read_model';
 import { decodeModel } from './wire';
@@ -22,11 +20,20 @@ const LARGEST_FILE = 2 ** 31 - 1;
  *
  * @param model - the path of a file, whose external data are read from its folder, or a file's bytes, which are copied: the
  * caller may change them or transfer them away when the promise has settled
+ * @param given - external data that are not read from there
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming what is wrong with the file, `ERR_WARPCONV_UNSUPPORTED` for its version or the
  * types of its inputs and outputs, `ERR_WARPCONV_INVALID_ARGUMENT` where there is no file
  */
-export async function loadOnnx(model: string | Uint8Array): Promise<Graph> {
-  return typeof model === 'string' ? loadFile(model) : inSlices(readBytes(model));
+export async function loadOnnx(model: string | Uint8Array, given: GivenFiles = new Map()): Promise<Graph> {
+  if (typeof model === 'string') return load(await readFile(model), model, given);
+  return load(await inSlices(copyBytes(model)), undefined, given);
+}
+
+async function load(bytes: Uint8Array, file: string | undefined, given: GivenFiles): Promise<Graph> {
+  const proto = await inSlices(decodeModel(bytes));
+  const external = await inSlices(externalTensors(proto));
+  const data = external.length === 0 ? NO_DATA : await readExternalData(external, file, given);
+  return inSlices(readModel(proto, data));
 }
 
 /** {@link loadOnnx} for bytes, all at once: they are free again when this returns. */
@@ -64,13 +71,6 @@ function copyPart(bytes: Uint8Array, copy: Uint8Array, at: number): void {
     );
   }
   copy.set(partOf(bytes, at, at + COPIED_AT_ONCE), at);
-}
-
-async function loadFile(file: string): Promise<Graph> {
-  const proto = await inSlices(decodeModel(await readFile(file)));
-  const external = await inSlices(externalTensors(proto));
-  const data = external.length === 0 ? NO_DATA : await readExternalData(external, path.dirname(file));
-  return inSlices(readModel(proto, data));
 }
 
 async function readFile(file: string): Promise<Uint8Array> {

@@ -1,0 +1,54 @@
+/** What runs took, step by step, as a file that trace viewers open. */
+import { writeFileSync } from 'node:fs';
+import { threadId } from 'node:worker_threads';
+
+import type { PlannedStep } from '../model/builder';
+
+/** In Chrome's trace format; times are in microseconds. */
+interface TraceEvent {
+  readonly name: string;
+  readonly cat: 'run' | 'step';
+  readonly ph: 'X';
+  readonly ts: number;
+  readonly dur: number;
+  readonly pid: number;
+  readonly tid: number;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** Later ones are not recorded: a server that is left so would run out of memory. */
+const MOST_EVENTS = 1_000_000;
+
+const MICROSECONDS = 1000;
+
+export class Profiling {
+  readonly #events: TraceEvent[] = [];
+  readonly #start = performance.now();
+
+  constructor(private readonly prefix: string) {}
+
+  /** @param milliseconds - of each step, one after the other, in a run that has just ended */
+  add(steps: readonly PlannedStep[], milliseconds: readonly number[]): void {
+    if (this.#events.length + milliseconds.length >= MOST_EVENTS) return;
+    const total = milliseconds.reduce((sum, one) => sum + one, 0);
+    let at = performance.now() - total - this.#start;
+    this.#add('run', 'run', at, total, {});
+    for (const [i, { step, nodes }] of steps.entries()) {
+      this.#add(nodes.join(' + ') || step.kind, 'step', at, milliseconds[i]!, { kind: step.kind });
+      at += milliseconds[i]!;
+    }
+  }
+
+  #add(name: string, cat: TraceEvent['cat'], at: number, duration: number, args: TraceEvent['args']): void {
+    const [ts, dur] = [at * MICROSECONDS, duration * MICROSECONDS];
+    this.#events.push({ name, cat, ph: 'X', ts, dur, pid: process.pid, tid: threadId, args });
+  }
+
+  /** @returns the path of the file */
+  write(): string {
+    const time = new Date().toISOString().replaceAll(/[:.]/g, '-');
+    const file = `${this.prefix}_${time}.json`;
+    writeFileSync(file, JSON.stringify(this.#events));
+    return file;
+  }
+}

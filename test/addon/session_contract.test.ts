@@ -1,0 +1,166 @@
+/** What programs written for onnxruntime-common ask of a session beside running it. */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+import { InferenceSession, listSupportedBackends, registerBackend, Tensor } from '../../lib';
+import { TEST_DEVICE } from '../support/gpu';
+import { externalTensor, node, onnxModel, rawBytes, tensor, value } from '../support/onnx_builder';
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-contract-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const device = TEST_DEVICE;
+const x = new Tensor('float32', Float32Array.of(1, 2), [2]);
+
+const plain = onnxModel({
+  inputs: [value('x', [2])],
+  initializers: [tensor('b', [2], [10, 20])],
+  nodes: [node('Add', ['x', 'b'], ['sum']), node('Softmax', ['sum'], ['y'])],
+  outputs: [value('y')],
+});
+
+const split = onnxModel({
+  inputs: [value('x', [2])],
+  initializers: [externalTensor('b', [2], { location: 'weights.bin' })],
+  nodes: [node('Add', ['x', 'b'], ['y'])],
+  outputs: [value('y')],
+});
+const weights = rawBytes([10, 20]);
+
+async function sumOf(
+  model: string | Uint8Array,
+  externalData?: readonly (string | object)[],
+): Promise<number[]> {
+  await using session = await InferenceSession.create(model, { device, externalData: externalData as never });
+  const { y } = await session.run({ x });
+  return Array.from(y!.data as Float32Array);
+}
+
+describe('data in other files', () => {
+  test('are given as bytes or by a path, whatever is in the folder', async () => {
+    const file = path.join(folder, 'elsewhere.bin');
+    writeFileSync(file, weights);
+    const bytes = new Uint8Array(weights);
+    expect(await sumOf(split, [{ path: 'weights.bin', data: bytes }])).toEqual([11, 22]);
+    expect(await sumOf(split, [{ path: 'weights.bin', data: file }])).toEqual([11, 22]);
+    const model = path.join(folder, 'alone.onnx');
+    writeFileSync(model, split);
+    expect(await sumOf(model, [{ path: 'weights.bin', data: bytes }])).toEqual([11, 22]);
+  });
+
+  test('may be changed by the caller once the model is loaded', async () => {
+    const bytes = new Uint8Array(weights);
+    const externalData = [{ path: 'weights.bin', data: bytes }];
+    await using session = await InferenceSession.create(split, { device, externalData });
+    bytes.fill(0);
+    expect(Array.from((await session.run({ x })).y!.data as Float32Array)).toEqual([11, 22]);
+  });
+
+  test('that are not given are asked for', async () => {
+    await expect(sumOf(split)).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_MODEL',
+      message: expect.stringMatching(
+        /'weights.bin'; load the model by its path, or give options.externalData/,
+      ) as string,
+    });
+    const short = sumOf(split, [{ path: 'weights.bin', data: new Uint8Array(4) }]);
+    await expect(short).rejects.toThrow(/needs 8 bytes from byte 0 of 'weights.bin', which has 4/);
+  });
+
+  test.each([
+    ['a number', [1]],
+    ['no data', [{ path: 'weights.bin' }]],
+    ['data of another kind', [{ path: 'weights.bin', data: 1 }]],
+    ['no path', [{ data: new Uint8Array(8) }]],
+  ])('%s is refused', async (_, given) => {
+    await expect(sumOf(split, given as never)).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+    });
+  });
+
+  test('are found where a model is a link beside links, as caches of model hubs have it', async () => {
+    const [blobs, snapshot] = ['blobs', 'snapshots/one'].map((name) => path.join(folder, name)) as [
+      string,
+      string,
+    ];
+    mkdirSync(blobs);
+    mkdirSync(snapshot, { recursive: true });
+    writeFileSync(path.join(blobs, 'aa'), split);
+    writeFileSync(path.join(blobs, 'bb'), weights);
+    symlinkSync('../../blobs/aa', path.join(snapshot, 'model.onnx'));
+    symlinkSync('../../blobs/bb', path.join(snapshot, 'weights.bin'));
+    expect(await sumOf(path.join(snapshot, 'model.onnx'))).toEqual([11, 22]);
+  });
+});
+
+describe('profiling', () => {
+  const prefix = path.join(folder, 'trace');
+
+  test('writes what the steps of each run took', async () => {
+    await using session = await InferenceSession.create(plain, { device, profileFilePrefix: prefix });
+    expect(session.endProfiling()).toBeUndefined();
+    session.startProfiling();
+    await session.run({ x });
+    await session.run({ x });
+    const file = session.endProfiling()!;
+    expect(file.startsWith(prefix)).toBe(true);
+    const events = JSON.parse(readFileSync(file, 'utf8')) as {
+      name: string;
+      cat: string;
+      ts: number;
+      dur: number;
+    }[];
+    const { steps } = await session.explain();
+    expect(events.filter(({ cat }) => cat === 'run')).toHaveLength(2);
+    expect(events.filter(({ cat }) => cat === 'step')).toHaveLength(2 * steps.length);
+    expect(events.every(({ ts, dur }) => ts >= 0 && dur >= 0)).toBe(true);
+    expect(events.some(({ name }) => name.includes('Softmax'))).toBe(true);
+  });
+
+  test('begins with the session where that is asked for', async () => {
+    const options = { device, enableProfiling: true, profileFilePrefix: prefix };
+    await using session = await InferenceSession.create(plain, options);
+    await session.run({ x });
+    expect(existsSync(session.endProfiling()!)).toBe(true);
+  });
+});
+
+test('options of onnxruntime that choose nothing here are taken', async () => {
+  const options = {
+    device,
+    extra: { session: { set_denormal_as_zero: '1' } },
+    enableGraphCapture: false,
+    optimizedModelFilePath: 'unused.onnx',
+    preferredOutputLocation: { y: 'cpu' },
+  };
+  await using session = await InferenceSession.create(plain, options);
+  const { y } = await session.run({ x }, { tag: 'a', extra: {} } as never);
+  expect(y!.dims).toEqual([2]);
+  const elsewhere = InferenceSession.create(plain, { preferredOutputLocation: 'texture' });
+  await expect(elsewhere).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
+});
+
+test('a run that is to be terminated does not begin', async () => {
+  await using session = await InferenceSession.create(plain, { device });
+  await expect(session.run({ x }, { terminate: true })).rejects.toMatchObject({
+    code: 'ERR_WARPCONV_ABORTED',
+  });
+  expect((await session.run({ x }, { terminate: false })).y!.dims).toEqual([2]);
+});
+
+test('backends of others are taken, and change nothing', () => {
+  const before = listSupportedBackends();
+  registerBackend('other', { init: () => {} }, 10);
+  expect(listSupportedBackends()).toEqual(before);
+  expect(() => registerBackend('', {})).toThrow(/name must be/);
+  expect(() => registerBackend('other', undefined as never)).toThrow(/backend must be/);
+});
