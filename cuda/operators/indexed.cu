@@ -3,7 +3,7 @@
 #include "cuda/operators/launch.cuh"
 #include "cuda/operators/operators.h"
 #include "cuda/operators/strided.h"
-#include "typed/lines.h"
+#include "typed/work.h"
 
 namespace warpconv::cuda::operators {
 namespace {

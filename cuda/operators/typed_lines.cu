@@ -1,7 +1,7 @@
 #include "cuda/operators/launch.cuh"
 #include "cuda/operators/operators.h"
 #include "cuda/operators/strided.h"
-#include "typed/lines.h"
+#include "typed/work.h"
 
 namespace warpconv::cuda::operators {
 namespace {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads) sortKernel(Sorting x, const void* in
   if (rank < x.count) output[(int64_t{outer} * x.count + rank) * x.inner + column] = place;
 }
 
-// Steps without their lists and buffers, which kernels cannot hold; functions of typed/lines.h take any such struct.
+// Steps without their lists and buffers, which kernels cannot hold; functions of typed/work.h take any such struct.
 
 struct Scanning {
   ScanStep::Mode mode;

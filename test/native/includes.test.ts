@@ -26,6 +26,7 @@ const LAYERS = [
   'cpu/vector',
   'planner',
   'backend',
+  'typed',
   'program',
   'weights',
   'executor',

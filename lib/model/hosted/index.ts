@@ -21,6 +21,11 @@ const HOSTED: Readonly<Record<string, Hosted>> = {
 
 export type { BodyRun } from './hosted';
 
+/** Of ONNX's own operators, those that are computed between programs. */
+export function hostedNames(): string[] {
+  return Object.keys(HOSTED).sort();
+}
+
 export function isHosted({ domain, operator }: GraphNode): boolean {
   return domain === '' && Object.hasOwn(HOSTED, operator);
 }

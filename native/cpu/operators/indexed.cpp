@@ -5,7 +5,7 @@
 #include "cpu/operators/odometer.h"
 #include "cpu/operators/ranges.h"
 #include "program/indices.h"
-#include "typed/lines.h"
+#include "typed/work.h"
 
 namespace warpconv::operators {
 namespace {
