@@ -20,6 +20,13 @@ export type { CudnnComparison } from './conv2d/compare';
 export type { AlgorithmInfo, ConsideredKernel, PlanExplanation, TuningInfo } from './conv2d/explanation';
 export type { Env, SupportedBackend } from './environment';
 export type { DataType, DataTypeMap, ListMap, Location } from './tensor/tensor';
+export type {
+  FromImageOptions,
+  ImageFormat,
+  ImageNorm,
+  RawImage,
+  ToImageDataOptions,
+} from './tensor/from_image';
 export type { TensorLike } from './tensor/tensor_like';
 export type { TypedArray } from './tensor/typed_array';
 export type { CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';

@@ -10,9 +10,18 @@ import {
   elementCount,
   invalid,
   isList,
+  isObject,
   mismatch,
+  readProperties,
 } from '../check';
 import { callNative, WarpconvError } from '../errors';
+import {
+  imageData,
+  imageElements,
+  type FromImageOptions,
+  type RawImage,
+  type ToImageDataOptions,
+} from './from_image';
 import { fromList, typeOfList } from './from_list';
 import { isLent } from './lent_memory';
 import { addon } from '../load';
@@ -88,14 +97,23 @@ abstract class OwnElements {
 
 /** Elements on a GPU, shared by the tensors that are reshapes of each other: freed when the last lets go. */
 class GpuElements extends OwnElements {
+  static readonly #byBuffer = new WeakMap<object, GpuElements>();
   #holders = 0;
 
   constructor(
     readonly place: Exclude<Place, 'cpu'>,
+    readonly type: DataType,
     readonly buffer: NativeGpuBuffer,
     readonly length: number,
   ) {
     super();
+    GpuElements.#byBuffer.set(buffer, this);
+  }
+
+  /** Those in a buffer, while a tensor holds them. */
+  static over(buffer: object): GpuElements | undefined {
+    const elements = GpuElements.#byBuffer.get(buffer);
+    return elements !== undefined && elements.#holders > 0 ? elements : undefined;
   }
 
   hold(): this {
@@ -142,6 +160,7 @@ function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number
   const bytes = length * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
   return new GpuElements(
     place,
+    type,
     callNative(() => new GpuBuffer(indexOf(place), bytes)),
     length,
   );
@@ -256,6 +275,52 @@ export class Tensor<T extends DataType = DataType> {
     forgotten.register(this.#mark, undefined, this.#mark);
   }
 
+  /**
+   * An image as a tensor of dims [1, C, H, W] or, where the options say so, [1, H, W, C].
+   *
+   * @param image - pixels as sharp gives them or an `ImageData`; or an encoded image, which sharp decodes: its bytes, the
+   * path of a file, or a `file:` URL
+   * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED` where sharp is
+   * needed and not installed
+   */
+  static async fromImage(
+    image: RawImage | Uint8Array | string,
+    options?: FromImageOptions,
+  ): Promise<Tensor<'float32'> | Tensor<'uint8'>> {
+    const { type, data, dims } = await imageElements(image, options);
+    return type === 'float32'
+      ? new Tensor(type, data as Float32Array, dims)
+      : new Tensor(type, data as Uint8Array, dims);
+  }
+
+  /** As the constructor: memory that GPUs read in place is told by itself. */
+  static fromPinnedBuffer<T extends DataType>(
+    type: T,
+    buffer: DataTypeMap[T],
+    dims?: readonly number[],
+  ): Tensor<T> {
+    return new Tensor<T>(type, buffer, dims);
+  }
+
+  /**
+   * Another tensor over the memory of one that is on a GPU. It holds that memory, too.
+   *
+   * @param buffer - the `gpuBuffer` of a tensor
+   * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
+   */
+  static fromGpuBuffer<T extends DataType = 'float32'>(
+    buffer: object,
+    options: { readonly dims: readonly number[]; readonly dataType?: T },
+  ): Tensor<T> {
+    const given = readProperties('options', options, { dims: undefined, dataType: 'float32' });
+    const type = checkOneOf('options.dataType', given.dataType, DATA_TYPES) as T;
+    const elements = isObject(buffer) ? GpuElements.over(buffer) : undefined;
+    if (elements?.type !== type) {
+      throw mismatch('buffer', `the gpuBuffer of a tensor of ${type} that has not been disposed`, buffer);
+    }
+    return new Tensor<T>(type, elements as unknown as DataTypeMap[T], given.dims as readonly number[]);
+  }
+
   get location(): Location {
     if (this.#data === undefined) return 'none';
     if (this.#data instanceof GpuElements) return 'gpu-buffer';
@@ -330,6 +395,15 @@ export class Tensor<T extends DataType = DataType> {
       throw error;
     }
     return moved;
+  }
+
+  /**
+   * The first image of a tensor [N, C, H, W], or as the options say, in the form of an `ImageData`.
+   *
+   * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
+   */
+  toImageData(options?: ToImageDataOptions): ReturnType<typeof imageData> {
+    return imageData(this.data as unknown as ArrayLike<number>, this.dims, options);
   }
 
   /** The same elements under other dimensions of the same product. */
