@@ -4,7 +4,8 @@
  *     import 'warpconv/onnxruntime';
  *     const session = await ort.InferenceSession.create('model.onnx', { executionProviders: ['warpconv'] });
  *
- * Options of ours go beside the name: `{ name: 'warpconv', device: 'cpu' }`.
+ * Options of ours go beside the name: `{ name: 'warpconv', device: 'cpu' }`. With `['warpconv', 'cpu']` a model that this
+ * package cannot run is given, whole, to onnxruntime's own provider, with a warning that says why.
  *
  * @packageDocumentation
  */
@@ -27,9 +28,9 @@ export interface SessionHandler {
   readonly outputMetadata: readonly ValueMetadata[];
   /** Ends the session. */
   dispose(): Promise<void>;
-  /** Without effect: see {@link InferenceSession.profile}. */
+  /** Records runs, as {@link InferenceSession.startProfiling}. */
   startProfiling(): void;
-  /** Without effect. */
+  /** Writes what was recorded into the working directory. */
   endProfiling(): void;
   /** Runs the model. */
   run(
@@ -58,20 +59,107 @@ const NAME = 'warpconv';
 export const backend: Backend = {
   init: () => Promise.resolve(),
   async createInferenceSessionHandler(model, options = {}) {
-    const session = await InferenceSession.create(model, sessionOptions(options));
-    const { inputNames, outputNames, inputMetadata, outputMetadata } = session;
-    return {
-      inputNames,
-      outputNames,
-      inputMetadata,
-      outputMetadata,
-      dispose: () => session.release(),
-      startProfiling() {},
-      endProfiling() {},
-      run: (feeds, fetches) => session.run(feeds, fetches),
-    };
+    const others = otherProviders(options);
+    // The caller may change bytes once the session is there, and what cannot be run may show in the first run.
+    const kept = others.length > 0 && typeof model !== 'string' ? model.slice() : model;
+    const fallBack = (error: unknown) => fallBackTo(others, kept, options, error);
+    const session: Running = await InferenceSession.create(model, sessionOptions(options)).catch(fallBack);
+    return new Handler(session, fallBack);
   },
 };
+
+/** A session of ours, or of onnxruntime's own. */
+interface Running {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: Readonly<Record<string, Tensor | null>>,
+  ): Promise<Record<string, Tensor>>;
+  release(): Promise<void>;
+}
+
+class Handler implements SessionHandler {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  #session: Running;
+  readonly #fallBack: (error: unknown) => Promise<Running>;
+  #falling: Promise<Running> | undefined;
+
+  constructor(session: Running, fallBack: (error: unknown) => Promise<Running>) {
+    this.inputNames = session.inputNames;
+    this.outputNames = session.outputNames;
+    this.inputMetadata = session.inputMetadata;
+    this.outputMetadata = session.outputMetadata;
+    this.#session = session;
+    this.#fallBack = fallBack;
+  }
+
+  async run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: Readonly<Record<string, Tensor | null>>,
+  ): Promise<Record<string, Tensor>> {
+    const session = this.#session;
+    if (!(session instanceof InferenceSession)) return session.run(feeds, fetches);
+    try {
+      return await session.run(feeds, fetches);
+    } catch (error) {
+      this.#falling ??= this.#fallBack(error);
+      // What is no reason to fall back is one run's alone.
+      const other = await this.#falling.finally(() => (this.#falling = undefined));
+      if (this.#session === session) {
+        this.#session = other;
+        void session.release();
+      }
+      return this.#session.run(feeds, fetches);
+    }
+  }
+
+  dispose(): Promise<void> {
+    return this.#session.release();
+  }
+
+  startProfiling(): void {
+    if (this.#session instanceof InferenceSession) this.#session.startProfiling();
+  }
+
+  endProfiling(): void {
+    if (this.#session instanceof InferenceSession) this.#session.endProfiling();
+  }
+}
+
+/** The providers that a program names beside ours: onnxruntime gives a backend its own alone where it is asked. */
+function otherProviders(options: object): readonly unknown[] {
+  const all: unknown = Object.getOwnPropertyDescriptor(options, 'executionProviders')?.value;
+  if (!Array.isArray(all)) return [];
+  return all.filter((entry) => (isObject(entry) ? propertyOf(entry, 'name') : entry) !== NAME);
+}
+
+/** onnxruntime's own session of a model that this package cannot run, where others may. */
+async function fallBackTo(
+  others: readonly unknown[],
+  model: string | Uint8Array,
+  options: object,
+  error: unknown,
+): Promise<Running> {
+  const isUnsupported = error instanceof WarpconvError && error.code === 'ERR_WARPCONV_UNSUPPORTED';
+  if (!isUnsupported || others.length === 0) throw error;
+  const own = { ...options, executionProviders: others };
+  for (const { InferenceSession: Other } of found) {
+    const session = await Other?.create(model, own).catch(() => undefined);
+    if (session === undefined) continue;
+    process.emitWarning(`a model is run by onnxruntime's other providers: ${error.message}`, {
+      type: 'WarpconvWarning',
+      code: 'WARPCONV_FALLBACK',
+    });
+    return session;
+  }
+  throw error;
+}
 
 /** Ours from beside our name, and of onnxruntime's own those that mean something here. */
 function sessionOptions(options: unknown): SessionOptions {
@@ -100,6 +188,9 @@ function readProvider(_: string, entry: unknown): SessionOptions | undefined {
 }
 
 interface Registry {
+  readonly InferenceSession?: {
+    create(model: string | Uint8Array, options: object): Promise<Running>;
+  };
   registerBackend(name: string, backend: Backend, priority: number): void;
 }
 
