@@ -32,8 +32,8 @@ __device__ void copyElement(ElementType type, const void* input, int64_t from, v
 }
 
 /**
- * Thread i of the grid owns free position i, and goes through all serial ones in their order: what meets in one place is
- * of one thread, and the result is the same in every run.
+ * Thread i of the grid owns free position i, and goes through all serial ones in their order: what meets in one place
+ * is of one thread, and the result is the same in every run.
  */
 template <typename C>
 __global__ void __launch_bounds__(kThreads) indexedKernel(const __grid_constant__ IndexedArguments x) {
@@ -45,8 +45,7 @@ __global__ void __launch_bounds__(kThreads) indexedKernel(const __grid_constant_
   for (int j = 0; j < x.serial.count; ++j) {
     int offsets[3];
     x.serial.find(j, offsets);
-    const int64_t place =
-        typed::placeOfIndices(x.indices + own[2] + offsets[2], x.components, x.axes, x.axisStrides);
+    const int64_t place = typed::placeOfIndices(x.indices + own[2] + offsets[2], x.components, x.axes, x.axisStrides);
     if (place < 0) continue;
     const int64_t value = int64_t{own[0]} + offsets[0], at = int64_t{own[1]} + offsets[1] + place;
     if (x.mode == IndexedStep::Mode::gather) {
@@ -63,8 +62,7 @@ __global__ void __launch_bounds__(kThreads) indexedKernel(const __grid_constant_
 
 }  // namespace
 
-Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output,
-               cudaStream_t stream) {
+Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream) {
   IndexedArguments x{step.mode, step.type, {}, {}, static_cast<int>(step.axes.size()), {}, {}, indices, input, output};
   const size_t free = step.extents.size() - static_cast<size_t>(step.serialAxes);
   for (size_t axis = 0; axis < step.extents.size(); ++axis) {

@@ -102,7 +102,9 @@ AxisLimit axesOf(const Kind&) {
 }
 
 std::string sentence(const char* kind, const std::string& limit, const std::string& found) {
-  return std::string("a ") + kind + " step on a GPU takes " + limit + "; this one " + found + "; use device 'cpu'";
+  const bool isVowel = std::string("aeio").find(kind[0]) != std::string::npos;
+  return (isVowel ? "an " : "a ") + std::string(kind) + " step on a GPU takes " + limit + "; this one " + found +
+         "; use device 'cpu'";
 }
 
 template <typename Kind>

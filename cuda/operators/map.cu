@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(kThreads) mapKernel(const __grid_constant__ Ma
 }  // namespace
 
 Status map(const MapStep& step, std::span<const void* const> operands, void* output, cudaStream_t stream) {
-  MapArguments x{step.operation, {}, step.outputType, {}, output, step.p, step.q, static_cast<int>(operands.size()), {}};
+  MapArguments x{
+      step.operation, {}, step.outputType, {}, output, step.p, step.q, static_cast<int>(operands.size()), {}};
   for (size_t i = 0; i < operands.size(); ++i) {
     x.types[i] = step.types[i];
     x.operands[i] = operands[i];

@@ -64,7 +64,6 @@ struct RecurrentTensors {
 };
 /** `multiprocessors` as for a product of matrices. */
 Status recurrent(const RecurrentStep& step, const RecurrentTensors& tensors, int multiprocessors, cudaStream_t stream);
-Status typedMatmul(const TypedMatmulStep& step, const void* left, const void* right, void* output,
-                   cudaStream_t stream);
+Status typedMatmul(const TypedMatmulStep& step, const void* left, const void* right, void* output, cudaStream_t stream);
 
 }  // namespace warpconv::cuda::operators

@@ -93,8 +93,7 @@ __global__ void __launch_bounds__(kThreads)
     const float* const p = x.tensors.peepholes;
     const float before = x.cellState[i];
     const float input = x.gate(0, sum(0) + (p == nullptr ? 0.0f : p[j] * before));
-    const float forget =
-        x.isCoupled ? 1.0f - input : x.gate(0, sum(2) + (p == nullptr ? 0.0f : p[2 * n + j] * before));
+    const float forget = x.isCoupled ? 1.0f - input : x.gate(0, sum(2) + (p == nullptr ? 0.0f : p[2 * n + j] * before));
     const float now = forget * before + input * x.gate(1, sum(3));
     x.cellState[i] = now;
     const float out = x.gate(0, sum(1) + (p == nullptr ? 0.0f : p[n + j] * now));
@@ -106,8 +105,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Status recurrent(const RecurrentStep& step, const RecurrentTensors& tensors, int multiprocessors,
-                 cudaStream_t stream) {
+Status recurrent(const RecurrentStep& step, const RecurrentTensors& tensors, int multiprocessors, cudaStream_t stream) {
   const int64_t states = step.batch * step.hidden, width = step.gateCount() * step.hidden;
   float* const hidden = tensors.output + step.steps * states;
   float* const products = hidden + 2 * states;
@@ -128,7 +126,8 @@ Status recurrent(const RecurrentStep& step, const RecurrentTensors& tensors, int
                 products + step.batch * width};
   // output[b, j] = sum over k of left[b, k] * recurrent[first + j, k]
   const auto multiply = [&](const float* left, int64_t first, int64_t count, float* output) {
-    MatmulStep product{.m = step.batch, .n = count, .k = step.hidden};
+    MatmulStep product;
+    product.m = step.batch, product.n = count, product.k = step.hidden;
     product.leftStrides = {step.hidden, 1};
     product.rightStrides = {1, step.hidden};
     product.biasStrides = {0, 0};

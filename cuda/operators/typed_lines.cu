@@ -118,8 +118,8 @@ Status typedReduce(const TypedReduceStep& step, const void* input, void* output,
 Status typedMatmul(const TypedMatmulStep& step, const void* left, const void* right, void* output,
                    cudaStream_t stream) {
   const size_t batch = step.batch.size();
-  Product x{step.leftType, step.rightType, step.outputType, step.k, step.leftStrides.back(), step.rightStrides[batch],
-            {}};
+  Product x{
+      step.leftType, step.rightType, step.outputType, step.k, step.leftStrides.back(), step.rightStrides[batch], {}};
   for (size_t axis = 0; axis < batch; ++axis) {
     x.places.append(step.batch[axis], {step.leftStrides[axis], step.rightStrides[axis]});
   }

@@ -279,8 +279,7 @@ class GpuProgram final : public PreparedProgram {
   Status addPrepared(const ConvolutionStep& step, const std::vector<Candidate>& candidates, size_t fastest) {
     GpuRequest request{step.problem, step.activation, step.request.variant, queue_.device().traits()};
     const WeightsOfStep weights(*this, step);
-    PackedChoice choice =
-        choosePacked(gpuAlgorithms(), candidates, fastest, step.request, request, weights.filters());
+    PackedChoice choice = choosePacked(gpuAlgorithms(), candidates, fastest, step.request, request, weights.filters());
     request.variant = choice.variant;
     Result<PlacedConvolution> placed =
         placeConvolution(gpuAlgorithms()[choice.algorithm], request, weights.onDevice(deviceConstants()));
@@ -411,17 +410,16 @@ class GpuProgram final : public PreparedProgram {
   Status copyWithin(const GpuMemory& from, void* to) const {
     const DeviceMemory& source = static_cast<const ResidentMemory&>(from).memory();
     return queue_.compute([&](cudaStream_t stream) {
-      return toStatus(cudaMemcpyAsync(to, source.data(), static_cast<size_t>(source.bytes()), cudaMemcpyDeviceToDevice,
-                                      stream),
-                      "copying an input within the GPU");
+      return toStatus(
+          cudaMemcpyAsync(to, source.data(), static_cast<size_t>(source.bytes()), cudaMemcpyDeviceToDevice, stream),
+          "copying an input within the GPU");
     });
   }
 
   Status launch(const Place& place) const {
     const std::shared_ptr<const Graph> graph = graphFor(place);
-    return queue_.compute([&](cudaStream_t stream) {
-      return graph != nullptr ? graph->launch(stream) : enqueueAll(place, stream);
-    });
+    return queue_.compute(
+        [&](cudaStream_t stream) { return graph != nullptr ? graph->launch(stream) : enqueueAll(place, stream); });
   }
 
   /** The launches as a graph, or null. */
@@ -498,8 +496,8 @@ class GpuProgram final : public PreparedProgram {
       return status;
     }
     for (size_t i = 0; i < reports.size(); ++i) {
-      const auto [place, index] = reports[i];
-      if (place >= 0) return wrongIndex(place, index, checkedIndices_[i].axisOf(place));
+      const WrongIndex& wrong = reports[i];
+      if (wrong.place >= 0) return wrongIndex(wrong.place, wrong.index, checkedIndices_[i].axisOf(wrong.place));
     }
     return {};
   }
@@ -509,9 +507,7 @@ class GpuProgram final : public PreparedProgram {
     uint64_t arenaNumber = 0, portsNumber = 0;
     std::shared_ptr<const Graph> graph;
 
-    bool isOf(const Place& place) const {
-      return arenaNumber == place.arenaNumber && portsNumber == place.portsNumber;
-    }
+    bool isOf(const Place& place) const { return arenaNumber == place.arenaNumber && portsNumber == place.portsNumber; }
   };
 
   const std::shared_ptr<GpuStore> store_;

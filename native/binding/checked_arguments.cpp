@@ -148,11 +148,11 @@ PlanRequest toRequest(const Napi::Object& spec) {
 
 Specification toSpecification(const Napi::Value& value) {
   const Napi::Object spec = toObject(value, "spec");
-  return {.asked = {.problem = toProblem(spec),
-                    .activation = toActivation(spec.Get("activation")),
-                    .request = toRequest(spec)},
-          .device = static_cast<int>(
-              toInteger(spec.Get("device"), "options.device", -1, std::numeric_limits<int>::max()))};
+  return {
+      .asked = {.problem = toProblem(spec),
+                .activation = toActivation(spec.Get("activation")),
+                .request = toRequest(spec)},
+      .device = static_cast<int>(toInteger(spec.Get("device"), "options.device", -1, std::numeric_limits<int>::max()))};
 }
 
 namespace {
@@ -199,7 +199,7 @@ float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
   }
   if (static_cast<int64_t>(length) != elements) {
     throwFailure(invalidArgument(std::string(name) + ".data has " + std::to_string(length) +
-                                              " elements; the problem needs " + std::to_string(elements)));
+                                 " elements; the problem needs " + std::to_string(elements)));
   }
   return static_cast<float*>(data);
 }
@@ -213,9 +213,9 @@ Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, 
   if (memory == nullptr) return {toFloats(value, name, elements), nullptr};
   const int64_t needed = elements * static_cast<int64_t>(sizeof(float));
   if (memory->device() != device || memory->bytes() != needed) {
-    throwFailure(invalidArgument(std::string(name) + " has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
-                                 std::to_string(memory->device()) + "'; the problem needs " + std::to_string(needed) +
-                                 " on the plan's device"));
+    throwFailure(invalidArgument(std::string(name) + " has " + std::to_string(memory->bytes()) +
+                                 " bytes on 'cuda:" + std::to_string(memory->device()) + "'; the problem needs " +
+                                 std::to_string(needed) + " on the plan's device"));
   }
   return {nullptr, memory};
 }

@@ -26,7 +26,8 @@ std::vector<Candidate> listCandidates(const ConvProblem& problem, const PlanRequ
   std::vector<Candidate> candidates;
   for (const CpuAlgorithm& algorithm : cpuAlgorithms()) {
     std::optional<std::string> refusal = algorithm.refusal(problem, request.switches);
-    if (request.keepsIntegers && !algorithm.keepsIntegers) refusal = "computes with fractions of what is an integer here";
+    if (request.keepsIntegers && !algorithm.keepsIntegers)
+      refusal = "computes with fractions of what is an integer here";
     if (!request.variant.empty()) refusal = "has no variants; options.variant is '" + request.variant + "'";
     candidates.push_back(answer(algorithm.name, std::move(refusal), request,
                                 [&] { return algorithm.estimate(problem, cpu, request.switches); }));

@@ -557,10 +557,11 @@ struct TypedMatmulStep {
 };
 
 /**
- * One direction of ONNX's RNN, GRU or LSTM over `steps` steps of `batch` sequences, with `hidden` units. Of each gate of
- * each step `gates` holds what the input adds to it, biases too: [steps, batch, count * hidden], the gates in ONNX's order
- * (i o f c; z r h). The output is all hidden states [steps, batch, hidden], 0 beyond a sequence's end, then the last ones
- * [batch, hidden], the last cell states [batch, hidden], and scratch memory of 2 * batch * count * hidden elements.
+ * One direction of ONNX's RNN, GRU or LSTM over `steps` steps of `batch` sequences, with `hidden` units. Of each gate
+ * of each step `gates` holds what the input adds to it, biases too: [steps, batch, count * hidden], the gates in ONNX's
+ * order (i o f c; z r h). The output is all hidden states [steps, batch, hidden], 0 beyond a sequence's end, then the
+ * last ones [batch, hidden], the last cell states [batch, hidden], and scratch memory of 2 * batch * count * hidden
+ * elements.
  */
 struct RecurrentStep {
   static constexpr const char* kKind = "recurrent";
@@ -607,9 +608,8 @@ struct RecurrentStep {
   }
 };
 
-using Step =
-    std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep, NormalizeStep,
-                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, MapStep, IndexedStep,
-                 SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep>;
+using Step = std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep,
+                          NormalizeStep, LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, MapStep,
+                          IndexedStep, SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep>;
 
 }  // namespace warpconv::program

@@ -122,8 +122,7 @@ class Verifier {
   void check(const ElementwiseStep& x) {
     const auto operands = static_cast<int64_t>(x.operands.size());
     require(operands >= 1 && operands <= ElementwiseStep::kMostOperands, "has no operand, or too many");
-    require(!x.code.empty() && x.code.size() <= ElementwiseStep::kMostInstructions,
-            "has no instruction, or too many");
+    require(!x.code.empty() && x.code.size() <= ElementwiseStep::kMostInstructions, "has no instruction, or too many");
     require(!x.extents.empty(), "has no axis");
     require(x.strides.size() == x.operands.size(), "has not as many lists of strides as operands");
     const int64_t elements = product(x.extents);
@@ -345,8 +344,8 @@ class Verifier {
     return touched;
   }
 
-  std::optional<Bytes> boxOf(const Buffer& buffer, std::span<const int64_t> extents,
-                             std::span<const int64_t> strides, int64_t bytes) const {
+  std::optional<Bytes> boxOf(const Buffer& buffer, std::span<const int64_t> extents, std::span<const int64_t> strides,
+                             int64_t bytes) const {
     return bytesOf(buffer, reachOf(extents, strides), bytes);
   }
 
@@ -374,7 +373,8 @@ class Verifier {
             "writes to what only may be read");
   }
 
-  /** Of a box that has been checked: an element that is written again and again takes time without end, and threads race. */
+  /** Of a box that has been checked: an element that is written again and again takes time without end, and threads
+   * race. */
   static void requireDistinct(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides) {
     for (size_t axis = 0; axis < std::min(extents.size(), strides.size()); ++axis) {
       require(extents[axis] <= 1 || strides[axis] != 0, "writes an element more than once");

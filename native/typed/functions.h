@@ -6,6 +6,7 @@
 
 #include "host_device.h"
 #include "program/steps.h"
+#include "typed/elements.h"
 
 /** The functions of a map step, for each type that it computes in, on any device. */
 namespace warpconv::typed {
@@ -104,7 +105,7 @@ WARPCONV_HOST_DEVICE void withFunction(MapOperation operation, double given, dou
   using namespace detail;
   using W = Wrapping<C>;
   constexpr bool kIsFloat = std::is_floating_point_v<C>;
-  const C p = static_cast<C>(given), q = static_cast<C>(second);
+  const C p = ofReal<C>(given), q = ofReal<C>(second);
   const auto one = [&](const auto& function) { body([&](C a, C, C) { return static_cast<C>(function(a)); }); };
   const auto two = [&](const auto& function) { body([&](C a, C b, C) { return static_cast<C>(function(a, b)); }); };
   const auto wrapped = [&](const auto& function) {
@@ -151,10 +152,12 @@ WARPCONV_HOST_DEVICE void withFunction(MapOperation operation, double given, dou
       case MapOperation::bitAnd: return two([](C a, C b) { return a & b; });
       case MapOperation::bitOr: return two([](C a, C b) { return a | b; });
       case MapOperation::bitXor: return two([](C a, C b) { return a ^ b; });
+      case MapOperation::isInfinite: return one([](C) { return C{0}; });
       case MapOperation::bitNot: return one([](C a) { return ~a; });
       case MapOperation::shiftLeft: return two([=](C a, C b) { return isShift(b) ? static_cast<C>(W(a) << b) : C{0}; });
       case MapOperation::shiftRight:
-        return two([=](C a, C b) { return isShift(b) ? static_cast<C>(a >> b) : static_cast<C>(isNegative(a) ? -1 : 0); });
+        return two(
+            [=](C a, C b) { return isShift(b) ? static_cast<C>(a >> b) : static_cast<C>(isNegative(a) ? -1 : 0); });
       default: return one([](C a) { return a; });
     }
   } else {
@@ -188,8 +191,7 @@ WARPCONV_HOST_DEVICE void withFunction(MapOperation operation, double given, dou
       case MapOperation::atanh: return one([](C a) { return std::atanh(a); });
       case MapOperation::sigmoid: return one([](C a) { return sigmoidOf(a); });
       case MapOperation::hardSigmoid: return one([=](C a) { return atMost(atLeast(a * p + q, C{0}), C{1}); });
-      case MapOperation::hardSwish:
-        return one([](C a) { return a * (atMost(atLeast(a + C{3}, C{0}), C{6}) / C{6}); });
+      case MapOperation::hardSwish: return one([](C a) { return a * (atMost(atLeast(a + C{3}, C{0}), C{6}) / C{6}); });
       case MapOperation::silu: return one([](C a) { return a * sigmoidOf(a); });
       case MapOperation::mish: return one([](C a) { return a * std::tanh(softplusOf(a)); });
       case MapOperation::elu: return one([=](C a) { return eluOf(a, p); });

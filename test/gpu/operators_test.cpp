@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <random>
-#include <string>
 #include <vector>
 
-#include "cpu/cpu_backend.h"
-#include "gpu/gpu.h"
 #include "support/elementwise_functions.h"
+#include "support/one_step.h"
 #include "support/operators_reference.h"
 #include "support/reference.h"
-#include "support/runs.h"
 
 // Steps are given what a test is about.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -33,151 +26,16 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /** The fp32 rule, against the sum of magnitudes. */
 constexpr double kFloatRule = 4e-6;
 
-size_t size(int64_t count) { return static_cast<size_t>(count); }
-
-/** Cases of each kind: many, or few under a sanitizer, by WARPCONV_GPU_FUZZ. */
-int rounds(int many) {
-  const char* given = std::getenv("WARPCONV_GPU_FUZZ");
-  return given != nullptr ? std::min(many, std::atoi(given)) : many;
-}
-
-class Random {
- public:
-  Random() : engine_(test::fuzzSeed()) {}
-
-  int64_t from(int64_t least, int64_t most) { return least + static_cast<int64_t>(engine_() % size(most - least + 1)); }
-  int64_t pick(std::initializer_list<int64_t> choices) { return choices.begin()[engine_() % choices.size()]; }
-  bool maybe() { return engine_() % 2 == 0; }
-  std::vector<float> integers(int64_t count) {
-    std::vector<float> values(size(count));
-    test::fillWithIntegers(values, engine_);
-    return values;
-  }
-  std::vector<float> reals(int64_t count) {
-    std::vector<float> values(size(count));
-    test::fillWithReals(values, engine_);
-    return values;
-  }
-  std::vector<uint8_t> bytes(int64_t count) {
-    std::vector<uint8_t> values(size(count));
-    for (uint8_t& value : values) value = static_cast<uint8_t>(engine_());
-    return values;
-  }
-  std::vector<float> wholeDomain() { return test::wholeDomain(engine_); }
-  std::vector<float> shuffled(std::vector<float> values) {
-    std::shuffle(values.begin(), values.end(), engine_);
-    return values;
-  }
-  void putSpecials(std::vector<float>& values) {
-    for (const float special : {kNaN, kInfinity, -kInfinity}) {
-      values[size(from(0, static_cast<int64_t>(values.size()) - 1))] = special;
-    }
-  }
-
- private:
-  std::mt19937 engine_;
-};
+using test::cpu;
+using test::gpu;
+using test::OneStep;
+using test::Random;
+using test::rounds;
+using test::size;
 
 int64_t product(const std::vector<int64_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
 }
-
-Backend& gpu() {
-  static const auto opened = openGpu(0);
-  if (!opened.isOk()) FAIL(opened.status().message());
-  return *opened.value();
-}
-
-/** The twin, on one thread. */
-Backend& cpu() {
-  static Executor executor(1);
-  static CpuBackend backend(executor, usableCpu().value());
-  return backend;
-}
-
-/**
- * The program of one step: it fills the scratch memory with a pattern, runs the step, whose output lies in the middle
- * of it, and returns all. Tensors begin on any boundary of their elements, most of them on one of 64 bytes.
- */
-class OneStep {
- public:
-  explicit OneStep(Random& random) : random_(random) {}
-
-  /** From now on tensors begin where they can be read 16 bytes at a time. */
-  void align() { aligned_ = true; }
-
-  /** `boundary` in bytes */
-  template <typename T>
-  Buffer input(const std::vector<T>& values, int64_t boundary = sizeof(T)) {
-    const int64_t offset = anyOffset(boundary);
-    auto& bytes = inputs_.emplace_back(size(offset) + values.size() * sizeof(T));
-    if (!values.empty()) std::memcpy(bytes.data() + offset, values.data(), values.size() * sizeof(T));
-    return {Buffer::Space::input, static_cast<int64_t>(inputs_.size()) - 1, offset};
-  }
-  /** Absent where there are no values. */
-  Buffer optional(const std::vector<float>& values) { return values.empty() ? Buffer{} : input(values); }
-
-  template <typename T>
-  Buffer output(int64_t count, int64_t boundary = sizeof(T)) {
-    outputBytes_ = count * static_cast<int64_t>(sizeof(T));
-    outputOffset_ = kGuard + anyOffset(boundary);
-    return {Buffer::Space::arena, 0, outputOffset_};
-  }
-
-  /** The output; nothing else may have been written. */
-  template <typename T>
-  std::vector<T> run(Backend& backend, Step step) const {
-    std::vector<std::byte> arena;
-    const Status status = runInto(arena, backend, std::move(step));
-    if (!status.isOk()) FAIL(status.message());
-    std::vector<T> output(size(outputBytes_) / sizeof(T));
-    if (!output.empty()) std::memcpy(output.data(), arena.data() + outputOffset_, size(outputBytes_));
-    for (int64_t i = 0; i < arenaBytes(); ++i) {
-      if (i >= outputOffset_ && i < outputOffset_ + outputBytes_) continue;
-      INFO("byte " << i - outputOffset_ << " of an output of " << outputBytes_);
-      REQUIRE(arena[size(i)] == std::byte{0xA5});
-    }
-    return output;
-  }
-
-  Status runInto(std::vector<std::byte>& arena, Backend& backend, Step step) const {
-    constexpr double kPattern = std::bit_cast<float>(0xA5A5A5A5u);
-    const Buffer whole{Buffer::Space::arena, 0, 0};
-    ProgramSpec spec;
-    spec.steps.push_back(FillStep{.count = arenaBytes() / 4, .value = kPattern, .output = whole});
-    spec.steps.push_back(std::move(step));
-    spec.steps.push_back(CopyStep{.bytes = 4,
-                                  .extents = {arenaBytes() / 4},
-                                  .inputStrides = {1},
-                                  .outputStrides = {1},
-                                  .input = whole,
-                                  .output = {Buffer::Space::output, 0, 0}});
-    spec.arenaBytes = arenaBytes();
-    std::vector<const void*> inputs;
-    for (const auto& bytes : inputs_) {
-      inputs.push_back(bytes.data());
-      spec.inputBytes.push_back(static_cast<int64_t>(bytes.size()));
-    }
-    spec.outputBytes = {arenaBytes()};
-    const auto prepared = backend.prepareProgram(std::move(spec), backend.makeStore().value());
-    if (!prepared.isOk()) return prepared.status();
-    arena.resize(size(arenaBytes()));
-    void* const outputs[] = {arena.data()};
-    return prepared.value()->run({inputs, outputs}, nullptr, nullptr);
-  }
-
- private:
-  static constexpr int64_t kGuard = 512;
-
-  int64_t anyOffset(int64_t boundary) { return aligned_ || random_.maybe() ? 0 : random_.from(0, 7) * boundary; }
-  int64_t arenaBytes() const { return (outputOffset_ + outputBytes_ + kGuard) / 64 * 64; }
-
-  Random& random_;
-  bool aligned_ = false;
-  std::vector<std::vector<std::byte>> inputs_;
-  int64_t outputBytes_ = 0;
-  int64_t outputOffset_ = 0;
-};
 
 /** NaN where NaN is expected, the same infinity where one is, and otherwise no farther away than `allowed`. */
 bool isWithin(double actual, double expected, double allowed) {
@@ -754,72 +612,5 @@ TEST_CASE("fuzzed interpolate along any axis") {
     OneStep one(random);
     step.input = one.input(input), step.output = one.output<float>(step.outer * step.count * step.inner);
     requireWithin(one.run<float>(gpu(), step), test::interpolateInDouble(step, input), 1e-6);
-  }
-}
-
-// ------------------------------------------------------------------------------------------------------------ cast
-
-namespace {
-
-using Type = CastStep::Type;
-
-/** Calls `body` with a value of the C++ type; bool is bytes. */
-template <typename Body>
-void withType(Type type, const Body& body) {
-  switch (type) {
-    case Type::float32: return body(float{});
-    case Type::float64: return body(double{});
-    case Type::int8: return body(int8_t{});
-    case Type::int16: return body(int16_t{});
-    case Type::int32: return body(int32_t{});
-    case Type::int64: return body(int64_t{});
-    case Type::uint8: return body(uint8_t{});
-    case Type::uint16: return body(uint16_t{});
-    case Type::uint32: return body(uint32_t{});
-    case Type::boolean: return body(uint8_t{});
-  }
-}
-
-constexpr Type kTypes[] = {Type::float32, Type::float64, Type::int8,   Type::int16,  Type::int32,
-                           Type::int64,   Type::uint8,   Type::uint16, Type::uint32, Type::boolean};
-
-/** Any bits, and around the bounds of all types. */
-template <typename T>
-std::vector<T> valuesFor(Random& random) {
-  std::vector<T> values(500);
-  const std::vector<uint8_t> bits = random.bytes(static_cast<int64_t>(values.size() * sizeof(T)));
-  std::memcpy(values.data(), bits.data(), bits.size());
-  for (int power = 0; power < 63; ++power) {
-    for (const int64_t beside : {-1, 0, 1}) {
-      const int64_t bound = (int64_t{1} << power) + beside;
-      values.push_back(static_cast<T>(bound)), values.push_back(static_cast<T>(-bound));
-    }
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    for (const float special : test::specialValues()) values.push_back(static_cast<T>(special));
-    for (const double large : {9223372036854775808.0, -9223372036854775808.0, 1e19, -1e19, 127.5, -128.5, 0.1}) {
-      values.push_back(static_cast<T>(large));
-    }
-  }
-  return values;
-}
-
-}  // namespace
-
-TEST_CASE("fuzzed cast between every two types, of any bits, as the twin") {
-  Random random;
-  for (const Type from : kTypes) {
-    for (const Type to : kTypes) {
-      INFO("from type " << static_cast<int>(from) << " to " << static_cast<int>(to));
-      withType(from, [&](auto source) {
-        withType(to, [&](auto target) {
-          OneStep one(random);
-          const auto values = valuesFor<decltype(source)>(random);
-          CastStep step{.count = static_cast<int64_t>(values.size()), .from = from, .to = to};
-          step.input = one.input(values), step.output = one.output<decltype(target)>(step.count);
-          requireSame<decltype(target)>(one, step);
-        });
-      });
-    }
   }
 }

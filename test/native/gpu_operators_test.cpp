@@ -7,10 +7,10 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "cpu/operators/cpu_operators.h"
-#include "cuda/operators/convert.h"
 #include "cuda/operators/copy_plan.h"
 #include "cuda/operators/elementwise_plan.h"
 #include "cuda/operators/limits.h"
@@ -18,6 +18,7 @@
 #include "cuda/operators/trigonometry.h"
 #include "support/elementwise_functions.h"
 #include "support/operators_reference.h"
+#include "support/typed_elements.h"
 
 // Steps are given what a test is about.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -207,12 +208,8 @@ TEST_CASE("a GPU's formulas within their stated error, over all floats") {
   Random random;
   const std::vector<float> points = test::wholeDomain(random.engine());
   const auto check = [&](const test::Function& function, float a, float b) {
-    const gpu::CodeInstruction code{function.operation,
-                                    0,
-                                    1,
-                                    gpu::kNothing,
-                                    static_cast<float>(function.p),
-                                    static_cast<float>(function.q)};
+    const gpu::CodeInstruction code{
+        function.operation, 0, 1, gpu::kNothing, static_cast<float>(function.p), static_cast<float>(function.q)};
     const float actual = gpu::apply<1>(code, {{a}}, {{b}}).lane[0];
     const double exact = test::exactly(function, double{a}, double{b});
     INFO("operation " << static_cast<int>(function.operation) << " with " << function.p << " and " << function.q
@@ -253,39 +250,6 @@ TEST_CASE("a GPU's sine and cosine of any float") {
   }
 }
 
-TEST_CASE("a GPU's casts are those of the CPU") {
-  Random random;
-  constexpr int64_t kCount = 4000;
-  std::vector<uint64_t> input(size(kCount));
-  for (size_t i = 0; i < input.size(); ++i) {
-    input[i] = uint64_t{random.bits()} << 32 | random.bits();
-    // Small numbers of every type, too.
-    const double small = static_cast<double>(random.from(-300, 300)) / 2;
-    if (i % 3 == 0) std::memcpy(&input[i], &small, sizeof small);
-    const auto lesser = static_cast<float>(small);
-    if (i % 3 == 1) std::memcpy(&input[i], &lesser, sizeof lesser);
-  }
-  for (int from = 0; from <= static_cast<int>(CastStep::Type::boolean); ++from) {
-    for (int to = 0; to <= static_cast<int>(CastStep::Type::boolean); ++to) {
-      const CastStep step{
-          .count = kCount, .from = static_cast<CastStep::Type>(from), .to = static_cast<CastStep::Type>(to)};
-      std::vector<uint64_t> expected(size(kCount)), actual(size(kCount));
-      operators::cast(step, input.data(), expected.data(), {});
-      for (int i = 0; i < kCount; ++i) {
-        gpu::writeNumber(step.to, gpu::readNumber(step.from, input.data(), i), actual.data(), i);
-      }
-      INFO("from type " << from << " to " << to);
-      const auto numberOf = [&](const std::vector<uint64_t>& values, int i) {
-        return gpu::readNumber(step.to, values.data(), i);
-      };
-      for (int i = 0; i < kCount; ++i) {
-        const gpu::Number a = numberOf(actual, i), b = numberOf(expected, i);
-        REQUIRE((a.isReal ? a.real == b.real || (std::isnan(a.real) && std::isnan(b.real)) : a.integer == b.integer));
-      }
-    }
-  }
-}
-
 TEST_CASE("every element of every line has one thread of a GPU's blocks") {
   for (const int64_t outer : {1, 3, 300}) {
     for (const int64_t length : {0, 1, 5, 32, 33, 1000, 40'000}) {
@@ -315,8 +279,9 @@ TEST_CASE("every element of every line has one thread of a GPU's blocks") {
 
 TEST_CASE("steps that a GPU cannot index are refused with their kind, and others are not") {
   const auto reasonOf = [](const Step& step) { return gpu::refusal(step).value_or(""); };
-  CHECK(reasonOf(CastStep{.count = 1000}).empty());
-  CHECK(reasonOf(CastStep{.count = int64_t{1} << 31}).find("cast") != std::string::npos);
+  const auto castOf = [](int64_t count) { return test::castStep(ElementType::float32, ElementType::int8, count); };
+  CHECK(reasonOf(castOf(1000)).empty());
+  CHECK(reasonOf(castOf(int64_t{1} << 31)).find("a map step") != std::string::npos);
   // A broadcast operand takes no room; one that is reached by large strides does.
   ElementwiseStep chain{.extents = {30'000, 30'000}, .strides = {{0, 1}}};
   CHECK(reasonOf(chain).empty());
@@ -341,4 +306,44 @@ TEST_CASE("steps that a GPU cannot index are refused with their kind, and others
   CHECK(reasonOf(reversed).find("at most 8 axes that cannot be joined; this one has 9") != std::string::npos);
   reversed.inputStrides = reversed.outputStrides = {256, 128, 64, 32, 16, 8, 4, 2, 1, 1};
   CHECK(reasonOf(reversed).empty());
+}
+
+TEST_CASE("steps of other types that a GPU cannot index are refused, and others are not") {
+  constexpr int64_t kBeyond = int64_t{1} << 31;
+  const auto reasonOf = [](const Step& step) { return gpu::refusal(step).value_or(""); };
+  const auto isRefused = [&](const Step& step, const char* words) {
+    INFO(reasonOf(step));
+    return reasonOf(step).find(words) != std::string::npos;
+  };
+  MapStep map{.extents = std::vector<int64_t>(8, 2), .strides = {std::vector<int64_t>(8, 1)}};
+  CHECK(reasonOf(map).empty());
+  map.extents.push_back(2), map.strides[0].push_back(1);
+  CHECK(isRefused(map, "a map step on a GPU takes at most 8 axes; this one has 9"));
+  // A broadcast operand takes no room; one that is reached by large strides does.
+  MapStep reaching{.extents = {30'000, 30'000}, .strides = {{0, 1}}};
+  CHECK(reasonOf(reaching).empty());
+  reaching.strides[0][0] = -100'000;
+  CHECK(isRefused(reaching, "a map step on a GPU takes tensors"));
+  IndexedStep indexed{.extents = {2, 2}, .valueStrides = {2, 1}, .dataStrides = {0, 1}, .indexStrides = {1, 0}};
+  CHECK(reasonOf(indexed).empty());
+  for (int64_t* count : {&indexed.dataCount, &indexed.indexCount, &indexed.extents[1], &indexed.valueStrides[0]}) {
+    const int64_t before = std::exchange(*count, kBeyond);
+    CHECK(isRefused(indexed, "an indexed step on a GPU takes tensors"));
+    *count = before;
+  }
+  indexed.extents = indexed.valueStrides = indexed.dataStrides = indexed.indexStrides = std::vector<int64_t>(9, 1);
+  CHECK(isRefused(indexed, "at most 8 axes; this one has 9"));
+  CHECK(reasonOf(SortStep{.outer = 3, .length = 1000, .inner = 3, .count = 1000}).empty());
+  CHECK(isRefused(SortStep{.length = kBeyond}, "a sort step"));
+  CHECK(isRefused(ScanStep{.inner = kBeyond}, "a scan step"));
+  CHECK(isRefused(TypedReduceStep{.outer = kBeyond, .reduced = 0}, "a typedReduce step"));
+  TypedMatmulStep product{.m = 4, .n = 4, .k = 4};
+  product.batch.assign(6, 1);
+  product.leftStrides = product.rightStrides = std::vector<int64_t>(8, 1);
+  CHECK(reasonOf(product).empty());
+  product.k = kBeyond;
+  CHECK(isRefused(product, "a typedMatmul step on a GPU takes tensors"));
+  product.k = 4, product.batch.push_back(1);
+  product.leftStrides.push_back(1), product.rightStrides.push_back(1);
+  CHECK(isRefused(product, "at most 6 axes before the matrices; this one has 7"));
 }

@@ -14,6 +14,7 @@
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/operators/cpu_operators.h"
 #include "support/elementwise_functions.h"
+#include "support/guarded_run.h"
 #include "support/operators_reference.h"
 #include "support/reference.h"
 #include "support/rounds.h"
@@ -105,31 +106,17 @@ std::vector<Isa> isasToTest() {
 }
 
 /**
- * Runs `work(output, context)` for every instruction set, on one thread and on several, with guards around the output:
- * it must be the same to the bit for any number of threads, and nothing else may be written. Returns the outputs.
+ * What `work(output, context)` makes of so many elements, for every instruction set: to the bit the same on one thread
+ * and on several.
  */
 template <typename T = float, typename Work>
 std::vector<std::vector<T>> run(int64_t count, const Work& work) {
-  constexpr size_t kGuard = 64;
-  static Executor executor(3);
   std::vector<std::vector<T>> outputs;
   for (const Isa isa : isasToTest()) {
-    std::vector<T> ofOneThread;
-    for (Executor* threads : {static_cast<Executor*>(nullptr), &executor}) {
-      std::vector<T> guarded(size(count) + 2 * kGuard);
-      std::memset(static_cast<void*>(guarded.data()), 0xA5, guarded.size() * sizeof(T));
-      const std::vector<T> untouched(guarded.begin(), guarded.begin() + kGuard);
-      work(guarded.data() + kGuard, RunContext{.executor = threads, .cancellation = nullptr, .isa = isa});
-      REQUIRE(std::memcmp(guarded.data(), untouched.data(), kGuard * sizeof(T)) == 0);
-      REQUIRE(std::memcmp(guarded.data() + kGuard + count, untouched.data(), kGuard * sizeof(T)) == 0);
-      const std::vector<T> output(guarded.begin() + kGuard, guarded.end() - kGuard);
-      if (threads == nullptr) {
-        ofOneThread = output;
-      } else {
-        REQUIRE((count == 0 || std::memcmp(output.data(), ofOneThread.data(), output.size() * sizeof(T)) == 0));
-      }
-    }
-    outputs.push_back(std::move(ofOneThread));
+    test::GuardedRuns<T> made = test::runGuarded<T>(count, isa, work);
+    const auto bytes = size(count) * sizeof(T);
+    REQUIRE((count == 0 || std::memcmp(made.onSeveral.data(), made.onOneThread.data(), bytes) == 0));
+    outputs.push_back(std::move(made.onOneThread));
   }
   return outputs;
 }
@@ -777,77 +764,6 @@ TEST_CASE("interpolate along any axis") {
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------ cast
-
-namespace {
-
-template <typename From, typename To>
-std::vector<To> castAll(CastStep::Type from, CastStep::Type to, const std::vector<From>& input) {
-  const auto count = static_cast<int64_t>(input.size());
-  const auto cast = [&](To* output, const RunContext& context) {
-    operators::cast({.count = count, .from = from, .to = to}, input.data(), output, context);
-  };
-  return run<To>(count, cast).front();
-}
-
-}  // namespace
-
-TEST_CASE("cast: towards zero, to the nearest bound, and NaN to zero") {
-  using Type = CastStep::Type;
-  const std::vector<float> floats{0.0f, -0.0f, 1.9f,  -1.9f,  127.5f,    128.0f,     -128.9f, -129.0f,
-                                  3e9f, -3e9f, 1e20f, -1e20f, kInfinity, -kInfinity, kNaN};
-  CHECK(castAll<float, int8_t>(Type::float32, Type::int8, floats) ==
-        std::vector<int8_t>{0, 0, 1, -1, 127, 127, -128, -128, 127, -128, 127, -128, 127, -128, 0});
-  CHECK(castAll<float, uint8_t>(Type::float32, Type::uint8, floats) ==
-        std::vector<uint8_t>{0, 0, 1, 0, 127, 128, 0, 0, 255, 0, 255, 0, 255, 0, 0});
-  constexpr int32_t kLow = std::numeric_limits<int32_t>::min(), kHigh = std::numeric_limits<int32_t>::max();
-  CHECK(castAll<float, int32_t>(Type::float32, Type::int32, floats) ==
-        std::vector<int32_t>{0, 0, 1, -1, 127, 128, -128, -129, kHigh, kLow, kHigh, kLow, kHigh, kLow, 0});
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
-  CHECK(castAll<float, int64_t>(Type::float32, Type::int64, floats) ==
-        std::vector<int64_t>{0, 0, 1, -1, 127, 128, -128, -129, 3'000'000'000, -3'000'000'000, kMost, kLeast, kMost,
-                             kLeast, 0});
-  CHECK(castAll<float, uint8_t>(Type::float32, Type::boolean, floats) ==
-        std::vector<uint8_t>{0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
-}
-
-TEST_CASE("cast between integers, to floats and from bool") {
-  using Type = CastStep::Type;
-  const std::vector<int64_t> integers{0, 1, -1, 300, -300, int64_t{1} << 40, (int64_t{1} << 53) + 1};
-  CHECK(castAll<int64_t, int8_t>(Type::int64, Type::int8, integers) == std::vector<int8_t>{0, 1, -1, 44, -44, 0, 1});
-  CHECK(castAll<int64_t, double>(Type::int64, Type::float64, integers) ==
-        std::vector<double>{0, 1, -1, 300, -300, 1099511627776.0, 9007199254740992.0});
-  CHECK(castAll<int64_t, float>(Type::int64, Type::float32, {16'777'217, -5}) ==
-        std::vector<float>{16'777'216.0f, -5.0f});
-  CHECK(castAll<uint8_t, float>(Type::boolean, Type::float32, {0, 1, 7}) == std::vector<float>{0, 1, 1});
-  CHECK(castAll<double, float>(Type::float64, Type::float32, {0.1, 1e300}) == std::vector<float>{0.1f, kInfinity});
-  CHECK(castAll<double, int64_t>(Type::float64, Type::int64, {9007199254740993.0, -2.5, 1e19}) ==
-        std::vector<int64_t>{9007199254740992, -2, std::numeric_limits<int64_t>::max()});
-}
-
-TEST_CASE("cast of as many elements as threads share, between every two types, keeps small numbers") {
-  using Type = CastStep::Type;
-  constexpr int64_t kCount = 100'003;
-  std::vector<float> numbers(size(kCount));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 100);
-  constexpr Type kTypes[] = {Type::float32, Type::float64, Type::int8,   Type::int16, Type::int32,
-                             Type::int64,   Type::uint8,   Type::uint16, Type::uint32};
-  const auto convert = [&](Type from, Type to, const auto& input) {
-    const auto cast = [&](double* output, const RunContext& context) {
-      operators::cast({.count = kCount, .from = from, .to = to}, input.data(), output, context);
-    };
-    return run<double>(kCount, cast).front();
-  };
-  for (const Type first : kTypes) {
-    const std::vector<double> once = convert(Type::float32, first, numbers);
-    for (const Type second : kTypes) {
-      const std::vector<double> twice = convert(first, second, once);
-      const std::vector<double> back = convert(second, Type::float32, twice);
-      REQUIRE(std::memcmp(back.data(), numbers.data(), numbers.size() * sizeof(float)) == 0);
-    }
-  }
-}
-
 // ---------------------------------------------------------------------------------------------------- cancellation
 
 TEST_CASE("cancelled steps leave their work undone") {
@@ -874,7 +790,6 @@ TEST_CASE("cancelled steps leave their work undone") {
                        context);
   operators::localResponse({.channels = 64, .inner = 64, .size = 5}, input.data(), output.data(), context);
   operators::copy({.extents = {4096}, .inputStrides = {1}, .outputStrides = {1}}, input.data(), output.data(), context);
-  operators::cast({.count = 4096}, input.data(), output.data(), context);
   operators::interpolate(
       {.outer = 1, .axis = 1, .count = 1, .inner = 4096, .taps = 1, .positions = {0}, .weights = {1}}, input.data(),
       output.data(), context);

@@ -28,9 +28,18 @@ class Random {
   bool chance(int64_t of) { return from(1, of) == 1; }
   int64_t count() { return chance(60) ? extreme() : from(0, 4); }
   int64_t extreme() {
-    constexpr int64_t kExtremes[] = {-1,           int64_t{1} << 31, (int64_t{1} << 31) - 1, int64_t{1} << 32,
-                                     -(1 << 30),   int64_t{1} << 40, (int64_t{1} << 53) - 1, -(int64_t{1} << 53),
-                                     INT64_MIN,    INT64_MAX,        9,                      64};
+    constexpr int64_t kExtremes[] = {-1,
+                                     int64_t{1} << 31,
+                                     (int64_t{1} << 31) - 1,
+                                     int64_t{1} << 32,
+                                     -(1 << 30),
+                                     int64_t{1} << 40,
+                                     (int64_t{1} << 53) - 1,
+                                     -(int64_t{1} << 53),
+                                     INT64_MIN,
+                                     INT64_MAX,
+                                     9,
+                                     64};
     return kExtremes[engine_() % std::size(kExtremes)];
   }
 
@@ -67,16 +76,27 @@ class Filler {
   }
   void operator()(const char*, PoolStep::Mode& field) { field = static_cast<PoolStep::Mode>(random_.from(0, 1)); }
   void operator()(const char*, ReduceStep::Mode& field) { field = static_cast<ReduceStep::Mode>(random_.from(0, 7)); }
-  void operator()(const char*, CastStep::Type& field) { field = static_cast<CastStep::Type>(random_.from(0, 9)); }
+  void operator()(const char*, ScanStep::Mode& field) { field = static_cast<ScanStep::Mode>(random_.from(0, 1)); }
+  void operator()(const char*, IndexedStep::Mode& field) { field = static_cast<IndexedStep::Mode>(random_.from(0, 5)); }
+  void operator()(const char*, ElementType& field) {
+    field = static_cast<ElementType>(random_.from(0, static_cast<int64_t>(ElementType::boolean)));
+  }
+  void operator()(const char*, MapStep::Operation& field) {
+    field = static_cast<MapStep::Operation>(random_.from(0, static_cast<int64_t>(MapStep::Operation::softsign)));
+  }
   void operator()(const char*, ElementwiseStep::Operation& field) {
-    field = static_cast<ElementwiseStep::Operation>(
-        random_.from(0, static_cast<int64_t>(ElementwiseStep::Operation::cos)));
+    field =
+        static_cast<ElementwiseStep::Operation>(random_.from(0, static_cast<int64_t>(ElementwiseStep::Operation::cos)));
   }
   void operator()(const char*, ElementwiseStep::Instruction& field) {
     field.fields(*this);
     field.a = random_.chance(60) ? random_.extreme() : random_.from(0, 1);
     field.b = random_.chance(60) ? random_.extreme() : random_.from(0, 1);
   }
+  void operator()(const char*, RecurrentStep::Cell& field) {
+    field = static_cast<RecurrentStep::Cell>(random_.from(0, 2));
+  }
+  void operator()(const char*, RecurrentStep::Function& field) { field.fields(*this); }
   template <typename T, size_t N>
   void operator()(const char* name, std::array<T, N>& field) {
     for (T& one : field) (*this)(name, one);
@@ -136,6 +156,27 @@ Step randomStep<NormalizeStep>(Random& random) {
 }
 
 template <>
+Step randomStep<IndexedStep>(Random& random) {
+  IndexedStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (random.chance(20)) return step;
+  step.serialAxes = random.from(0, static_cast<int64_t>(step.extents.size()));
+  step.dataCount = random.from(1, 80), step.indexCount = random.from(1, 40);
+  return step;
+}
+
+template <>
+Step randomStep<TypedMatmulStep>(Random& random) {
+  TypedMatmulStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (random.chance(20)) return step;
+  for (auto* strides : {&step.leftStrides, &step.rightStrides}) strides->resize(step.batch.size() + 2, 1);
+  return step;
+}
+
+template <>
 Step randomStep<ConvolutionStep>(Random& random) {
   ConvolutionStep step;
   ConvRequest request;
@@ -153,17 +194,48 @@ Step randomStep<ConvolutionStep>(Random& random) {
   return step;
 }
 
-using Maker = Step (*)(Random&);
-constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>,   randomStep<ElementwiseStep>,
-                             randomStep<PoolStep>,        randomStep<ReduceStep>,   randomStep<SoftmaxStep>,
-                             randomStep<NormalizeStep>,   randomStep<LocalResponseStep>, randomStep<CopyStep>,
-                             randomStep<FillStep>,        randomStep<GatherStep>,   randomStep<InterpolateStep>,
-                             randomStep<CastStep>};
+/** Small enough for the memory that there is: the tensors of more are larger. */
+template <>
+Step randomStep<RecurrentStep>(Random& random) {
+  RecurrentStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (random.chance(20)) return step;
+  step.steps = random.from(1, 3), step.batch = random.from(1, 2), step.hidden = random.from(1, 2);
+  for (Buffer* one : {&step.productBias, &step.peepholes, &step.initialHidden, &step.initialCell, &step.lengths}) {
+    if (random.chance(2)) *one = {};
+  }
+  return step;
+}
 
-/** Whether it takes no time without end: a product of matrices, both with a stride of 0 along a long K, is right. */
+using Maker = Step (*)(Random&);
+constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>,        randomStep<ElementwiseStep>,
+                             randomStep<PoolStep>,        randomStep<ReduceStep>,        randomStep<SoftmaxStep>,
+                             randomStep<NormalizeStep>,   randomStep<LocalResponseStep>, randomStep<CopyStep>,
+                             randomStep<FillStep>,        randomStep<GatherStep>,        randomStep<InterpolateStep>,
+                             randomStep<MapStep>,         randomStep<IndexedStep>,       randomStep<SortStep>,
+                             randomStep<ScanStep>,        randomStep<TypedReduceStep>,   randomStep<TypedMatmulStep>,
+                             randomStep<RecurrentStep>};
+
+constexpr int64_t kShort = 1'000'000;
+
+/** Whether it takes no time without end, which strides of 0 allow: outputs are small, but not the sums that make them.
+ */
+template <typename Kind>
+bool isShortKind(const Kind&) {
+  return true;
+}
+bool isShortKind(const MatmulStep& step) { return step.k <= kShort; }
+bool isShortKind(const TypedMatmulStep& step) { return step.k <= kShort; }
+/** Scattering, any number of positions may meet in one place. */
+bool isShortKind(const IndexedStep& step) {
+  int64_t positions = 1;
+  for (const int64_t extent : step.extents) positions *= extent;
+  return positions <= kShort;
+}
+
 bool isShort(const Step& step) {
-  const auto* matmul = std::get_if<MatmulStep>(&step);
-  return matmul == nullptr || matmul->k <= 1'000'000;
+  return std::visit([](const auto& kind) { return isShortKind(kind); }, step);
 }
 
 /** Memory of exactly the sizes that a program is told, so that a sanitizer sees whatever lies outside. */
@@ -256,4 +328,105 @@ TEST_CASE("a copy that writes an element again and again is refused") {
   copy.extents = {int64_t{1} << 36, 2};
   spec.steps = {copy};
   CHECK(verify(spec).message().find("more than once") != std::string::npos);
+}
+
+namespace {
+
+/** Scatters rows of 2 indices to data of 4 x 5, each into a place of its own. */
+struct Scattering {
+  IndexedStep step;
+  ProgramSpec spec;
+
+  Scattering() {
+    step.mode = IndexedStep::Mode::assign;
+    step.type = ElementType::float32;
+    step.extents = {3}, step.valueStrides = {1}, step.dataStrides = {0}, step.indexStrides = {2};
+    step.serialAxes = 1;
+    step.axes = {4, 5}, step.axisStrides = {5, 1};
+    step.dataCount = 20, step.indexCount = 6;
+    step.input = {Buffer::Space::input, 0, 0}, step.indices = {Buffer::Space::input, 1, 0};
+    step.output = {Buffer::Space::output, 0, 0};
+    spec.inputBytes = {12, 48}, spec.outputBytes = {80};
+  }
+
+  std::string complaint() {
+    spec.steps = {step};
+    return std::string(verify(spec).message());
+  }
+};
+
+bool contains(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("indices that would reach beyond the data, or lie beyond their tensor, are refused") {
+  CHECK(Scattering().complaint().empty());
+  const auto complaintOf = [](const auto& change) {
+    Scattering scattering;
+    change(scattering.step);
+    return scattering.complaint();
+  };
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.dataCount = 19; }), "reaches outside of its data"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.dataStrides = {1}; }), "reaches outside of its data"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.axisStrides = {-5, 1}; }), "reaches outside of its data"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.axes = {4, 6}; }), "reaches outside of its data"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.axes = {4, 0}; }), "without elements"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.axes = {4}; }), "not a stride for each"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.axes = x.axisStrides = {}; }), "no component"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.axes = x.axisStrides = std::vector<int64_t>(9, 1); }), "too many"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.indexCount = 5; }), "beyond its indices"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.indexStrides = {-2}; }), "beyond its indices"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.indexCount = 7; }), "outside of a buffer"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.type = ElementType::float64; }), "outside of a buffer"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.valueStrides = {2}; }), "outside of a buffer"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.serialAxes = 2; }), "more serial axes"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.extents = {0}; }), "makes no element"));
+  CHECK(contains(complaintOf([](IndexedStep& x) { x.input = x.output; }), "writes over what it reads"));
+}
+
+TEST_CASE("a gather that writes an element again and again is refused") {
+  Scattering gathering;
+  IndexedStep& x = gathering.step;
+  x.mode = IndexedStep::Mode::gather;
+  x.input = {Buffer::Space::input, 0, 0};
+  gathering.spec.inputBytes[0] = 80;
+  CHECK(gathering.complaint().empty());
+  x.valueStrides = {0};
+  CHECK(contains(gathering.complaint(), "more than once"));
+}
+
+TEST_CASE("a map of as many operands as its operation takes, each with a type and strides") {
+  MapStep map;
+  map.operation = MapStep::Operation::select;
+  map.types = {ElementType::boolean, ElementType::float64, ElementType::float64};
+  map.outputType = map.compute = ElementType::float64;
+  map.extents = {4};
+  map.operands = {{Buffer::Space::input, 0, 0}, {Buffer::Space::input, 1, 0}, {Buffer::Space::input, 1, 0}};
+  map.strides = {{1}, {1}, {0}};
+  map.output = {Buffer::Space::output, 0, 0};
+  const auto complaintOf = [](const MapStep& step) {
+    ProgramSpec spec;
+    spec.inputBytes = {4, 32}, spec.outputBytes = {32};
+    spec.steps = {step};
+    return std::string(verify(spec).message());
+  };
+  CHECK(complaintOf(map).empty());
+  MapStep wide = map;
+  wide.types[0] = ElementType::int16;
+  CHECK(contains(complaintOf(wide), "outside of a buffer"));
+  MapStep untyped = map;
+  untyped.types.pop_back();
+  CHECK(contains(complaintOf(untyped), "a type and strides for each operand"));
+  MapStep few = map;
+  few.operands.pop_back(), few.types.pop_back(), few.strides.pop_back();
+  CHECK(contains(complaintOf(few), "not as many operands as its operation takes"));
+  few.operation = MapStep::Operation::logicalXor;
+  CHECK(complaintOf(few).empty());
+  few.operands.pop_back(), few.types.pop_back(), few.strides.pop_back();
+  CHECK(contains(complaintOf(few), "not as many operands as its operation takes"));
+  few.operation = MapStep::Operation::negate;
+  CHECK(complaintOf(few).empty());
+  MapStep many = map;
+  many.operands.push_back(map.operands[1]), many.types.push_back(map.types[1]), many.strides.push_back({1});
+  CHECK(contains(complaintOf(many), "too many"));
 }

@@ -387,11 +387,12 @@ const maxUnpool: Lower = (x) => {
     throw x.invalid(`has ${shapeOf(indices)} for ${shapeOf(values)}`);
   const data = repeated(x, scalar(x, values.type, 0), dims);
   const flat = x.build.view(data, [sizeOf(dims)]);
-  const extents = [sizeOf(values.dims)];
+  const [maps, size] = [values.dims[0]! * values.dims[1]!, sizeOf(values.dims.slice(2))];
   emitIndexed(x, {
     ...{ mode: 'assign', axes: [0], indices, data: flat, values },
-    // Where windows overlap, both bring the same element.
-    free: { extents, valueStrides: [1], dataStrides: [0], indexStrides: [1] },
+    // An element goes back to its own map, where windows overlap more than once.
+    free: { extents: [maps], valueStrides: [size], dataStrides: [0], indexStrides: [size] },
+    serial: { extents: [size], valueStrides: [1], dataStrides: [0], indexStrides: [1] },
   });
   const wanted = x.optionalNumbers(2);
   if (wanted === undefined || wanted.join() === dims.join()) return data;

@@ -51,8 +51,10 @@ class Recurrence {
  private:
   void copyOrClear(const float* from, float* to) const {
     const int64_t count = x_.batch * x_.hidden;
-    if (from != nullptr) std::copy_n(from, count, to);
-    else std::fill_n(to, count, 0.0f);
+    if (from != nullptr)
+      std::copy_n(from, count, to);
+    else
+      std::fill_n(to, count, 0.0f);
   }
 
   const float* gatesOf(int64_t t, int64_t b) const { return t_.gates + (t * x_.batch + b) * width_; }
@@ -71,7 +73,8 @@ class Recurrence {
 
   /** products[b, first + j] = sum over k of states[b, k] * recurrent[first + j, k] */
   void multiply(const float* states, int64_t first, int64_t count) const {
-    MatmulStep product{.m = x_.batch, .n = count, .k = x_.hidden};
+    MatmulStep product;
+    product.m = x_.batch, product.n = count, product.k = x_.hidden;
     product.leftStrides = {x_.hidden, 1};
     product.rightStrides = {1, x_.hidden};
     product.biasStrides = {0, 0};
@@ -198,7 +201,8 @@ class Recurrence {
   const VectorLoops& loops_;
   /** Of all gates */
   const int64_t width_;
-  /** In the output: [batch, hidden] twice, [batch, width], and the columns of a product behind the state that is left */
+  /** In the output: [batch, hidden] twice, [batch, width], and the columns of a product behind the state that is left
+   */
   float *const hidden_, *const cell_, *const products_, *const scratch_;
 };
 
