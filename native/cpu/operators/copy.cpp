@@ -106,6 +106,44 @@ void copyRows(Axes axes, const T* from, T* to, const RunContext& context) {
   });
 }
 
+/** Rows of fewer elements are found by steps of the axis around them: to divide for each costs more than to copy it. */
+constexpr int64_t kLeastRow = 64;
+
+template <typename T, int kExtent>
+void copyShortRows(const T* from, int64_t fromStride, T* to, int64_t toStride, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * toStride, from + i * fromStride, kExtent * sizeof(T));
+}
+
+template <typename T>
+void copyBlock(const T* from, T* to, int64_t rows, const Axis& lines, const Axis& row) {
+  if (row.from == 1 && row.to == 1) {
+    switch (row.extent) {
+      case 2: return copyShortRows<T, 2>(from, lines.from, to, lines.to, rows);
+      case 3: return copyShortRows<T, 3>(from, lines.from, to, lines.to, rows);
+      case 4: return copyShortRows<T, 4>(from, lines.from, to, lines.to, rows);
+      default: break;
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) copyRow(from + i * lines.from, row.from, to + i * lines.to, row.to, row.extent);
+}
+
+/** Blocks of short rows. */
+template <typename T>
+void copyBlocks(Axes axes, const T* from, T* to, const RunContext& context) {
+  const Axis row = axes.extract(axes.count() - 1);
+  const Axis lines = axes.extract(axes.count() - 1);
+  forEachRange(context, axes.positions() * lines.extent, row.extent, [&](int64_t begin, int64_t end) {
+    int64_t position = begin / lines.extent;
+    int64_t first = begin % lines.extent;
+    for (int64_t left = end - begin; left > 0; ++position, first = 0) {
+      const int64_t count = std::min(left, lines.extent - first);
+      const Axes::Offsets at = axes.offsetsOf(position);
+      copyBlock(from + at.from + first * lines.from, to + at.to + first * lines.to, count, lines, row);
+      left -= count;
+    }
+  });
+}
+
 /** The two axes along which the input's and the output's elements are adjacent, and the others one by one. */
 template <typename T>
 void copyTransposed(Axes axes, int64_t inputAxis, const T* from, T* to, const RunContext& context) {
@@ -133,7 +171,8 @@ void copyElements(const CopyStep& step, const T* from, T* to, const RunContext& 
       if (axes[i].from == 1 && axes[i].extent >= kLeastTransposed) return copyTransposed(axes, i, from, to, context);
     }
   }
-  copyRows(axes, from, to, context);
+  const bool isShort = axes.innermost().extent < kLeastRow && axes.count() > 1;
+  isShort ? copyBlocks(axes, from, to, context) : copyRows(axes, from, to, context);
 }
 
 }  // namespace
