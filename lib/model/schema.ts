@@ -6,7 +6,8 @@
  * type, and its shape where there is one to hold it to. Types that begin with an upper-case letter stand for any of a
  * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
  * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element, U for integers without a
- * sign, Z for all integers, V for all, each input of its own.
+ * sign, Z for all integers, V for all, each input of its own,
+ * M for floats and integers of 8 bits, P for floats and integers of 32 or 64 bits with a sign.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -23,7 +24,7 @@ const UNARY = 'X:N';
 const BINARY = 'A:N B:N';
 const COMPARISON = 'A:T B:T';
 const LOGIC = 'A:bool B:bool';
-const MAPS = 'X:N[N,C,...]';
+const MAPS = 'X:F[N,C,...]';
 const RECURRENT = 'X:F[_,_,_] W:F[_,_,_] R:F[_,_,_] B?:F[_,_] sequence_lens?:int32[_] initial_h?:F[_,_,_]';
 const REDUCTION = { 7: 'data:R', 18: 'data:R axes?:int64(_)' };
 const EXTREME = { 7: 'data:E', 18: 'data:E axes?:int64(_)' };
@@ -120,7 +121,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   MatMul: BINARY,
   MatMulInteger: 'A:Z B:Z1 a_zero_point?:Z b_zero_point?:Z1',
   Max: 'data_0*:N',
-  MaxPool: MAPS,
+  MaxPool: { 7: MAPS, 12: 'X:M[N,C,...]' },
   MaxUnpool: 'X:F I:int64 output_shape?:int64(_)',
   Loop: 'M?:int64[] cond?:bool[] v_initial*:V',
   Mean: 'data_0*:F',
@@ -142,7 +143,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
     11: 'data:T pads:int64(_) constant_value?:T[]',
     18: 'data:T pads:int64(_) constant_value?:T[] axes?:I(_)',
   },
-  Pow: { 7: 'X:N Y:N', 12: 'X:N Y:N1' },
+  Pow: { 7: 'X:F Y:F', 12: 'X:P Y:N1' },
   PRelu: 'X:N slope:N',
   QLinearConv:
     'x:Z[N,C,...] x_scale:float32[] x_zero_point:Z[] w:Z1[K,...] w_scale:float32 w_zero_point:Z1 y_scale:float32[] y_zero_point:Z2[] B?:int32[K]',
@@ -309,6 +310,8 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
   },
   U: { types: INTEGERS.filter((type) => type.startsWith('u')), said: 'a type of integers without a sign' },
   Z: { types: INTEGERS, said: 'a type of integers' },
+  M: { types: [...FLOATS, 'int8', 'uint8'], said: 'a float type, int8 or uint8' },
+  P: { types: [...FLOATS, 'int32', 'int64'], said: 'a float type, int32 or int64' },
   T: { types: ANY, said: 'any type' },
   V: { types: ANY, said: 'any type' },
 };

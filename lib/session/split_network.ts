@@ -6,6 +6,7 @@ import type { Body, ConstantTensor, Graph, GraphNode, ValueInfo } from '../model
 import { readsOf } from '../model/graph';
 import { hostedOf, type BodyRun } from '../model/hosted';
 import { HostNeeded, type ValueNeeded } from '../model/lowering';
+import { invalidNode } from '../model/refusals';
 import { split, type Split } from '../model/split';
 import type { Tensor } from '../tensor/tensor';
 import { arrayOf, type Feed } from './feeds';
@@ -108,7 +109,11 @@ export class SplitNetwork {
       outputs = next.value;
     }
     node.outputs.forEach((name, i) => {
-      if (name !== '') values.set(name, feedOf(name, outputs[i]!));
+      if (name === '') return;
+      const output = outputs[i];
+      if (output === undefined)
+        throw invalidNode(node, `has ${node.outputs.length} outputs; it makes ${outputs.length}`);
+      values.set(name, feedOf(name, output));
     });
   }
 

@@ -4,9 +4,16 @@
  * one, set WARPCONV_FUZZ_CASE to what its message begins with; for others, WARPCONV_FUZZ_SEED and WARPCONV_FUZZ_CASES.
  */
 import { runLegal, Tally } from '../support/operator_fuzz/fuzz';
+import { NOT_DRAWN, undrawn } from '../support/operator_fuzz/generate';
 import { fuzzPlan } from '../support/operator_fuzz/plan';
+import { RECIPES } from '../support/operator_fuzz/recipes';
 
 const { seed, first, count } = fuzzPlan(5);
+
+test('every operator is drawn, or is known not to be', () => {
+  expect(undrawn()).toEqual([]);
+  expect(NOT_DRAWN.filter((name) => RECIPES.has(name))).toEqual([]);
+});
 
 test('legal models of one operator compute what ONNX says, or are refused for want of support', async () => {
   const tally = new Tally();

@@ -1,5 +1,5 @@
 /** The boxes of each class that overlap none of a higher score by too much. */
-import { integer } from '../attributes';
+import { flag } from '../attributes';
 import type { ConstantTensor } from '../graph';
 import { invalidNode } from '../refusals';
 import type { Hosted } from './hosted';
@@ -28,7 +28,7 @@ export const nonMaxSuppression: Hosted = (node, inputs) => {
   const most = scalarOf(node, inputs, 2, 0);
   const overlap = scalarOf(node, inputs, 3, 0);
   const least = inputs[4] === undefined ? -Infinity : scalarOf(node, inputs, 4, 0);
-  const isCentered = integer(node, 'center_point_box', 0) === 1;
+  const isCentered = flag(node, 'center_point_box', false);
   const found: number[] = [];
   for (let n = 0; n < batches && most > 0; n++) {
     const own = boxesOf(boxes, n, count, isCentered);

@@ -1,5 +1,5 @@
 /** Elements by indices, which a run brings or computes: gathers, scatters, orders and masks. */
-import { flag, integer, string } from '../attributes';
+import { flag, integer, integers, string } from '../attributes';
 import { computeOf, shapeOf } from '../builder';
 import { elementType } from '../element_types';
 import type { Lower, Lowering } from '../lowering';
@@ -346,12 +346,14 @@ const eyeLike: Lower = (x) => {
 const oneHot: Lower = (x) => {
   const [indices, values] = [x.input(0), x.input(2)];
   const depth = x.numbers(1)[0]!;
+  if (values.dims[0] !== 2) throw x.invalid(`takes two values, got ${shapeOf(values)}`);
   const rank = indices.dims.length + 1;
   const axis = x.axis(integer(x.node, 'axis', -1), rank);
   const given = asType(x, indices, 'int64');
   const size = scalar(x, 'int64', depth, x.input(1));
   const isNegative = mapped(x, 'less', [given, scalar(x, 'int64', 0)], 'bool');
-  const places = choose(x, isNegative, apply(x, 'add', [given, size]), given);
+  // They do so since opset 11.
+  const places = x.opset < 11 ? given : choose(x, isNegative, apply(x, 'add', [given, size]), given);
   const spread = x.build.view(places, indices.dims.toSpliced(axis, 0, 1));
   const mask = mapped(x, 'equal', [spread, counting(x, depth, axis, rank)], 'bool');
   return choose(x, mask, x.build.view(values, [], 1), x.build.view(values, [], 0));
@@ -376,7 +378,7 @@ const reverseSequence: Lower = (x) => {
 const maxUnpool: Lower = (x) => {
   const [values, indices] = [x.input(0), x.input(1)];
   const rank = values.dims.length - 2;
-  const filter = integersOf(x, 'kernel_shape', rank);
+  const filter = integersOf(x, 'kernel_shape', rank, false);
   const strides = integersOf(x, 'strides', rank);
   const pads = counts(x, 'pads', 2 * rank);
   const spatial = filter.map((extent, i) => {
@@ -387,9 +389,12 @@ const maxUnpool: Lower = (x) => {
     throw x.invalid(`has ${shapeOf(indices)} for ${shapeOf(values)}`);
   const data = repeated(x, scalar(x, values.type, 0), dims);
   const flat = x.build.view(data, [sizeOf(dims)]);
+  // Here a negative index does not count from the end: it is out of range.
+  const isNegative = mapped(x, 'less', [indices, scalar(x, 'int64', 0)], 'bool');
+  const places = choose(x, isNegative, scalar(x, 'int64', sizeOf(dims)), indices);
   const [maps, size] = [values.dims[0]! * values.dims[1]!, sizeOf(values.dims.slice(2))];
   emitIndexed(x, {
-    ...{ mode: 'assign', axes: [0], indices, data: flat, values },
+    ...{ mode: 'assign', axes: [0], indices: places, data: flat, values },
     // An element goes back to its own map, where windows overlap more than once.
     free: { extents: [maps], valueStrides: [size], dataStrides: [0], indexStrides: [size] },
     serial: { extents: [size], valueStrides: [1], dataStrides: [0], indexStrides: [1] },
@@ -404,7 +409,8 @@ const maxUnpool: Lower = (x) => {
   return output;
 };
 
-function integersOf(x: Lowering, name: string, rank: number): readonly number[] {
+function integersOf(x: Lowering, name: string, rank: number, isOptional = true): readonly number[] {
+  if (!isOptional) integers(x.node, name);
   const given = x.node.attributes.has(name) ? counts(x, name, rank) : new Array<number>(rank).fill(1);
   if (given.every((value) => value >= 1)) return given;
   throw x.invalid(`has ${name} [${given.join(', ')}]; it takes ${rank} positive integers`);

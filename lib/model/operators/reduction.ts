@@ -85,27 +85,34 @@ function together(x: Lowering, input: Value, axes: readonly number[]) {
   return { tensor, start: others.length, end: input.dims.length };
 }
 
+/** What is computed of a result. */
+type After = 'sqrt' | 'log';
+
 /** `before` each element, `after` each result. */
 function reduce(
   mode: Mode,
-  {
-    before,
-    after,
-    inputSince = 18,
-  }: { before?: UnaryOperation; after?: UnaryOperation; inputSince?: number } = {},
+  { before, after, inputSince = 18 }: { before?: UnaryOperation; after?: After; inputSince?: number } = {},
 ): Lower {
-  return (x) => {
-    const input = x.input(0);
+  const lower = (x: Lowering, input: Value): Value => {
     const axes = reducedAxes(x, inputSince);
     const mapped = before === undefined ? input : apply(x, before, [input]);
     if (axes.length === 0) return reduceNothing(x, mapped, mode, after);
     const reduced = reduceAxes(x, mapped, axes, mode);
     return after === undefined ? reduced : apply(x, after, [reduced]);
   };
+  return (x) => (after === undefined ? lower(x, x.input(0)) : asNumbers(x, lower));
+}
+
+/** Integers are computed as numbers, and what comes out is cut towards zero. */
+function asNumbers(x: Lowering, lower: (x: Lowering, input: Value) => Value): Value {
+  const given = x.input(0);
+  if (computeOf(given.type).startsWith('float')) return lower(x, given);
+  const result = lower(x, x.build.cast(given, 'float64'));
+  return mapped(x, 'identity', [result], given.type);
 }
 
 /** Over no axes every element is a sum of its own. */
-function reduceNothing(x: Lowering, input: Value, mode: Mode, after: UnaryOperation | undefined): Value {
+function reduceNothing(x: Lowering, input: Value, mode: Mode, after: After | undefined): Value {
   const squared = mode === 'sumOfSquares' ? apply(x, 'multiply', [input, input]) : input;
   return after === undefined ? squared : apply(x, after, [squared]);
 }
@@ -122,8 +129,9 @@ function argReduce(mode: 'argMaximum' | 'argMinimum'): Lower {
 }
 
 /** log(sum(exp(x))), of numbers brought to 0 and below so that no power overflows. */
-const logSumExp: Lower = (x) => {
-  const input = x.input(0);
+const logSumExp: Lower = (x) => asNumbers(x, logSumExpOf);
+
+function logSumExpOf(x: Lowering, input: Value): Value {
   const axes = reducedAxes(x, 18);
   if (axes.length === 0) return input;
   const greatest = reduceTo(x, input, axes, 'maximum', true);
@@ -141,7 +149,7 @@ const logSumExp: Lower = (x) => {
     result,
     result.dims.filter((_, axis) => !axes.includes(axis)),
   );
-};
+}
 
 /** 1 where the first greatest element is, and 0 elsewhere. Until opset 13 the axes from `axis` on were one. */
 const hardmax: Lower = (x) => {

@@ -6,7 +6,7 @@
 import { resultOf, type Sliced } from '../../slices';
 import { BFLOAT16, FLOAT16, floatsByBits } from '../../tensor/float16';
 import type { DataType } from '../../tensor/tensor';
-import { instruction, numbersOf } from '../builder';
+import { computeOf, instruction, numbersOf } from '../builder';
 import type { ConstantTensor } from '../graph';
 import { Lowering, type Lower } from '../lowering';
 import type { BinaryOperation, ComputeType, MapOperation, UnaryOperation } from '../steps';
@@ -120,5 +120,17 @@ export function mapped<T extends DataType>(
   outputType: T,
   options: Parameters & { readonly compute?: ComputeType } = {},
 ): Value<T> {
-  return x.build.map(operation, values, { outputType, ...options });
+  const own = computeOf(values[0]!.type);
+  // Functions that integers have no arithmetic for are those of numbers, cut towards zero.
+  const compute = own.startsWith('float') || OF_INTEGERS.has(operation) ? own : 'float64';
+  return x.build.map(operation, values, { outputType, compute, ...options });
 }
+
+/** What is computed of integers as such. */
+const OF_INTEGERS: ReadonlySet<MapOperation> = new Set<MapOperation>([
+  ...(['identity', 'add', 'subtract', 'multiply', 'divide', 'modulo', 'remainder'] as const),
+  ...(['minimum', 'maximum', 'power', 'prelu', 'select', 'negate', 'absolute', 'sign', 'relu'] as const),
+  ...(['bitAnd', 'bitOr', 'bitXor', 'bitNot', 'shiftLeft', 'shiftRight'] as const),
+  ...(['equal', 'less', 'lessOrEqual', 'greater', 'greaterOrEqual'] as const),
+  ...(['logicalAnd', 'logicalOr', 'logicalXor', 'logicalNot', 'isNaN', 'isInfinite'] as const),
+]);

@@ -1,13 +1,13 @@
 /** Operators that make tensors of attributes, dims and bounds. */
 import type { Operator } from './elementwise';
-import { SUM_RULE, wrap } from './precision';
+import { arithmeticOf, wrap } from './precision';
 import {
-  forEachIndex,
   Illegal,
   isFloat,
   requireSmall,
   sizeOf,
   Unjudged,
+  type ElementType,
   type Expected,
   type RefTensor,
   type Scalar,
@@ -35,9 +35,11 @@ const constant: Operator = (node) => {
       return [{ type: 'float32', dims: [data.length], data }];
     }
     case 'value_int':
-      return [{ type: 'int64', dims: [], data: [BigInt(node.integer('value_int'))] }];
-    case 'value_ints':
-      return [int64(node.integers('value_ints')!)];
+      return [{ type: 'int64', dims: [], data: node.longs('value_int')! }];
+    case 'value_ints': {
+      const data = node.longs('value_ints')!;
+      return [{ type: 'int64', dims: [data.length], data }];
+    }
     default:
       return [node.tensor('value')!];
   }
@@ -56,45 +58,48 @@ const range: Operator = (node) => {
   const bounds = [0, 1, 2].map((i) => node.input(i));
   if (bounds.some(({ data }) => data.length !== 1)) throw new Illegal('bounds of many elements');
   const { type } = bounds[0]!;
+  // Only of halves it says anything.
+  if (!isFloat(type) || type === 'float32' || type === 'float64') return [rangeOf(type, bounds)];
+  const stash = node.integer('stash_type', 1);
+  if (stash !== 1 && stash !== 11) throw new Unjudged(`stash_type ${stash}`);
+  return [rangeOf(type, bounds)];
+};
+
+function rangeOf(type: ElementType, bounds: readonly RefTensor[]): Expected {
   const [start, limit, delta] = bounds.map(({ data }) => data[0]!) as [Scalar, Scalar, Scalar];
   if (Number(delta) === 0) throw new Illegal('a step of 0');
-  const steps = (Number(limit) - Number(start)) / Number(delta);
-  if (!Number.isFinite(steps)) throw new Unjudged(`${steps} steps`);
-  // Where rounding decides how many there are, ONNX does not.
-  if (
-    isFloat(type) &&
-    Math.abs(steps - Math.round(steps)) < 1e-5 * Math.abs(steps) &&
-    steps !== Math.round(steps)
-  ) {
-    throw new Unjudged(`${steps} steps`);
-  }
-  const count = Math.max(0, Math.ceil(steps));
+  const count = isFloat(type)
+    ? floatSteps(Number(start), Number(limit), Number(delta))
+    : integerSteps(BigInt(start), BigInt(limit), BigInt(delta));
   requireSmall([count]);
   const data = Array.from({ length: count }, (_, i) =>
     isFloat(type) ? Number(start) + i * Number(delta) : wrap(type, BigInt(start) + BigInt(i) * BigInt(delta)),
   );
   const size = (i: number) => Math.abs(Number(start)) + i * Math.abs(Number(delta));
-  return [
-    { type, dims: [count], data, allowed: data.map((_, i) => (isFloat(type) ? SUM_RULE * size(i) : 0)) },
-  ];
-};
+  const rule = arithmeticOf(type).sumRule(2);
+  return { type, dims: [count], data, allowed: data.map((_, i) => (isFloat(type) ? rule * size(i) : 0)) };
+}
 
-const nonZero: Operator = (node) => {
-  const { dims, data } = node.input(0);
-  const rows = dims.map((): number[] => []);
-  let count = 0;
-  forEachIndex(dims, (at, index) => {
-    if (Number(data[index]) === 0) return;
-    count++;
-    rows.forEach((row, axis) => row.push(at[axis]!));
-  });
-  return [int64(rows.flat(), [dims.length, count])];
-};
+function floatSteps(start: number, limit: number, delta: number): number {
+  const steps = (limit - start) / delta;
+  if (!Number.isFinite(steps)) throw new Unjudged(`${steps} steps`);
+  const whole = Math.round(steps);
+  // Where rounding decides how many there are, ONNX does not.
+  if (steps !== whole && Math.abs(steps - whole) < 1e-5 * Math.abs(steps))
+    throw new Unjudged(`${steps} steps`);
+  return Math.max(0, Math.ceil(steps));
+}
+
+function integerSteps(start: bigint, limit: bigint, delta: bigint): number {
+  const distance = limit - start;
+  const steps = distance / delta;
+  if (distance === 0n || distance < 0n !== delta < 0n) return 0;
+  return Number(steps * delta === distance ? steps : steps + 1n);
+}
 
 export const creation: Readonly<Record<string, Operator>> = {
   Constant: constant,
   ConstantOfShape: constantOfShape,
-  NonZero: nonZero,
   Range: range,
   Shape: shape,
   Size: (node) => [int64([sizeOf(node.input(0).dims)], [])],

@@ -31,8 +31,10 @@ function erfcByFraction(x: number): number {
   return Math.exp(-x * x) / Math.sqrt(Math.PI) / (x + rest);
 }
 
+/** By whichever power does not overflow. */
 export function sigmoid(x: number): number {
-  return 1 / (1 + Math.exp(-x));
+  const power = Math.exp(-Math.abs(x));
+  return (x < 0 ? power : 1) / (1 + power);
 }
 
 /** Of two equally near integers the even one. */

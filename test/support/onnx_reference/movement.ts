@@ -9,6 +9,7 @@ import {
   Illegal,
   moved,
   offsetOf,
+  placeOf,
   requireSmall,
   sizeOf,
   stridesOf,
@@ -214,11 +215,7 @@ const gather: Operator = (node) => {
   const [input, indices] = [node.input(0), node.input(1)];
   const axis = axisOf(node.integer('axis', 0), input.dims.length);
   const extent = input.dims[axis]!;
-  const places = indices.data.map((index) => {
-    const place = Number(index) < 0 ? Number(index) + extent : Number(index);
-    if (place < 0 || place >= extent) throw new Illegal(`element ${index} of ${extent}`);
-    return place;
-  });
+  const places = indices.data.map((index) => placeOf(index, extent));
   const [strides, indexStrides] = [stridesOf(input.dims), stridesOf(indices.dims)];
   const end = axis + indices.dims.length;
   const dims = [...input.dims.slice(0, axis), ...indices.dims, ...input.dims.slice(axis + 1)];
@@ -283,7 +280,8 @@ const spaceToDepth: Operator = (node) => {
   const { input, dims, block } = blocksOf(node);
   const [n, c, h, w] = dims;
   const [p, q] = [h / block, w / block];
-  return [rearranged(input, [n, c, p, block, q, block], [0, 3, 5, 1, 2, 4], [n, c * block ** 2, p, q])];
+  const order = node.string('mode', ['DCR', 'CRD']) === 'DCR' ? [0, 3, 5, 1, 2, 4] : [0, 1, 3, 5, 2, 4];
+  return [rearranged(input, [n, c, p, block, q, block], order, [n, c * block ** 2, p, q])];
 };
 
 const pad: Operator = (node) => {

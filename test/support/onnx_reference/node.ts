@@ -102,6 +102,13 @@ export class Node {
     return attribute?.kind === 'ints' ? attribute.value.map(Number) : undefined;
   }
 
+  /** One integer, or several, of which doubles might lose bits. */
+  longs(name: string): readonly bigint[] | undefined {
+    const attribute = this.node.attributes[name];
+    if (attribute?.kind === 'int') return [attribute.value];
+    return attribute?.kind === 'ints' ? attribute.value : undefined;
+  }
+
   float(name: string, fallback: number): number {
     const attribute = this.node.attributes[name];
     return Math.fround(attribute?.kind === 'float' ? attribute.value : fallback);
@@ -110,6 +117,11 @@ export class Node {
   floats(name: string): number[] | undefined {
     const attribute = this.node.attributes[name];
     return attribute?.kind === 'floats' ? attribute.value.map(Math.fround) : undefined;
+  }
+
+  strings(name: string): readonly string[] | undefined {
+    const attribute = this.node.attributes[name];
+    return attribute?.kind === 'strings' ? attribute.value : undefined;
   }
 
   string<T extends string>(name: string, words: readonly T[]): T {

@@ -1,7 +1,7 @@
 /** Operators that scale by statistics. */
 import type { Operator } from './elementwise';
 import type { Node } from './node';
-import { SUM_RULE, TINY } from './precision';
+import { arithmeticOf, type Arithmetic } from './precision';
 import {
   axisOf,
   broadcastData,
@@ -32,6 +32,7 @@ const batchNormalization: Operator = (node) => {
   const channels = input.dims[1]!;
   const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => requireList(node.input(i), channels));
   const epsilon = node.float('epsilon', 1e-5);
+  const arithmetic = arithmeticOf(input.type);
   const allowed: number[] = [];
   const data: number[] = [];
   forEachIndex(input.dims, (at, index) => {
@@ -41,17 +42,25 @@ const batchNormalization: Operator = (node) => {
     data.push(y);
     // As a product and a sum, whose parts may be larger than what they make.
     const parts = [x * factor, mean![c]! * factor, shift![c]!];
-    allowed.push(allowedOfParts(y, parts, [factor, variance![c]! + epsilon, x, mean![c]!]));
+    allowed.push(allowedOfParts(arithmetic, y, parts, [factor, variance![c]! + epsilon, x, mean![c]!]));
   });
   return [{ type: input.type, dims: input.dims, data, allowed }];
 };
 
 /** What is not finite on the way may come out as an infinity or as NaN, by the order of operations. */
-function allowedOfParts(y: number, parts: readonly number[], factors: readonly number[]): number {
+function allowedOfParts(
+  { sumRule, tiny }: Arithmetic,
+  y: number,
+  parts: readonly number[],
+  factors: readonly number[],
+): number {
   const size = parts.reduce((sum, part) => sum + Math.abs(part), 0);
   if (!isFiniteAll(...parts, ...factors)) return parts.some(Number.isNaN) && Number.isNaN(y) ? 0 : ANYTHING;
-  return isOrdinary(size, ...factors) ? SUM_RULE * size + TINY : ANYTHING;
+  return isOrdinary(size, ...factors) ? sumRule(STATISTICS) * size + tiny : ANYTHING;
 }
+
+/** Roundings of what elements are scaled by, besides those of sums */
+const STATISTICS = 8;
 
 /** Neither so large nor so small that an intermediate result in float32 might be lost. */
 function isOrdinary(...values: readonly number[]): boolean {
@@ -59,6 +68,7 @@ function isOrdinary(...values: readonly number[]): boolean {
 }
 
 interface Statistics {
+  readonly count: number;
   readonly mean: number;
   /** One over the standard deviation */
   readonly inverse: number;
@@ -74,6 +84,7 @@ function statisticsOf(terms: readonly number[], epsilon: number): Statistics {
   const mean = average(terms);
   const squared = average(terms.map((x) => (x - mean) ** 2));
   return {
+    count: terms.length,
     mean,
     inverse: 1 / Math.sqrt(squared + epsilon),
     size: average(terms.map(Math.abs)),
@@ -84,16 +95,23 @@ function statisticsOf(terms: readonly number[], epsilon: number): Statistics {
 }
 
 /** Errors of the mean go into the differences from it, and their squares into the variance. */
-function judgedNormal(x: number, of: Statistics, scale: number, shift: number): readonly [number, number] {
+function judgedNormal(
+  { sumRule, tiny }: Arithmetic,
+  x: number,
+  of: Statistics,
+  scale: number,
+  shift: number,
+): readonly [number, number] {
   const y = (x - of.mean) * of.inverse * scale + shift;
   if (!of.isFinite) return [y, ANYTHING];
-  if (!isFiniteAll(scale, shift)) return [y, x === of.mean ? ANYTHING : 0];
-  const off = SUM_RULE * (of.size + Math.abs(x));
-  const relative = SUM_RULE + (of.deviation * off + off ** 2) / of.variance;
-  if (!(of.variance > 0) || relative > 0.1 || !isOrdinary(of.size ** 2, scale, shift, of.variance))
-    return [y, ANYTHING];
+  const isLost = !(of.variance > 0) || !isOrdinary(of.size ** 2, of.variance);
+  if (!isFiniteAll(scale, shift)) return [y, isLost || x === of.mean ? ANYTHING : 0];
+  const rule = sumRule(of.count + STATISTICS);
+  const off = rule * (of.size + Math.abs(x));
+  const relative = rule + (of.deviation * off + off ** 2) / of.variance;
+  if (isLost || relative > 0.1 || !isOrdinary(scale, shift)) return [y, ANYTHING];
   const allowed = Math.abs(scale) * of.inverse * (off + Math.abs(x - of.mean) * relative);
-  return [y, allowed + SUM_RULE * (Math.abs(shift) + Math.abs(y - shift)) + TINY];
+  return [y, allowed + rule * (Math.abs(shift) + Math.abs(y - shift)) + tiny];
 }
 
 /** Rows of adjacent elements, each normalised by itself. */
@@ -108,7 +126,7 @@ function normalized(
     statisticsOf(input.data.slice(row * count, (row + 1) * count) as number[], epsilon),
   );
   const judged = (input.data as readonly number[]).map((x, i) =>
-    judgedNormal(x, rows[Math.floor(i / count)]!, scaleAt(i), shiftAt(i)),
+    judgedNormal(arithmeticOf(input.type), x, rows[Math.floor(i / count)]!, scaleAt(i), shiftAt(i)),
   );
   const output = {
     type: input.type,
@@ -192,11 +210,15 @@ const layerNormalization: Operator = (node) => {
 function statisticsOutputs(dims: readonly number[], rows: readonly Statistics[]): Expected[] {
   const isEmpty = rows.length < sizeOf(dims);
   const known = isEmpty ? new Array<Statistics>(sizeOf(dims)).fill(statisticsOf([], 0)) : rows;
-  const off = ({ size }: Statistics) => SUM_RULE * size + TINY;
-  const means = known.map((row) => (row.isFinite && !isEmpty ? off(row) : ANYTHING));
+  const { extreme, sumRule, tiny } = arithmeticOf('float32');
+  const rule = sumRule(STATISTICS);
+  const off = ({ size }: Statistics) => rule * size + tiny;
+  // A sum may overflow that is divided afterwards.
+  const isKnown = (row: Statistics) => row.isFinite && !isEmpty && row.size * row.count < extreme;
+  const means = known.map((row) => (isKnown(row) ? off(row) : ANYTHING));
   const inverses = known.map((row) => {
     if (!row.isFinite || isEmpty || !isOrdinary(row.size ** 2, row.variance)) return ANYTHING;
-    const relative = SUM_RULE + (row.deviation * 2 * off(row) + off(row) ** 2) / row.variance;
+    const relative = rule + (row.deviation * 2 * off(row) + off(row) ** 2) / row.variance;
     return relative > 0.1 ? ANYTHING : row.inverse * relative;
   });
   return [
@@ -226,13 +248,14 @@ const localResponse: Operator = (node) => {
     const base = bias + (alpha / size) * square;
     const y = x / base ** beta;
     const parts = Math.abs(bias) + Math.abs((alpha / size) * square);
-    allowed.push(allowedOfQuotient(x, y, base, beta, parts, square));
+    allowed.push(allowedOfQuotient(arithmeticOf(input.type), x, y, base, beta, parts, square));
     return y;
   });
   return [{ type: input.type, dims: input.dims, data, allowed }];
 };
 
 function allowedOfQuotient(
+  { sumRule, tiny }: Arithmetic,
   x: number,
   y: number,
   base: number,
@@ -243,8 +266,9 @@ function allowedOfQuotient(
   if (Number.isNaN(square)) return Number.isNaN(x) ? 0 : Number.isNaN(y) ? 0 : ANYTHING;
   if (!(base > 0) || !isOrdinary(base, base ** beta, square, beta) || !isFiniteAll(x, square))
     return ANYTHING;
-  const relative = SUM_RULE * (1 + (Math.abs(beta) * parts) / base + Math.abs(beta * Math.log(base)));
-  return Math.abs(y) * relative + TINY;
+  const relative =
+    sumRule(STATISTICS) * (1 + (Math.abs(beta) * parts) / base + Math.abs(beta * Math.log(base)));
+  return Math.abs(y) * relative + tiny;
 }
 
 export const normalization: Readonly<Record<string, Operator>> = {

@@ -1,5 +1,5 @@
 /** Element types as sets of numbers: what they can hold, and how they round. */
-import { isFloat, type ElementType, type Scalar } from './tensor';
+import { isFloat, type ElementType, type Expected, type Scalar } from './tensor';
 
 interface Format {
   /** Bits of the significand, the leading one included */
@@ -99,8 +99,56 @@ export function highestOf(type: ElementType): Scalar {
   return (1n << BigInt(type.startsWith('u') ? BITS[type]! : BITS[type]! - 1)) - 1n;
 }
 
-/** What docs/numerics.md promises of sums: this times the sum of the absolute values of what is added. */
+/** What docs/numerics.md promises of sums in float32: this times the sum of the absolute values of what is added. */
 export const SUM_RULE = 4e-6;
 
-/** A rounding among the subnormal numbers, times as many as a test adds up. */
+/** A rounding among the subnormal floats, times as many as a test adds up. */
 export const TINY = 1.5e-42;
+
+/** What the library computes with where elements are of a float type. */
+export interface Arithmetic {
+  /** Halves become float32 before, and are rounded once after, which {@link roundedOutput} allows for. */
+  readonly type: 'float32' | 'float64';
+  /** The greatest error of a rounding, relative to its result */
+  readonly unit: number;
+  readonly tiny: number;
+  /** Sizes beyond may overflow on the way, and those below its inverse may be lost. */
+  readonly extreme: number;
+  /** Times the sum of the absolute values of so many terms: by how much their sum may be off */
+  readonly sumRule: (terms: number) => number;
+}
+
+const FLOAT32: Arithmetic = {
+  type: 'float32',
+  unit: 2 ** -24,
+  tiny: TINY,
+  extreme: 2 ** 126,
+  sumRule: () => SUM_RULE,
+};
+
+/** Of doubles nothing but rounding is promised: one for each term, and one for a factor of it. The reference rounds, too. */
+const FLOAT64: Arithmetic = {
+  type: 'float64',
+  unit: 2 ** -53,
+  tiny: 1000 * 2 ** -1074,
+  extreme: 2 ** 1022,
+  sumRule: (terms) => 2 * (terms + 2) * 2 ** -53,
+};
+
+export function arithmeticOf(type: ElementType): Arithmetic {
+  return type === 'float64' ? FLOAT64 : FLOAT32;
+}
+
+/** What rounding an element to its half type adds to what it may be off before. */
+function errorOfHalf(type: ElementType, y: number, allowed: number): number {
+  if (allowed === 0 && roundTo(type, y) === y) return 0;
+  return 0.5 * ulp(type, Math.abs(y) + allowed);
+}
+
+/** An output as the library has it: of halves, computed in float32, each element is rounded at the end. */
+export function roundedOutput(output: Expected): Expected {
+  const { type, data, allowed } = output;
+  if (allowed === undefined || (type !== 'float16' && type !== 'bfloat16')) return output;
+  const widened = allowed.map((bound, i) => bound + errorOfHalf(type, data[i] as number, bound));
+  return { ...output, allowed: widened };
+}

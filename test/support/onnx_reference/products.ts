@@ -1,7 +1,7 @@
 /** Sums of products: matrices and convolutions. */
 import type { Operator } from './elementwise';
 import type { Node } from './node';
-import { SUM_RULE, TINY } from './precision';
+import { arithmeticOf, wrap, type Arithmetic } from './precision';
 import {
   broadcastData,
   broadcastDims,
@@ -20,60 +20,117 @@ import {
   type ElementType,
   type Expected,
   type RefTensor,
+  type Scalar,
 } from './tensor';
 import { spatialAttribute, windowsOf, type Axis } from './windows';
 
 const MOST_PRODUCTS = 2 ** 24;
 
-/** Sums and what bounds their errors, filled product by product. */
-class Sums {
-  readonly y: Float64Array;
-  /** The sum of the absolute values of finite terms */
-  readonly size: Float64Array;
+/** One for each element of the output, filled product by product. */
+interface Sums {
+  /** @param largest - of the factors beside w: GPUs split numbers into halves of a scale that they share */
+  add(index: number, x: Scalar, w: Scalar, largest: number): void;
+  /** @param factor - of the term */
+  addTerm(index: number, term: Scalar, factor?: number): void;
+  scale(index: number, factor: number): void;
+  expected(): Expected;
+}
+
+function sumsOf(type: ElementType, dims: Dims): Sums {
+  requireSmall(dims);
+  return isFloat(type) ? new FloatSums(type, dims) : new IntegerSums(type, dims);
+}
+
+/** Exact, but for the bits beyond the type's width at the end. */
+class IntegerSums implements Sums {
+  readonly #y: bigint[];
+
+  constructor(
+    private readonly type: ElementType,
+    private readonly dims: Dims,
+  ) {
+    this.#y = new Array<bigint>(sizeOf(dims)).fill(0n);
+  }
+
+  add(index: number, x: Scalar, w: Scalar): void {
+    this.#y[index]! += BigInt(x) * BigInt(w);
+  }
+
+  addTerm(index: number, term: Scalar, factor = 1): void {
+    this.#y[index]! += BigInt(term) * wholeFactor(factor);
+  }
+
+  scale(index: number, factor: number): void {
+    this.#y[index]! *= wholeFactor(factor);
+  }
+
+  expected(): Expected {
+    const data = this.#y.map((sum) => wrap(this.type, sum));
+    return { type: this.type, dims: this.dims, data, allowed: data.map(() => 0) };
+  }
+}
+
+/** How integers are multiplied by other numbers, ONNX does not say. */
+function wholeFactor(factor: number): bigint {
+  if (!Number.isInteger(factor)) throw new Unjudged(`integers times ${factor}`);
+  return BigInt(factor);
+}
+
+/** With what bounds their errors. */
+class FloatSums implements Sums {
+  readonly #arithmetic: Arithmetic;
+  readonly #y: Float64Array;
+  /** The sum of the absolute values of finite terms, and how many there are */
+  readonly #size: Float64Array;
+  readonly #terms: Uint32Array;
   readonly #slack: Float64Array;
 
   constructor(
     private readonly type: ElementType,
-    readonly dims: Dims,
+    private readonly dims: Dims,
   ) {
-    if (!isFloat(type)) throw new Unjudged(`sums of products of ${type}`);
-    requireSmall(dims);
+    this.#arithmetic = arithmeticOf(type);
     const count = sizeOf(dims);
-    this.y = new Float64Array(count);
-    this.size = new Float64Array(count);
+    this.#y = new Float64Array(count);
+    this.#size = new Float64Array(count);
+    this.#terms = new Uint32Array(count);
     this.#slack = new Float64Array(count);
   }
 
-  /** @param largest - of the factors beside w: GPUs split numbers into halves of a scale that they share */
-  add(index: number, x: number, w: number, largest: number): void {
+  add(index: number, given: Scalar, weight: Scalar, largest: number): void {
+    const [x, w] = [Number(given), Number(weight)];
     this.addTerm(index, x * w);
+    if (this.#arithmetic.type === 'float64') return;
     // What docs/numerics.md says of very small numbers on tensor cores.
     const slack = 2 ** -50 * largest * Math.abs(x) + 2 ** -109 * (Math.abs(x) + Math.abs(w));
     if (Number.isFinite(slack)) this.#slack[index]! += slack;
   }
 
-  addTerm(index: number, term: number): void {
-    this.y[index]! += term;
-    if (Number.isFinite(term)) this.size[index]! += Math.abs(term);
+  addTerm(index: number, given: Scalar, factor = 1): void {
+    const term = Number(given) * factor;
+    this.#y[index]! += term;
+    this.#terms[index]!++;
+    if (Number.isFinite(term)) this.#size[index]! += Math.abs(term);
   }
 
   scale(index: number, factor: number): void {
-    this.y[index]! *= factor;
+    this.#y[index]! *= factor;
     // A sum that may have overflowed is not what it was, whatever it is multiplied by.
-    this.size[index]! *= this.size[index]! < 2 ** 126 ? Math.abs(factor) : 1;
+    this.#size[index]! *= this.#size[index]! < this.#arithmetic.extreme ? Math.abs(factor) : 1;
   }
 
   expected(): Expected {
+    const { extreme, sumRule, tiny } = this.#arithmetic;
     // A partial sum of the finite terms may overflow where the whole does not.
-    const allowed = Array.from(this.size, (size, i) =>
-      size < 2 ** 126 ? SUM_RULE * size + this.#slack[i]! + TINY : NaN,
+    const allowed = Array.from(this.#size, (size, i) =>
+      size < extreme ? sumRule(this.#terms[i]!) * size + this.#slack[i]! + tiny : NaN,
     );
-    return { type: this.type, dims: this.dims, data: Array.from(this.y), allowed };
+    return { type: this.type, dims: this.dims, data: Array.from(this.#y), allowed };
   }
 }
 
-function greatestMagnitude(data: readonly number[]): number {
-  return data.reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 0);
+function greatestMagnitude(data: readonly Scalar[]): number {
+  return data.map(Number).reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 0);
 }
 
 function requireFew(products: number): void {
@@ -87,14 +144,14 @@ const gemm: Operator = (node) => {
   const dims = [a.rows, b.columns];
   const addend = node.opset < 11 ? node.input(2) : node.optional(2);
   if (addend !== undefined) requireBroadcastTo(addend.dims, dims);
-  const sums = new Sums(node.input(0).type, dims);
+  const sums = sumsOf(node.input(0).type, dims);
   requireFew(sizeOf(dims) * a.columns);
-  const c = addend && (broadcastData(addend, dims) as number[]);
-  const largest = greatestMagnitude(node.numbers(1));
+  const c = addend && broadcastData(addend, dims);
+  const largest = greatestMagnitude(node.input(1).data);
   forEachIndex(dims, ([row, column], index) => {
     for (let k = 0; k < a.columns; k++) sums.add(index, a.at(row!, k), b.at(k, column!), largest);
     sums.scale(index, alpha);
-    if (c !== undefined) sums.addTerm(index, beta * c[index]!);
+    if (c !== undefined) sums.addTerm(index, c[index]!, beta);
   });
   return [sums.expected()];
 };
@@ -102,7 +159,7 @@ const gemm: Operator = (node) => {
 function matrixOf({ dims, data }: RefTensor, transposed: boolean) {
   if (dims.length !== 2) throw new Illegal(`a matrix of rank ${dims.length}`);
   const [rows, columns] = dims as [number, number];
-  const at = (row: number, column: number) => data[row * columns + column] as number;
+  const at = (row: number, column: number) => data[row * columns + column]!;
   if (!transposed) return { rows, columns, at };
   return { rows: columns, columns: rows, at: (row: number, column: number) => at(column, row) };
 }
@@ -118,16 +175,16 @@ const matmul: Operator = (node) => {
   const batch = broadcastDims(a.slice(0, -2), b.slice(0, -2));
   const full = [...batch, m, n];
   const dims = [...batch, ...(left.dims.length > 1 ? [m] : []), ...(right.dims.length > 1 ? [n] : [])];
-  const sums = new Sums(left.type, dims);
+  const sums = sumsOf(left.type, dims);
   requireFew(sizeOf(dims) * k);
   const aStrides = [...broadcastStrides(a.slice(0, -2), batch).map((stride) => stride * m * k)];
   const bStrides = [...broadcastStrides(b.slice(0, -2), batch).map((stride) => stride * k * n)];
-  const largest = greatestMagnitude(node.numbers(1));
+  const largest = greatestMagnitude(node.input(1).data);
   forEachIndex(full, (at, index) => {
     const [row, column] = [at.at(-2)!, at.at(-1)!];
     const [aFirst, bFirst] = [offsetOf(at, aStrides) + row * k, offsetOf(at, bStrides) + column];
     for (let i = 0; i < k; i++) {
-      sums.add(index, left.data[aFirst + i] as number, right.data[bFirst + i * n] as number, largest);
+      sums.add(index, left.data[aFirst + i]!, right.data[bFirst + i * n]!, largest);
     }
   });
   return [sums.expected()];
@@ -169,20 +226,20 @@ const conv: Operator = (node) => {
   requireBias(bias, filters);
   const axes = windowsOf(node, x.dims.slice(2), kernel);
   const dims = [x.dims[0]!, filters, ...axes.map(({ output }) => output)];
-  const sums = new Sums(x.type, dims);
+  const sums = sumsOf(x.type, dims);
   requireFew(sizeOf(dims) * depth * sizeOf(kernel));
   const [xStrides, wStrides] = [stridesOf(x.dims), stridesOf(w.dims)];
-  const largest = greatestMagnitude(node.numbers(1));
+  const largest = greatestMagnitude(node.input(1).data);
   forEachIndex(dims, (at, index) => {
     const group = Math.floor(at[1]! / (filters / groups));
     forEachTap(axes, kernel, at, (place, tap) => {
       for (let c = 0; c < depth; c++) {
         const from = at[0]! * xStrides[0]! + (group * depth + c) * xStrides[1]! + place;
         const weight = at[1]! * wStrides[0]! + c * wStrides[1]! + tap;
-        sums.add(index, x.data[from] as number, w.data[weight] as number, largest);
+        sums.add(index, x.data[from]!, w.data[weight]!, largest);
       }
     });
-    if (bias !== undefined) sums.addTerm(index, bias.data[at[1]!] as number);
+    if (bias !== undefined) sums.addTerm(index, bias.data[at[1]!]!);
   });
   return [sums.expected()];
 };
@@ -224,9 +281,9 @@ const convTranspose: Operator = (node) => {
   const axes = transposedAxes(node, x.dims.slice(2), kernel);
   const dims = [x.dims[0]!, filters, ...axes.map(({ output }) => output)];
   if (dims.slice(2).some((extent) => extent < 1)) throw new Illegal(`an output of [${dims}]`);
-  const sums = new Sums(x.type, dims);
+  const sums = sumsOf(x.type, dims);
   requireFew(sizeOf(x.dims) * perGroup * sizeOf(kernel));
-  const largest = greatestMagnitude(node.numbers(1));
+  const largest = greatestMagnitude(node.input(1).data);
   const strides = stridesOf(dims);
   forEachIndex([...x.dims, perGroup, ...kernel], (at, index) => {
     const rank = kernel.length;
@@ -240,9 +297,9 @@ const convTranspose: Operator = (node) => {
     const weight = (channel * perGroup + filter) * taps + (index % taps);
     const output = Math.floor(channel / (channels / groups)) * perGroup + filter;
     const to = offsetOf([at[0]!, output, ...places], strides);
-    sums.add(to, x.data[input] as number, w.data[weight] as number, largest);
+    sums.add(to, x.data[input]!, w.data[weight]!, largest);
   });
-  if (bias !== undefined) forEachIndex(dims, (at, index) => sums.addTerm(index, bias.data[at[1]!] as number));
+  if (bias !== undefined) forEachIndex(dims, (at, index) => sums.addTerm(index, bias.data[at[1]!]!));
   const expected = sums.expected();
   return [
     axes.some(({ isUnclear }) => isUnclear)

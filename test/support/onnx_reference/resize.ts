@@ -109,6 +109,8 @@ interface Taps {
   readonly weights: readonly number[];
   /** Where rounding may pick a neighbour of them */
   readonly isOpen: boolean;
+  /** Where the place is whole, or would be by the decimal number: a neighbour may come in with next to no weight */
+  readonly isEdge: boolean;
   /** By how much all weights together may differ, where the scale may mean the decimal number that it was rounded from */
   readonly slack: number;
 }
@@ -130,6 +132,7 @@ function tapsOf(i: number, axis: Axis, method: Method): Taps {
   }
   const first = floorOf(place);
   const rest = numberOf(minus(place, whole(first)));
+  const isEdge = axis.isRounded && Math.min(rest, 1 - rest) < 1e-5 * (1 + Math.abs(numberOf(place)));
   const taps =
     method.mode === 'linear' ? { first, weights: [1 - rest, rest] } : cubicOf(first, rest, method.a);
   const places = taps.weights.map((_, tap) => taps.first + tap);
@@ -142,7 +145,8 @@ function tapsOf(i: number, axis: Axis, method: Method): Taps {
     places: places.map((at) => clamp(at, axis.input)),
     weights: kept.map((weight) => weight / total),
     // A tap that is left out makes a jump where it comes in.
-    isOpen: isUnclear || (method.excludesOutside && axis.isRounded && Math.min(rest, 1 - rest) < 1e-5),
+    isOpen: isUnclear || (method.excludesOutside && isEdge),
+    isEdge,
     slack: slackOf(place, axis, method),
   };
 }
@@ -159,7 +163,7 @@ function nearestOf(place: Fraction, { input, isRounded }: Axis, rounding: Method
   const boundary = rounding.startsWith('round') ? plus(place, HALF) : place;
   const rest = numberOf(minus(boundary, whole(floorOf(boundary))));
   const isNear = Math.min(rest, 1 - rest) < 1e-5 * (1 + Math.abs(numberOf(place)));
-  return { places: [clamp(at, input)], weights: [1], isOpen: isRounded && isNear, slack: 0 };
+  return { places: [clamp(at, input)], weights: [1], isOpen: isRounded && isNear, isEdge: false, slack: 0 };
 }
 
 /** Keys' kernel, around the element before the place. */
@@ -180,11 +184,12 @@ function interpolate(input: RefTensor, axes: readonly Axis[], method: Method): E
   const strides = stridesOf(input.dims);
   const data: Scalar[] = [];
   const allowed: number[] = [];
+  const most = mostOf(input.data);
   const count = sizeOf(dims);
   const outputStrides = stridesOf(dims);
   for (let index = 0; index < count; index++) {
     const taps = tables.map((table, axis) => table[Math.floor(index / outputStrides[axis]!) % dims[axis]!]!);
-    const [y, bound] = combine(input, taps, strides, method.mode === 'nearest');
+    const [y, bound] = combine(input, most, taps, strides, method.mode === 'nearest');
     data.push(y);
     allowed.push(taps.some(({ isOpen }) => isOpen) ? NaN : bound);
   }
@@ -192,10 +197,20 @@ function interpolate(input: RefTensor, axes: readonly Axis[], method: Method): E
 }
 
 const isKept = ({ input, output, scale }: Axis) => input === output && scale.n === scale.d;
-const kept = (i: number): Taps => ({ places: [i], weights: [1], isOpen: false, slack: 0 });
+const kept = (i: number): Taps => ({ places: [i], weights: [1], isOpen: false, isEdge: false, slack: 0 });
 
+/** The greatest magnitude; NaN counts as infinite. */
+function mostOf(data: readonly Scalar[]): number {
+  return data.reduce(
+    (most: number, x) => Math.max(most, Number.isNaN(x) ? Infinity : Math.abs(Number(x))),
+    0,
+  );
+}
+
+/** @param mostOfAll - the greatest magnitude of all elements */
 function combine(
   input: RefTensor,
+  mostOfAll: number,
   taps: readonly Taps[],
   strides: Dims,
   isCopy: boolean,
@@ -210,10 +225,11 @@ function combine(
   const products = terms.map(({ at, weight }) => weight * (input.data[at] as number));
   const y = products.reduce((a, b) => a + b, 0);
   const size = products.reduce((a, b) => a + Math.abs(b), 0);
-  const most = Math.max(...terms.map(({ at }) => Math.abs(input.data[at] as number)));
+  const hasEdge = taps.some(({ isEdge }) => isEdge);
+  const most = hasEdge ? mostOfAll : mostOf(terms.map(({ at }) => input.data[at]!));
   const slack = taps.reduce((sum, one) => sum + one.slack, 0) * most * 2 ** taps.length;
-  // Whether an infinite neighbour of weight 0 counts is open.
-  return [y, Number.isFinite(size) && size < 2 ** 120 ? SUM_RULE * size + slack + TINY : NaN];
+  // Whether an infinite neighbour of weight 0 counts is open, and one axis may make such of what is large.
+  return [y, most < 2 ** 120 ? SUM_RULE * size + slack + TINY : NaN];
 }
 
 const rounded = (scale: number) => {
@@ -231,7 +247,9 @@ function axisByScale(input: number, scale: number): Axis {
 function axesBySize(node: Node, dims: Dims, sizes: readonly number[], axes: readonly number[]): Axis[] {
   const result = dims.map((extent) => axisByScale(extent, 1));
   const policy = node.string('keep_aspect_ratio_policy', ['stretch', 'not_larger', 'not_smaller']);
-  if (sizes.some((size) => size < 1)) throw new Illegal(`sizes [${sizes}]`);
+  if (sizes.some((size) => size < 0)) throw new Illegal(`sizes [${sizes}]`);
+  // Whether an axis may come to nothing, ONNX does not say.
+  if (sizes.includes(0)) throw new Unjudged(`sizes [${sizes}]`);
   if (axes.some((axis) => dims[axis] === 0)) throw new Unjudged('sizes of an empty axis');
   const ratios = axes.map((axis, i) => fraction(BigInt(sizes[i]!), BigInt(dims[axis]!)));
   const order = [...ratios].sort((a, b) => Number(a.n * b.d - b.n * a.d));
@@ -270,7 +288,10 @@ const resize: Operator = (node) => {
   const isOld = node.opset < 11;
   const names = node.opset >= 18 ? node.integers('axes') : undefined;
   const axes = names === undefined ? dims.map((_, axis) => axis) : axesOf(names, dims.length);
-  if (!isOld && (node.optional(1)?.dims.length ?? 1) !== 1) throw new Illegal('a roi that is no list');
+  const roi = isOld ? undefined : node.optional(1);
+  // Other runtimes take a scalar for a list of one.
+  if (roi?.dims.length === 0) node.tolerate();
+  if (roi !== undefined && roi.dims.length > 1) throw new Illegal(`a roi of [${roi.dims}]`);
   const [scales, sizes] = isOld ? [given(node, 1), undefined] : [given(node, 2), given(node, 3)];
   if ((scales === undefined) === (sizes === undefined)) {
     if (dims.length === 0 && scales === undefined) throw new Unjudged('resizes a scalar');

@@ -73,6 +73,7 @@ const comparison = (since: number): Row[] => [
   [since === 12 ? 16 : 13, 'A:T B:T', { T: NUMBER_13 }],
 ];
 const logic: Row[] = [[7, 'A:T B:T', { T: BOOL }]];
+const bitwise: Row[] = [[18, 'A:T B:T', { T: INTEGER }]];
 const extreme: Row[] = [
   [6, 'X:T…', { T: HALF }],
   [12, 'X:T…', { T: NUMBER }],
@@ -90,14 +91,21 @@ const reduction = (more: Types = [], inputSince = 18): Row[] => [
     'keepdims:int noop_with_empty_axes:int',
   ],
 ];
+const [oldestReduction, ...newerReductions] = reduction(['int8', 'uint8']);
 const extremeReduction: Row[] = [
-  ...reduction(['int8', 'uint8']),
+  oldestReduction!,
+  [12, 'X:T', { T: [...WIDE, ...HALF, 'int8', 'uint8'] }, 'axes:ints keepdims:int'],
+  ...newerReductions,
   [
     20,
     'X:T axes:I?',
     { T: [...WIDE, ...FLOAT, 'int8', 'uint8', 'bool'], I: INT64 },
     'keepdims:int noop_with_empty_axes:int',
   ],
+];
+const logarithmicReduction: Row[] = [
+  ...reduction(),
+  [28, 'X:T axes:I?', { T: FLOAT, I: INT64 }, 'keepdims:int noop_with_empty_axes:int'],
 ];
 const argument: Row[] = [
   [1, 'X:T', { T: NUMBER }, 'axis:int keepdims:int'],
@@ -108,6 +116,18 @@ const softmax: Row[] = [
   [1, 'X:T', { T: HALF }, 'axis:int'],
   [13, 'X:T', { T: FLOAT }, 'axis:int'],
 ];
+const RECURRENT =
+  'activation_alpha:floats activation_beta:floats activations:strings clip:float direction:string hidden_size:int';
+/** @param states - of one kind of cell alone */
+function recurrent(states: string, attributes: string, outputs: number): Row[] {
+  const inputs = `X:T W:T R:T B:T? lengths:L? H:T?${states}`;
+  const older = `${RECURRENT} ${attributes}`;
+  return [
+    [7, inputs, { T: HALF, L: ['int32'] }, older, { outputs }],
+    [14, inputs, { T: HALF, L: ['int32'] }, `${older} layout:int`, { outputs }],
+    [22, inputs, { T: FLOAT, L: ['int32'] }, `${older} layout:int`, { outputs }],
+  ];
+}
 const WINDOW = 'auto_pad:string pads:ints strides:ints';
 const moved = (inputs: string, types: Readonly<Record<string, Types>>, attributes = ''): Row[] => [
   [1, inputs, { T: ANY, ...types }, attributes],
@@ -129,10 +149,16 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [6, 'X:T', { T: NUMBER }],
     [13, 'X:T', { T: NUMBER_13 }],
   ],
+  Acos: unary(7),
+  Acosh: unary(9),
   Add: arithmetic,
   And: logic,
   ArgMax: argument,
   ArgMin: argument,
+  Asin: unary(7),
+  Asinh: unary(9),
+  Atan: unary(7),
+  Atanh: unary(9),
   AveragePool: [
     [7, 'X:T', { T: HALF }, `${WINDOW} count_include_pad:int kernel_shape:ints!`],
     [10, 'X:T', { T: HALF }, `${WINDOW} ceil_mode:int count_include_pad:int kernel_shape:ints!`],
@@ -167,6 +193,14 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
       { outputs: 3 },
     ],
   ],
+  BitShift: [
+    [11, 'X:T Y:T', { T: UNSIGNED }, 'direction:string!'],
+    [28, 'X:T Y:T', { T: INTEGER }, 'direction:string!'],
+  ],
+  BitwiseAnd: bitwise,
+  BitwiseNot: [[18, 'X:T', { T: INTEGER }]],
+  BitwiseOr: bitwise,
+  BitwiseXor: bitwise,
   Cast: [
     [6, 'X:T', { T: ANY }, 'to:int!'],
     [13, 'X:T', { T: ANY_13 }, 'to:int!'],
@@ -189,6 +223,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [12, 'X:T min:T? max:T?', { T: NUMBER }],
     [13, 'X:T min:T? max:T?', { T: NUMBER_13 }],
   ],
+  Compress: [
+    [9, 'X:T C:B', { T: ANY, B: BOOL }, 'axis:int'],
+    [28, 'X:T C:B', { T: ANY_13, B: BOOL }, 'axis:int'],
+  ],
   Concat: moved('X:T…', {}, 'axis:int!'),
   Constant: [
     [1, '', {}, 'value:tensor!'],
@@ -205,6 +243,12 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [22, 'X:T W:T B:T?', { T: FLOAT }, TRANSPOSED],
   ],
   Cos: unary(7),
+  Cosh: unary(9),
+  CumProd: [[26, 'X:T axis:I', { T: [...WIDE, ...FLOAT], I: INDEX }, 'exclusive:int reverse:int']],
+  CumSum: [
+    [11, 'X:T axis:I', { T: [...WIDE, 'float32', 'float64'], I: INDEX }, 'exclusive:int reverse:int'],
+    [14, 'X:T axis:I', { T: [...WIDE, ...FLOAT], I: INDEX }, 'exclusive:int reverse:int'],
+  ],
   DepthToSpace: [
     [1, 'X:T', { T: ANY }, 'blocksize:int!'],
     [11, 'X:T', { T: ANY }, 'blocksize:int! mode:string'],
@@ -233,13 +277,27 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [8, 'X:T shape:I', { T: ANY, I: INT64 }],
     [13, 'X:T shape:I', { T: ANY_13, I: INT64 }],
   ],
+  EyeLike: [
+    [9, 'X:T', { T: ANY }, 'dtype:int k:int'],
+    [22, 'X:T', { T: ANY_13 }, 'dtype:int k:int'],
+  ],
   Flatten: [
     [1, 'X:T', { T: HALF }, 'axis:int'],
     [9, 'X:T', { T: ANY }, 'axis:int'],
     [13, 'X:T', { T: ANY_13 }, 'axis:int'],
   ],
   Floor: unary(6, '', 13),
+  GRU: recurrent('', 'linear_before_reset:int', 2),
   Gather: moved('X:T indices:I', { I: INDEX }, 'axis:int'),
+  GatherElements: [
+    [11, 'X:T indices:I', { T: ANY, I: INDEX }, 'axis:int'],
+    [13, 'X:T indices:I', { T: ANY_13, I: INDEX }, 'axis:int'],
+  ],
+  GatherND: [
+    [11, 'X:T indices:I', { T: ANY, I: INT64 }],
+    [12, 'X:T indices:I', { T: ANY, I: INT64 }, 'batch_dims:int'],
+    [13, 'X:T indices:I', { T: ANY_13, I: INT64 }, 'batch_dims:int'],
+  ],
   Gelu: [[20, 'X:T', { T: FLOAT }, 'approximate:string']],
   Gemm: [
     [7, 'A:T B:T C:T', { T: HALF }, 'alpha:float beta:float transA:int transB:int'],
@@ -257,12 +315,19 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   ],
   HardSigmoid: unary(6, 'alpha:float beta:float'),
   HardSwish: unary(14),
+  Hardmax: softmax,
   Identity: moved('X:T', {}),
   InstanceNormalization: [
     [6, 'X:T S:T B:T', { T: HALF }, 'epsilon:float'],
     [22, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float'],
   ],
+  IsInf: [
+    [10, 'X:T', { T: ['float32', 'float64'] }, 'detect_negative:int detect_positive:int'],
+    [20, 'X:T', { T: FLOAT }, 'detect_negative:int detect_positive:int'],
+  ],
+  IsNaN: unary(9, '', 13),
   LRN: unary(1, 'alpha:float beta:float bias:float size:int!', 13),
+  LSTM: recurrent(' C:T? P:T?', 'input_forget:int', 3),
   LayerNormalization: [
     [17, 'X:T S:T B:T?', { T: FLOAT }, 'axis:int epsilon:float stash_type:int', { outputs: 3 }],
   ],
@@ -298,6 +363,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
       { outputs: 2 },
     ],
   ],
+  MaxUnpool: [
+    [9, 'X:T I:I shape:I?', { T: HALF, I: INT64 }, 'kernel_shape:ints! pads:ints strides:ints'],
+    [22, 'X:T I:I shape:I?', { T: FLOAT, I: INT64 }, 'kernel_shape:ints! pads:ints strides:ints'],
+  ],
   Mean: [
     [6, 'X:T…', { T: HALF }],
     [13, 'X:T…', { T: FLOAT }],
@@ -313,11 +382,23 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [6, 'X:T', { T: [...SIGNED, ...HALF] }],
     [13, 'X:T', { T: [...SIGNED, ...FLOAT] }],
   ],
+  NonMaxSuppression: [
+    [
+      10,
+      'boxes:F scores:F most:I? overlap:F? score:F?',
+      { F: ['float32'], I: INT64 },
+      'center_point_box:int',
+    ],
+  ],
   NonZero: [
     [9, 'X:T', { T: ANY }],
     [13, 'X:T', { T: ANY_13 }],
   ],
   Not: [[1, 'X:T', { T: BOOL }]],
+  OneHot: [
+    [9, 'indices:I depth:D values:T', { I: NUMBER, D: NUMBER, T: ANY }, 'axis:int'],
+    [28, 'indices:I depth:D values:T', { I: NUMBER, D: NUMBER, T: ANY_13 }, 'axis:int'],
+  ],
   Or: logic,
   PRelu: [
     [7, 'X:T slope:T', { T: HALF }],
@@ -336,6 +417,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER }],
     [15, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER_13 }],
   ],
+  RNN: recurrent('', '', 2),
   Range: [
     [11, 'start:T limit:T delta:T', { T: ['float32', 'float64', 'int16', 'int32', 'int64'] }],
     [27, 'start:T limit:T delta:T', { T: [...FLOAT, 'int16', 'int32', 'int64'] }, 'stash_type:int'],
@@ -343,7 +425,8 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Reciprocal: unary(6, '', 13),
   ReduceL1: reduction(),
   ReduceL2: reduction(),
-  ReduceLogSum: reduction(),
+  ReduceLogSum: logarithmicReduction,
+  ReduceLogSumExp: logarithmicReduction,
   ReduceMax: extremeReduction,
   ReduceMean: reduction(),
   ReduceMin: extremeReduction,
@@ -371,13 +454,29 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
       `${RESIZE_11} antialias:int axes:ints keep_aspect_ratio_policy:string`,
     ],
   ],
+  ReverseSequence: [
+    [10, 'X:T lengths:I', { T: ANY, I: INT64 }, 'batch_axis:int time_axis:int'],
+    [28, 'X:T lengths:I', { T: ANY_13, I: INT64 }, 'batch_axis:int time_axis:int'],
+  ],
   Round: unary(11),
+  Scatter: [[9, 'X:T indices:I updates:T', { T: ANY, I: INDEX }, 'axis:int', { until: 11 }]],
+  ScatterElements: [
+    [11, 'X:T indices:I updates:T', { T: ANY, I: INDEX }, 'axis:int'],
+    [13, 'X:T indices:I updates:T', { T: ANY_13, I: INDEX }, 'axis:int'],
+    [16, 'X:T indices:I updates:T', { T: ANY_13, I: INDEX }, 'axis:int reduction:string'],
+  ],
+  ScatterND: [
+    [11, 'X:T indices:I updates:T', { T: ANY, I: INT64 }],
+    [13, 'X:T indices:I updates:T', { T: ANY_13, I: INT64 }],
+    [16, 'X:T indices:I updates:T', { T: ANY_13, I: INT64 }, 'reduction:string'],
+  ],
   Selu: unary(6, 'alpha:float gamma:float'),
   Shape: [
     [1, 'X:T', { T: ANY }],
     [13, 'X:T', { T: ANY_13 }],
     [15, 'X:T', { T: ANY_13 }, 'end:int start:int'],
   ],
+  Shrink: [[9, 'X:T', { T: NUMBER }, 'bias:float lambd:float']],
   Sigmoid: unary(6, '', 13),
   Sign: [
     [9, 'X:T', { T: NUMBER }],
@@ -386,6 +485,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   // Not one of ONNX's: some exporters write it.
   Silu: [[7, 'X:T', { T: FLOAT }]],
   Sin: unary(7),
+  Sinh: unary(9),
   Size: [
     [1, 'X:T', { T: ANY }],
     [13, 'X:T', { T: ANY_13 }],
@@ -398,7 +498,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Softmax: softmax,
   Softplus: unary(1),
   Softsign: unary(1),
-  SpaceToDepth: moved('X:T', {}, 'blocksize:int!'),
+  SpaceToDepth: [
+    ...moved('X:T', {}, 'blocksize:int!'),
+    [28, 'X:T', { T: ANY_13 }, 'blocksize:int! mode:string'],
+  ],
   Split: [
     [2, 'X:T', { T: ANY }, 'axis:int split:ints', { outputs: Infinity }],
     [13, 'X:T split:I?', { T: ANY_13, I: INT64 }, 'axis:int', { outputs: Infinity }],
@@ -415,9 +518,22 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T…', { T: FLOAT }],
   ],
   Swish: [[24, 'X:T', { T: FLOAT }, 'alpha:float']],
+  Tan: unary(7),
   Tanh: unary(6, '', 13),
+  ThresholdedRelu: unary(10, 'alpha:float'),
   Tile: moved('X:T repeats:I', { I: INT64 }),
+  TopK: [
+    [1, 'X:T', { T: HALF }, 'axis:int k:int!', { outputs: 2 }],
+    [10, 'X:T K:I', { T: HALF, I: INT64 }, 'axis:int', { outputs: 2 }],
+    [11, 'X:T K:I', { T: NUMBER, I: INT64 }, 'axis:int largest:int sorted:int', { outputs: 2 }],
+    [24, 'X:T K:I', { T: NUMBER_13, I: INT64 }, 'axis:int largest:int sorted:int', { outputs: 2 }],
+  ],
   Transpose: moved('X:T', {}, 'perm:ints'),
+  Trilu: [[14, 'X:T k:I?', { T: ANY_13, I: INT64 }, 'upper:int']],
+  Unique: [
+    [11, 'X:T', { T: ANY }, 'axis:int sorted:int', { outputs: 4 }],
+    [28, 'X:T', { T: ANY_13 }, 'axis:int sorted:int', { outputs: 4 }],
+  ],
   Unsqueeze: [
     [1, 'X:T', { T: ANY }, 'axes:ints!'],
     [13, 'X:T axes:I', { T: ANY_13, I: INT64 }],

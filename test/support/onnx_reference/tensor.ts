@@ -28,6 +28,9 @@ export interface Expected extends RefTensor {
 /** ONNX has no such model: it must be refused. */
 export class Illegal extends Error {}
 
+/** An index points beyond its axis. Only a run may know, and then it fails. */
+export class OutOfRange extends Illegal {}
+
 /** ONNX has the model, or leaves undefined what it does, and the reference has no answer: only a refusal can be judged. */
 export class Unjudged extends Error {}
 
@@ -122,6 +125,13 @@ export function moved(
   const data: Scalar[] = [];
   forEachIndex(dims, (at, index) => data.push(input.data[source(at, index)]!));
   return { type: input.type, dims, data };
+}
+
+/** A place on an axis, counted from the front. */
+export function placeOf(index: Scalar, extent: number): number {
+  const place = Number(index);
+  if (place >= -extent && place < extent) return place < 0 ? place + extent : place;
+  throw new OutOfRange(`element ${index} of ${extent}`);
 }
 
 /** An axis counted from the front. */

@@ -1,7 +1,7 @@
 /** Windows that step over maps, and the pools that bring each to one element. */
 import type { Operator } from './elementwise';
 import { asNumbers, type Node } from './node';
-import { SUM_RULE, TINY } from './precision';
+import { arithmeticOf, type Arithmetic } from './precision';
 import {
   forEachIndex,
   Illegal,
@@ -87,12 +87,13 @@ function pool(combineFor: (node: Node) => Combine): Operator {
     const dims = [...input.dims.slice(0, 2), ...axes.map(({ output }) => output)];
     requireSmall(dims);
     if (sizeOf(dims) * sizeOf(kernel) > MOST_STEPS) throw new TooLarge(sizeOf(dims) * sizeOf(kernel));
-    if (node.outputs > 1) throw new Unjudged('indices of maxima');
+    const indices: (readonly [bigint, number])[] = [];
+    const placesOf = indexStrides(node, input.dims);
     const [elements, strides] = [asNumbers(input), stridesOf(input.dims)];
     const combine = combineFor(node);
     const results: (readonly [number, number])[] = [];
     forEachIndex(dims, (at) => {
-      const seen: number[] = [];
+      const [seen, found]: [number[], number[]] = [[], []];
       let positions = 0;
       forEachIndex(kernel, (tap) => {
         const places = axes.map(
@@ -101,12 +102,34 @@ function pool(combineFor: (node: Node) => Combine): Operator {
         if (places.every((place, i) => place >= -axes[i]!.before && place < axes[i]!.input + axes[i]!.after))
           positions++;
         if (!places.every((place, i) => place >= 0 && place < axes[i]!.input)) return;
-        seen.push(elements[offsetOf([at[0]!, at[1]!, ...places], strides)]!);
+        const coordinates = [at[0]!, at[1]!, ...places];
+        seen.push(elements[offsetOf(coordinates, strides)]!);
+        found.push(offsetOf(coordinates, placesOf));
       });
       results.push(combine(seen, positions));
+      indices.push(indexOfMaximum(seen, found));
     });
-    return [resultOf(input.type, dims, results)];
+    return [
+      resultOf(input.type, dims, results),
+      { type: 'int64', dims, data: indices.map(([index]) => index), allowed: indices.map(([, off]) => off) },
+    ];
   };
+}
+
+/** Where elements are in a list of all, by rows or by columns of each map. */
+function indexStrides(node: Node, dims: Dims): number[] {
+  const byRow = stridesOf(dims);
+  if (node.outputs === 1 || !node.flag('storage_order')) return byRow;
+  // Whether batches and channels are in another order, too, ONNX does not say.
+  if (sizeOf(dims.slice(0, 2)) > 1) throw new Unjudged('columns of many maps');
+  return [...byRow.slice(0, 2), ...stridesOf(dims.slice(2).toReversed()).toReversed()];
+}
+
+/** Which of several maxima it is, ONNX does not say. */
+function indexOfMaximum(seen: readonly number[], found: readonly number[]): readonly [bigint, number] {
+  const greatest = seen.reduce((a, b) => Math.max(a, b), -Infinity);
+  const isClear = seen.filter((x) => x === greatest).length === 1;
+  return isClear ? [BigInt(found[seen.indexOf(greatest)]!), 0] : [0n, NaN];
 }
 
 function resultOf(
@@ -124,20 +147,27 @@ const maximum: Combine = (elements) => [
   elements.length === 0 ? NaN : 0,
 ];
 
-function average(elements: readonly number[], divisor: number): readonly [number, number] {
+function average(
+  { extreme, sumRule, tiny }: Arithmetic,
+  elements: readonly number[],
+  divisor: number,
+): readonly [number, number] {
   const total = elements.reduce((a, b) => a + b, 0);
   // Of the finite ones, of which a partial sum may overflow.
   const size = elements.reduce((a, b) => a + (Number.isFinite(b) ? Math.abs(b) : 0), 0);
-  return [total / divisor, size > 2 ** 126 || divisor === 0 ? NaN : (SUM_RULE * size) / divisor + TINY];
+  const isOpen = size > extreme || divisor === 0;
+  return [total / divisor, isOpen ? NaN : (sumRule(elements.length) * size) / divisor + tiny];
 }
 
-const averageOf = (node: Node): Combine =>
-  node.flag('count_include_pad')
-    ? (elements, positions) => average(elements, positions)
-    : (elements) => average(elements, elements.length);
+function averageOf(node: Node): Combine {
+  const arithmetic = arithmeticOf(node.input(0).type);
+  const countsPadding = node.flag('count_include_pad');
+  return (elements, positions) => average(arithmetic, elements, countsPadding ? positions : elements.length);
+}
 
-function globalPool(combine: Combine): Operator {
+function globalPool(combineFor: (node: Node) => Combine): Operator {
   return (node) => {
+    const combine = combineFor(node);
     const input = node.input(0);
     if (input.dims.length < 2) throw new Illegal(`maps of rank ${input.dims.length}`);
     if (input.dims.length < 3) throw new Unjudged(`maps of rank ${input.dims.length}`);
@@ -153,7 +183,7 @@ function globalPool(combine: Combine): Operator {
 
 export const pooling: Readonly<Record<string, Operator>> = {
   AveragePool: pool(averageOf),
-  GlobalAveragePool: globalPool((elements) => average(elements, elements.length)),
-  GlobalMaxPool: globalPool(maximum),
+  GlobalAveragePool: globalPool(averageOf),
+  GlobalMaxPool: globalPool(() => maximum),
   MaxPool: pool(() => maximum),
 };

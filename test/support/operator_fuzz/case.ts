@@ -29,6 +29,8 @@ export interface Case extends Omit<RefNode, 'inputs' | 'outputs'> {
   /** `undefined` for one that is left out */
   readonly inputs: readonly (CaseInput | undefined)[];
   readonly outputs: number;
+  /** Outputs without a name, which nobody wants */
+  readonly unnamed: readonly number[];
   /** Whether tensors in the file are of raw bytes, or in the field of their type */
   readonly isRaw: boolean;
 }
@@ -122,13 +124,20 @@ function attributeOf(given: Attribute): AttributeValue {
 }
 
 const inputName = (index: number) => `x${index}`;
-export const outputName = (index: number) => `y${index}`;
 
-/** @param outputs - of what types they are said to be */
+/** The names of outputs, empty for one that has none. */
+function allOutputs({ outputs, unnamed }: Case): string[] {
+  return Array.from({ length: outputs }, (_, i) => (unnamed.includes(i) ? '' : `y${i}`));
+}
+
+export function outputNames(drawn: Case): string[] {
+  return allOutputs(drawn).filter((name) => name !== '');
+}
+
+/** @param outputs - of what types those that have a name are said to be */
 export function modelOf(drawn: Case, outputs: readonly ElementType[]): Uint8Array {
   const { inputs, operator, domain, opset, isRaw } = drawn;
   const write = isRaw ? tensor : typedTensor;
-  const names = Array.from({ length: drawn.outputs }, (_, i) => outputName(i));
   const attributes = Object.entries(drawn.attributes).map(
     ([name, given]) => [name, attributeOf(given)] as const,
   );
@@ -143,8 +152,8 @@ export function modelOf(drawn: Case, outputs: readonly ElementType[]): Uint8Arra
     initializers: given
       .filter(({ isFeed }) => !isFeed)
       .map(({ name, tensor: t }) => write(name, t.dims, stored(t), t.type)),
-    nodes: [node(operator, inputNames, names, Object.fromEntries(attributes), { domain })],
-    outputs: names.map((name, i) => value(name, undefined, outputs[i] ?? 'float32')),
+    nodes: [node(operator, inputNames, allOutputs(drawn), Object.fromEntries(attributes), { domain })],
+    outputs: outputNames(drawn).map((name, i) => value(name, undefined, outputs[i] ?? 'float32')),
   });
 }
 
@@ -177,10 +186,19 @@ function inputText(input: CaseInput | undefined): string {
 }
 
 /** One line, from which the case could be written down by hand. */
-export function describeCase({ domain, operator, opset, attributes, inputs, outputs }: Case): string {
+export function describeCase({
+  domain,
+  operator,
+  opset,
+  attributes,
+  inputs,
+  outputs,
+  unnamed,
+}: Case): string {
   const name = domain === '' ? operator : `${domain}.${operator}`;
   const listed = Object.entries(attributes).map(([key, given]) => attributeText(key, given));
-  const more = outputs === 1 ? '' : `, ${outputs} outputs`;
+  const without = unnamed.length === 0 ? '' : `, no name for ${unnamed}`;
+  const more = outputs === 1 ? '' : `, ${outputs} outputs${without}`;
   return `${name} of opset ${opset} {${listed.join(', ')}}${more} of ${inputs.map(inputText).join(' and ')}`;
 }
 

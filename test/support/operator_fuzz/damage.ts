@@ -148,7 +148,7 @@ const changeOutputs: Change = (drawn, random) => {
   const outputs = random.pick([drawn.outputs + 1, drawn.outputs + 2, Math.max(1, drawn.outputs - 1)]);
   return outputs === drawn.outputs
     ? undefined
-    : { drawn: { ...drawn, outputs }, change: `${outputs} outputs` };
+    : { drawn: { ...drawn, outputs, unnamed: [] }, change: `${outputs} outputs` };
 };
 
 function withAttribute(drawn: Case, name: string, attribute: Attribute | undefined): Case {
@@ -205,6 +205,11 @@ function nastyAttribute(kind: string, before: Attribute | undefined, random: Ran
       return {
         kind,
         value: nastyList(before?.kind === 'floats' ? before.value : [1, 1], NASTY_FLOATS, random),
+      };
+    case 'strings':
+      return {
+        kind,
+        value: nastyList(before?.kind === 'strings' ? before.value : ['Tanh'], NASTY_STRINGS, random),
       };
     case 'tensor':
       return { kind, value: anyTensor(random, random.pick(TYPES), random.pick([[], [0], [1], [2], [1, 1]])) };

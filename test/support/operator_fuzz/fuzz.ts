@@ -63,9 +63,11 @@ function judgeDamaged(drawn: Case, verdict: Verdict, answer: Answer): Judged {
 }
 
 function codesFor(drawn: Case, verdict: Verdict): string[] {
+  // Indices are looked at in a run, even those of the file.
+  const failsInRun = verdict.kind === 'illegal' && verdict.isOutOfRange;
   return [
     ...['INVALID_MODEL', 'UNSUPPORTED'],
-    ...(feedsOf(drawn).length > 0 ? ['INVALID_ARGUMENT'] : []),
+    ...(feedsOf(drawn).length > 0 || failsInRun ? ['INVALID_ARGUMENT'] : []),
     ...(verdict.kind === 'large' ? ['OUT_OF_MEMORY'] : []),
   ];
 }

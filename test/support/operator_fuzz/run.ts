@@ -5,27 +5,31 @@ import { TEST_DEVICE } from '../gpu';
 import { evaluate } from '../onnx_reference';
 import {
   Illegal,
+  OutOfRange,
   TooLarge,
   Unjudged,
   type ElementType,
   type Expected,
   type RefTensor,
 } from '../onnx_reference/tensor';
-import { ELEMENT_ARRAYS, feedsOf, loaded, modelOf, outputName, refNode, stored, type Case } from './case';
+import { ELEMENT_ARRAYS, feedsOf, loaded, modelOf, outputNames, refNode, stored, type Case } from './case';
 import { complaintAbout } from './judge';
 
 /** What the reference says of a case: the outputs, or why there are none. */
 export type Verdict =
   | { readonly kind: 'legal'; readonly outputs: readonly Expected[]; readonly isTolerated: boolean }
-  | { readonly kind: 'illegal'; readonly reason: string }
+  | { readonly kind: 'illegal'; readonly reason: string; readonly isOutOfRange: boolean }
   | { readonly kind: 'unjudged'; readonly reason: string }
   | { readonly kind: 'large'; readonly size: number };
 
 export function verdictOf(drawn: Case): Verdict {
   try {
-    return { kind: 'legal', ...evaluate(refNode(drawn)) };
+    const { outputs, isTolerated } = evaluate(refNode(drawn));
+    return { kind: 'legal', outputs: outputs.filter((_, i) => !drawn.unnamed.includes(i)), isTolerated };
   } catch (error) {
-    if (error instanceof Illegal) return { kind: 'illegal', reason: error.message };
+    if (error instanceof Illegal) {
+      return { kind: 'illegal', reason: error.message, isOutOfRange: error instanceof OutOfRange };
+    }
     if (error instanceof Unjudged) return { kind: 'unjudged', reason: error.message };
     if (error instanceof TooLarge) return { kind: 'large', size: error.size };
     throw error;
@@ -90,8 +94,8 @@ function elementsOf(tensor: RefTensor): never {
 }
 
 function outputsOf(results: Readonly<Record<string, Tensor>>, drawn: Case): RefTensor[] {
-  return Array.from({ length: drawn.outputs }, (_, i) => {
-    const { type, dims, data } = results[outputName(i)]!;
+  return outputNames(drawn).map((name) => {
+    const { type, dims, data } = results[name]!;
     return { type: type as ElementType, dims, data: loaded(type as ElementType, data) };
   });
 }

@@ -88,6 +88,9 @@ function anyElement(random: Random, type: ElementType, kind: Kind): Scalar {
   return isFloat(type) ? roundTo(type, Math.fround(anyFloat(random, kind))) : anyInteger(random, type, kind);
 }
 
+/** Integers that a double rounds: beside another one, or to where a float32 or a bfloat16 would be rounded wrongly. */
+const TOO_LONG = [2n ** 53n + 1n, 2n ** 60n + 2n ** 36n + 1n, 2n ** 60n + 2n ** 52n + 1n];
+
 function anyFloat(random: Random, kind: Kind): number {
   const unit = 2 * random.uniform() - 1;
   switch (kind) {
@@ -107,7 +110,8 @@ function anyFloat(random: Random, kind: Kind): number {
 function anyInteger(random: Random, type: ElementType, kind: Kind): bigint {
   const isSigned = !type.startsWith('u');
   if (kind === 'special' && random.chance(0.3)) {
-    return random.pick([lowestOf(type), highestOf(type), 0n, 1n] as bigint[]);
+    const [low, high] = [lowestOf(type), highestOf(type)] as [bigint, bigint];
+    return random.pick([low, high, high - 1n, 0n, 1n, ...(bitsOf(type) === 64 ? TOO_LONG : [])]);
   }
   if (kind === 'wide') {
     const bits =

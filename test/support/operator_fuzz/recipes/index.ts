@@ -1,0 +1,29 @@
+/** What draws legal models of one node, by operator. */
+import type { Recipe } from '../draw';
+import { creation } from './creation';
+import { elementwise } from './elementwise';
+import { indexing } from './indexing';
+import { movement } from './movement';
+import { normalization } from './normalization';
+import { products } from './products';
+import { recurrence } from './recurrent';
+import { reduction } from './reduction';
+import { resizing } from './resize';
+import { selection } from './selection';
+import { windowed } from './windows';
+
+export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
+  Object.entries({
+    ...creation,
+    ...elementwise,
+    ...indexing,
+    ...movement,
+    ...normalization,
+    ...products,
+    ...recurrence,
+    ...reduction,
+    ...resizing,
+    ...selection,
+    ...windowed,
+  }),
+);
