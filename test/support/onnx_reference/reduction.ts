@@ -171,7 +171,9 @@ function reduce(operator: string): Operator {
     const isNoop = given.length === 0 && node.opset >= inputSince && node.flag('noop_with_empty_axes');
     const axes = isNoop ? [] : given.length === 0 ? input.dims.map((_, axis) => axis) : axesOf(given, rank);
     // Where nothing is reduced, nothing is kept.
-    const keeps = node.flag('keepdims', true) || axes.length === 0;
+    const keeps = axes.length === 0 || node.flag('keepdims', true);
+    // Of a flag that decides nothing, any value may pass.
+    if (axes.length === 0 && ![0, 1].includes(node.integer('keepdims', 1))) node.tolerate();
     const { dims, groups } = groupsOf(input, axes);
     const results = groups.map((group) =>
       reduceGroup(operator, input, group, isNoop, node.opset >= inputSince),

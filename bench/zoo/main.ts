@@ -1,0 +1,216 @@
+/**
+ * Real models, as npm packages have them, beside onnxruntime-node: whether each loads and agrees, what a run takes on one
+ * thread of the CPU, what loading with the first run takes, and the memory that both need.
+ *
+ *     npm run zoo [-- --model silero] [--quick] [--write]
+ *
+ * `--write` stores the table of all models in bench/results.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { devices, InferenceSession, memory, setThreads, Tensor, type CpuInfo } from 'warpconv';
+
+import { run } from '../command';
+import { circumstances, nameOf, softwareOf, writeJson, writeText, type Circumstances } from '../results';
+import { geometricMean } from '../statistics';
+import { feedOf, zooModels, type ZooFeed, type ZooModel } from './models';
+
+const FOLDER = __dirname;
+
+/** What is used of onnxruntime-node. */
+interface Runtime {
+  readonly InferenceSession: {
+    create(file: string, options: object): Promise<RuntimeSession>;
+  };
+  readonly Tensor: new (type: string, data: ZooFeed['data'], dims: readonly number[]) => object;
+}
+
+interface Output {
+  readonly type: string;
+  readonly dims: readonly number[];
+  readonly data: ArrayLike<number | bigint>;
+}
+
+interface RuntimeSession {
+  run(feeds: Record<string, object>): Promise<Record<string, Output>>;
+  release(): Promise<void>;
+}
+
+/** Milliseconds */
+interface Times {
+  readonly run: number;
+  /** Of a session that is made and run once */
+  readonly first: number;
+}
+
+interface Row {
+  readonly model: string;
+  readonly from: string;
+  /** The largest difference as a part of the largest element */
+  readonly difference?: number;
+  readonly ours?: Times;
+  readonly theirs?: Times;
+  /** Bytes of CPU memory that our session holds after a run */
+  readonly bytes?: number;
+  /** Why there are no times */
+  readonly refused?: string;
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      model: { type: 'string', default: '' },
+      quick: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+    },
+  });
+  const packages = install();
+  const runtime = createRequire(path.join(FOLDER, 'main.js'))('onnxruntime-node') as Runtime;
+  setThreads(1);
+  const rows: Row[] = [];
+  for (const model of zooModels(FOLDER, packages)) {
+    if (!model.name.includes(values.model)) continue;
+    const row = await compare(model, runtime, values.quick ? 100 : 1000);
+    process.stderr.write(`${lineOf(row)}\n`);
+    rows.push(row);
+  }
+  const cpu = devices().find((device): device is CpuInfo => device.type === 'cpu')!;
+  const about = circumstances(values.quick);
+  const text = render(rows, cpu, about);
+  process.stdout.write(text);
+  if (!values.write || values.model !== '') return;
+  const name = `${nameOf(about)}-zoo`;
+  writeJson(name, { ...about, rows });
+  writeText(`${name}.md`, text);
+}
+
+/** @returns the names of the packages that have models */
+function install(): string[] {
+  run('npm', ['--prefix', FOLDER, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
+  const { dependencies } = JSON.parse(readFileSync(path.join(FOLDER, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  return Object.keys(dependencies).filter((name) => name !== 'onnxruntime-node');
+}
+
+async function compare(model: ZooModel, runtime: Runtime, milliseconds: number): Promise<Row> {
+  const about = { model: model.name, from: model.from };
+  try {
+    const before = memory().cpu;
+    const begun = performance.now();
+    await using session = await InferenceSession.create(model.file, { device: 'cpu' });
+    const given = session.inputMetadata.map((input) => [input.name, feedOf(model.name, input)] as const);
+    const ourFeeds = Object.fromEntries(
+      given.map(([name, { type, data, dims }]) => [name, new Tensor(type, data as never, dims)]),
+    );
+    const ourOutputs = await session.run(ourFeeds);
+    const ourFirst = performance.now() - begun;
+    const bytes = memory().cpu - before;
+    const theirBegun = performance.now();
+    const other = await runtime.InferenceSession.create(model.file, {
+      ...{ intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 3 },
+    });
+    const theirFeeds = Object.fromEntries(
+      given.map(([name, { type, data, dims }]) => [name, new runtime.Tensor(type, data, dims)]),
+    );
+    const theirOutputs = await other.run(theirFeeds);
+    const theirFirst = performance.now() - theirBegun;
+    const difference = differenceOf(ourOutputs, theirOutputs);
+    const times = await inTurns([() => session.run(ourFeeds), () => other.run(theirFeeds)], milliseconds);
+    await other.release();
+    const [ours, theirs] = times as [number, number];
+    return {
+      ...about,
+      ...{ difference, bytes },
+      ...{ ours: { run: ours, first: ourFirst }, theirs: { run: theirs, first: theirFirst } },
+    };
+  } catch (error) {
+    return { ...about, refused: (error as Error).message.replaceAll('\n', ' ') };
+  }
+}
+
+/** @throws where an output is of another type or of other dims */
+function differenceOf(
+  ours: Readonly<Record<string, Output>>,
+  theirs: Readonly<Record<string, Output>>,
+): number {
+  let worst = 0;
+  for (const [name, expected] of Object.entries(theirs)) {
+    const actual = ours[name]!;
+    if (actual.type !== expected.type || actual.dims.join() !== expected.dims.join()) {
+      throw new Error(
+        `${name} is ${actual.type} [${actual.dims.join(', ')}], and onnxruntime's ${expected.type} [${expected.dims.join(', ')}]`,
+      );
+    }
+    let [most, furthest] = [0, 0];
+    for (let i = 0; i < expected.data.length; i++) {
+      const wanted = Number(expected.data[i]);
+      most = Math.max(most, Math.abs(wanted));
+      furthest = Math.max(furthest, Math.abs(Number(actual.data[i]) - wanted));
+    }
+    worst = Math.max(worst, furthest / (most || 1));
+  }
+  return worst;
+}
+
+/** The median of each, in rounds that begin with another one each time. */
+async function inTurns(
+  contestants: readonly (() => Promise<unknown>)[],
+  milliseconds: number,
+): Promise<number[]> {
+  const times = contestants.map((): number[] => []);
+  const end = performance.now() + milliseconds;
+  for (let round = 0; round < 5 || performance.now() < end; round++) {
+    for (let k = 0; k < contestants.length; k++) {
+      const which = (round + k) % contestants.length;
+      const begun = performance.now();
+      await contestants[which]!();
+      times[which]!.push(performance.now() - begun);
+    }
+  }
+  return times.map((list) => list.sort((a, b) => a - b)[list.length >> 1]!);
+}
+
+function lineOf({ model, ours, theirs, refused }: Row): string {
+  if (ours === undefined || theirs === undefined) return `${model}: ${refused}`;
+  return `${model}: ${ours.run.toFixed(3)} ms, onnxruntime-node ${theirs.run.toFixed(3)} ms`;
+}
+
+const number = (value: number) => (value < 10 ? value.toFixed(3) : value.toFixed(1));
+
+function render(rows: readonly Row[], cpu: CpuInfo, about: Circumstances): string {
+  const compared = rows.filter((row) => row.ours !== undefined && row.theirs !== undefined);
+  const ratios = compared.map(({ ours, theirs }) => theirs!.run / ours!.run);
+  const lines = compared.map(({ model, from, ours, theirs, difference, bytes }, i) => {
+    const cells = [
+      ...[model, from, number(ours!.run), number(theirs!.run), `${ratios[i]!.toFixed(2)} ×`],
+      ...[
+        ours!.first.toFixed(0),
+        theirs!.first.toFixed(0),
+        (bytes! / 2 ** 20).toFixed(1),
+        difference!.toExponential(1),
+      ],
+    ];
+    return `| ${cells.join(' | ')} |`;
+  });
+  const refused = rows.filter((row) => row.refused !== undefined);
+  return `${[
+    '# Models of npm packages',
+    '',
+    `One thread, ${cpu.isa}, ${softwareOf(about)}: milliseconds of one run, the median of turns; above 1 × this package is faster.`,
+    'The first run is with loading. The difference is the largest one, as a part of the largest element of its output.',
+    '',
+    '| model | package | ours | onnxruntime-node | ratio | first | theirs | MiB | difference |',
+    '| - | - | -: | -: | -: | -: | -: | -: | -: |',
+    ...lines,
+    '',
+    `Geometric mean: ${compared.length === 0 ? '–' : `${geometricMean(ratios).toFixed(2)} ×`} over ${compared.length} models.`,
+    ...refused.map(({ model, from, refused: why }) => `\nNot run: ${model} of ${from}: ${why}`),
+    '',
+  ].join('\n')}`;
+}
+
+void main();

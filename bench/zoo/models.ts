@@ -1,0 +1,82 @@
+/** Where the zoo's models are, and what they are given where their files leave it open. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+
+/** Of a model's inputs by their names: dims, where the file leaves some open. */
+type Dims = Readonly<Record<string, readonly number[]>>;
+
+/** By the names of files, without their ending. Extents that neither says are 1. */
+const DIMS: Readonly<Record<string, Dims>> = {
+  'ch_PP-OCRv4_det_infer': { x: [1, 3, 640, 640] },
+  'ch_PP-OCRv4_rec_infer': { x: [1, 3, 48, 320] },
+  'ch_ppocr_mobile_v2.0_cls_infer': { x: [1, 3, 48, 192] },
+  embedding_model: { input_1: [1, 76, 32, 1] },
+  melspectrogram: { input: [1, 16000] },
+  silero_vad: { input: [1, 1536], h: [2, 1, 64], c: [2, 1, 64] },
+  silero_vad_legacy: { input: [1, 1536], h: [2, 1, 64], c: [2, 1, 64] },
+  silero_vad_v5: { input: [1, 512], state: [2, 1, 128] },
+  silero_vad_v6: { input: [1, 512], state: [2, 1, 128] },
+};
+
+/** What integers are: the rate of a sound, in samples a second. */
+const INTEGERS: Readonly<Record<string, bigint>> = { sr: 16000n };
+
+export interface ZooModel {
+  readonly name: string;
+  /** The npm package that it comes in */
+  readonly from: string;
+  readonly file: string;
+}
+
+/** All files of the packages that are installed in `folder`. */
+export function zooModels(folder: string, packages: readonly string[]): ZooModel[] {
+  const found = packages.flatMap((from) => {
+    const root = path.join(folder, 'node_modules', from);
+    const files = readdirSync(root, { recursive: true, encoding: 'utf8' });
+    return files
+      .filter((file) => file.endsWith('.onnx') && !file.includes('node_modules'))
+      .map((file) => ({ name: path.basename(file, '.onnx'), from, file: path.join(root, file) }));
+  });
+  return found.sort((a, b) => (a.from + a.name < b.from + b.name ? -1 : 1));
+}
+
+/** An input as the model says it. */
+export interface Input {
+  readonly name: string;
+  readonly type: string;
+  readonly shape: readonly (number | string)[];
+}
+
+export interface ZooFeed {
+  readonly type: 'float32' | 'int64' | 'uint8' | 'bool';
+  readonly dims: readonly number[];
+  readonly data: Float32Array | BigInt64Array | Uint8Array;
+}
+
+/** Numbers from 0 to 1, the same for every run. */
+export function feedOf(model: string, { name, type, shape }: Input): ZooFeed {
+  const dims = DIMS[model]?.[name] ?? shape.map((extent) => (typeof extent === 'number' ? extent : 1));
+  const length = dims.reduce((product, extent) => product * extent, 1);
+  const numbers = Float32Array.from({ length }, randomNumbers());
+  switch (type) {
+    case 'float32':
+      return { type, dims, data: numbers };
+    case 'int64':
+      return { type, dims, data: new BigInt64Array(length).fill(INTEGERS[name] ?? 1n) };
+    case 'uint8':
+      return { type, dims, data: Uint8Array.from(numbers, (number) => number * 256) };
+    case 'bool':
+      return { type, dims, data: new Uint8Array(length).fill(1) };
+    default:
+      throw new Error(`${model} has an input of ${type}; the zoo has none of that type`);
+  }
+}
+
+/** A linear congruential generator: short, and the same everywhere. */
+function randomNumbers(): () => number {
+  let state = 1;
+  return () => {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
+    return state / 0x7fffffff;
+  };
+}
