@@ -11,6 +11,7 @@
  */
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { types } from 'node:util';
 
 import { checkList, isObject, mismatch, propertyOf, unreadable } from './check';
 import { WarpconvError } from './errors';
@@ -59,11 +60,12 @@ const NAME = 'warpconv';
 export const backend: Backend = {
   init: () => Promise.resolve(),
   async createInferenceSessionHandler(model, options = {}) {
-    const others = otherProviders(options);
+    const { own, others } = readOptions(options);
     // The caller may change bytes once the session is there, and what cannot be run may show in the first run.
-    const kept = others.length > 0 && typeof model !== 'string' ? model.slice() : model;
+    const isKept = others.length > 0 && types.isUint8Array(model) && model.byteLength > 0;
+    const kept = isKept ? Uint8Array.prototype.slice.call(model) : model;
     const fallBack = (error: unknown) => fallBackTo(others, kept, options, error);
-    const session: Running = await InferenceSession.create(model, sessionOptions(options)).catch(fallBack);
+    const session: Running = await InferenceSession.create(model, own).catch(fallBack);
     return new Handler(session, fallBack);
   },
 };
@@ -132,13 +134,6 @@ class Handler implements SessionHandler {
   }
 }
 
-/** The providers that a program names beside ours: onnxruntime gives a backend its own alone where it is asked. */
-function otherProviders(options: object): readonly unknown[] {
-  const all: unknown = Object.getOwnPropertyDescriptor(options, 'executionProviders')?.value;
-  if (!Array.isArray(all)) return [];
-  return all.filter((entry) => (isObject(entry) ? propertyOf(entry, 'name') : entry) !== NAME);
-}
-
 /** onnxruntime's own session of a model that this package cannot run, where others may. */
 async function fallBackTo(
   others: readonly unknown[],
@@ -162,29 +157,46 @@ async function fallBackTo(
 }
 
 /** Ours from beside our name, and of onnxruntime's own those that mean something here. */
-function sessionOptions(options: unknown): SessionOptions {
+function readOptions(options: unknown): {
+  readonly own: SessionOptions;
+  readonly others: readonly unknown[];
+} {
   try {
     if (!isObject(options)) throw mismatch('options', 'an object', options);
-    const providers = propertyOf(options, 'executionProviders') ?? [];
-    const what = 'a list of names, and of objects with a name';
-    const [own = {}] = checkList('options.executionProviders', providers, what, readProvider).filter(
-      isObject,
-    );
+    const given = propertyOf(options, 'executionProviders') ?? [];
+    // onnxruntime gives a backend its own entries alone where it asks, and all by the descriptor.
+    const all: unknown = Object.getOwnPropertyDescriptor(options, 'executionProviders')?.value ?? [];
+    const [providers, everybody] = [given, all].map((list) =>
+      checkList('options.executionProviders', list, PROVIDERS, readProvider),
+    ) as [Provider[], Provider[]];
     const freeDimensionOverrides = propertyOf(
       options,
       'freeDimensionOverrides',
     ) as OrtOptions['freeDimensionOverrides'];
-    return { ...(freeDimensionOverrides && { freeDimensionOverrides }), ...own };
+    const own = providers.find((provider) => provider.own !== undefined)?.own;
+    return {
+      own: { ...(freeDimensionOverrides && { freeDimensionOverrides }), ...own },
+      others: everybody.flatMap(({ other }) => (other === undefined ? [] : [other])),
+    };
   } catch (error) {
     throw unreadable('options', error);
   }
 }
 
-/** Our options, where the entry has our name and is more than that. */
-function readProvider(_: string, entry: unknown): SessionOptions | undefined {
-  if (!isObject(entry) || propertyOf(entry, 'name') !== NAME) return undefined;
+const PROVIDERS = 'a list of names, and of objects with a name';
+
+/** Our options, where the entry has our name and is more than that; or another's entry. */
+interface Provider {
+  readonly own?: SessionOptions;
+  readonly other?: unknown;
+}
+
+function readProvider(_: string, entry: unknown): Provider {
+  const name = isObject(entry) ? propertyOf(entry, 'name') : entry;
+  if (name !== NAME) return { other: entry };
+  if (!isObject(entry)) return {};
   const { name: _name, ...own } = entry as { name?: unknown } & SessionOptions;
-  return own;
+  return { own };
 }
 
 interface Registry {

@@ -16,8 +16,10 @@ export function integers<F = never>(node: GraphNode, name: string, fallback?: F)
   return read(node, name, 'a list of integers', isListOf(isInteger), fallback);
 }
 
+/** A number is the nearest float32: files have no other floats. */
 export function float<F = never>(node: GraphNode, name: string, fallback?: F): number | F {
-  return read(node, name, 'a number', isNumber, fallback);
+  const value = read(node, name, 'a number', isNumber, fallback);
+  return typeof value === 'number' ? Math.fround(value) : value;
 }
 
 export function floats<F = never>(node: GraphNode, name: string, fallback?: F): readonly number[] | F {

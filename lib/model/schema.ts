@@ -7,7 +7,7 @@
  * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
  * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element, U for integers without a
  * sign, Z for all integers, V for all, each input of its own,
- * M for floats and integers of 8 bits, P for floats and integers of 32 or 64 bits with a sign.
+ * D for numbers and G for floats but bfloat16, M for floats and integers of 8 bits, P for floats and integers of 32 or 64 bits with a sign.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -71,8 +71,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ConvTranspose: 'X:F[N,C,...] W:F[C,...] B?:F[_]',
   Cos: UNARY_FLOAT,
   Cosh: UNARY_FLOAT,
-  CumProd: 'x:N axis:I[]',
-  CumSum: 'x:N axis:I[]',
+  CumProd: 'x:R axis:I[]',
+  CumSum: 'x:R axis:I[]',
   DepthToSpace: 'input:T[N,C,H,W]',
   DequantizeLinear: 'x:Z x_scale:F x_zero_point?:Z',
   Div: BINARY,
@@ -81,7 +81,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Einsum: 'Inputs*:N',
   Elu: UNARY_FLOAT,
   Equal: COMPARISON,
-  Erf: UNARY,
+  Erf: { 7: UNARY, 13: UNARY_FLOAT },
   Exp: UNARY_FLOAT,
   Expand: 'input:T shape:int64(_)',
   EyeLike: 'input:T',
@@ -98,7 +98,10 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Greater: BINARY,
   GreaterOrEqual: BINARY,
   GridSample: 'X:F[N,C,...] grid:F1[N,...]',
-  GroupNormalization: 'X:F[N,C,...] scale:F[n] bias:F[n]',
+  GroupNormalization: {
+    7: 'X:F[N,C,...] scale:F[n] bias:F[n]',
+    21: 'X:F[N,C,...] scale:F[C] bias:F[C]',
+  },
   Hardmax: UNARY_FLOAT,
   GRU: RECURRENT,
   HardSigmoid: UNARY_FLOAT,
@@ -136,11 +139,12 @@ const STANDARD: Readonly<Record<string, Versions>> = {
     'boxes:float32[N,B,_] scores:float32[N,_,B] max_output_boxes_per_class?:int64[] iou_threshold?:float32[] score_threshold?:float32[]',
   NonZero: 'X:T',
   Not: 'X:bool',
-  OneHot: 'indices:N depth:N1[] values:T[_]',
+  OneHot: 'indices:D depth:D1[] values:T[_]',
   Or: LOGIC,
   Pad: {
-    7: 'data:T',
-    11: 'data:T pads:int64(_) constant_value?:T[]',
+    7: 'data:F',
+    11: 'data:N pads:int64(_) constant_value?:N[]',
+    13: 'data:T pads:int64(_) constant_value?:T[]',
     18: 'data:T pads:int64(_) constant_value?:T[] axes?:I(_)',
   },
   Pow: { 7: 'X:F Y:F', 12: 'X:P Y:N1' },
@@ -161,9 +165,9 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ReduceProd: REDUCTION,
   ReduceSum: { 7: 'data:R', 13: 'data:R axes?:int64(_)' },
   ReduceSumSquare: REDUCTION,
-  Relu: UNARY,
+  Relu: 'X:S',
   Reshape: 'data:T shape:int64(_)',
-  Resize: { 10: 'X:T scales:float32(_)', 11: 'X:T roi?:F(_) scales?:float32(_) sizes?:int64(_)' },
+  Resize: { 10: 'X:T scales:float32(_)', 11: 'X:T roi?:G(_) scales?:float32(_) sizes?:int64(_)' },
   ReverseSequence: 'input:T sequence_lens:int64[_]',
   RNN: RECURRENT,
   RMSNormalization: 'X:F scale:F1',
@@ -176,7 +180,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Scan: 'inputs*:V',
   Selu: UNARY_FLOAT,
   Shape: 'data:T',
-  Shrink: 'input:N',
+  Shrink: 'input:D',
   Sigmoid: UNARY_FLOAT,
   Sign: UNARY,
   Silu: UNARY_FLOAT,
@@ -217,7 +221,7 @@ export type AttributeKind = 'FLOAT' | 'INT' | 'STRING' | 'TENSOR' | 'FLOATS' | '
 /** ONNX gives a name one kind, whatever the operator; {@link attributeKind} has the exception. */
 const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
   FLOAT:
-    'alpha beta bias cubic_coeff_a epsilon extrapolation_value gamma lambd max min momentum ratio scale softcap spatial_scale value_float',
+    'alpha beta bias clip cubic_coeff_a epsilon extrapolation_value gamma lambd max min momentum ratio scale softcap spatial_scale value_float',
   FLOATS: 'activation_alpha activation_beta scales value_floats',
   INT:
     'align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
@@ -310,6 +314,11 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
   },
   U: { types: INTEGERS.filter((type) => type.startsWith('u')), said: 'a type of integers without a sign' },
   Z: { types: INTEGERS, said: 'a type of integers' },
+  D: {
+    types: ['float16', 'float32', 'float64', ...INTEGERS],
+    said: 'a type of numbers, and not bfloat16',
+  },
+  G: { types: ['float16', 'float32', 'float64'], said: 'a float type, and not bfloat16' },
   M: { types: [...FLOATS, 'int8', 'uint8'], said: 'a float type, int8 or uint8' },
   P: { types: [...FLOATS, 'int32', 'int64'], said: 'a float type, int32 or int64' },
   T: { types: ANY, said: 'any type' },

@@ -1,9 +1,13 @@
-/** Elements of constants that are made of numbers. */
-import { BFLOAT16, FLOAT16, infinityOf, toBits, type Float16Format } from '../tensor/float16';
+/** Elements of constants that are made of numbers, or of other constants. */
+import { BFLOAT16, FLOAT16, fromBits, infinityOf, toBits, type Float16Format } from '../tensor/float16';
 import { CONSTRUCTORS, type DataType, type DataTypeMap } from '../tensor/tensor';
+import type { ConstantTensor } from './graph';
 
 /** The nearest of the type; integers are cut towards zero and keep their low bits. */
-export function typedArray<T extends DataType>(type: T, numbers: readonly number[]): DataTypeMap[T] {
+export function typedArray<T extends DataType>(
+  type: T,
+  numbers: readonly (number | bigint)[],
+): DataTypeMap[T] {
   const Elements = CONSTRUCTORS[type] as { new (length: number): unknown };
   const data = new Elements(numbers.length) as (number | bigint)[];
   const to = converter(type);
@@ -11,20 +15,73 @@ export function typedArray<T extends DataType>(type: T, numbers: readonly number
   return data as unknown as DataTypeMap[T];
 }
 
-function converter(type: DataType): (number: number) => number | bigint {
+/** What a cast in a run makes of the elements: floats become the nearest integer of the type, and NaN becomes 0. */
+export function convertedTo<T extends DataType>(
+  type: T,
+  { type: own, data }: ConstantTensor,
+): DataTypeMap[T] {
+  const elements = Array.from(data as ArrayLike<number | bigint>);
+  const format = own === 'float16' ? FLOAT16 : own === 'bfloat16' ? BFLOAT16 : undefined;
+  const isReal = format !== undefined || own.startsWith('float');
+  const bounds = isReal ? boundsOf(type) : undefined;
+  return typedArray(
+    type,
+    elements.map((element) => {
+      if (typeof element === 'bigint') return element;
+      const number = format === undefined ? element : fromBits(element, format);
+      return bounds === undefined ? number : within(number, bounds);
+    }),
+  );
+}
+
+type Bounds = readonly [least: bigint, greatest: bigint];
+
+function boundsOf(type: DataType): Bounds | undefined {
+  const [, unsigned, width] = /^(u?)int(\d+)$/.exec(type) ?? [];
+  if (width === undefined) return undefined;
+  const bits = BigInt(width);
+  return unsigned === 'u' ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
+}
+
+function within(number: number, [least, greatest]: Bounds): number | bigint {
+  if (Number.isNaN(number)) return 0;
+  if (number <= Number(least)) return least;
+  // The greatest of 64 bits is no double: the nearest one is beyond it.
+  return number >= Number(greatest) ? greatest : number;
+}
+
+function converter(type: DataType): (element: number | bigint) => number | bigint {
   switch (type) {
     case 'int64':
     case 'uint64':
-      return (number) => BigInt(Math.trunc(number));
+      return (element) => (typeof element === 'bigint' ? element : BigInt(Math.trunc(element)));
     case 'float16':
-      return (number) => halfOf(number, FLOAT16);
+      return (element) => halfOf(shortened(element), FLOAT16);
     case 'bfloat16':
-      return (number) => halfOf(number, BFLOAT16);
+      return (element) => halfOf(shortened(element), BFLOAT16);
+    case 'float32':
+      return shortened;
     case 'bool':
-      return (number) => Number(number !== 0);
+      return (element) => Number(Number(element) !== 0);
+    case 'float64':
+      return Number;
     default:
-      return (number) => number;
+      return (element) => (typeof element === 'bigint' ? Number(BigInt.asIntN(32, element)) : element);
   }
+}
+
+const DOUBLE_BITS = 53;
+
+/** A double that is rounded to fewer bits as the element itself is: its last bit stands for all that are cut off. */
+export function shortened(element: number | bigint): number {
+  if (typeof element === 'number') return element;
+  const magnitude = element < 0n ? -element : element;
+  const cut = magnitude.toString(2).length - DOUBLE_BITS;
+  if (cut <= 0) return Number(element);
+  const whole = magnitude >> BigInt(cut);
+  const rest = BigInt.asUintN(cut, magnitude);
+  const odd = Number(rest === 0n ? whole : whole | 1n) * 2 ** cut;
+  return element < 0n ? -odd : odd;
 }
 
 function halfOf(number: number, format: Float16Format): number {

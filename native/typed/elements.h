@@ -62,11 +62,11 @@ WARPCONV_HOST_DEVICE float beforeHalf(C value) {
   } else if constexpr (std::is_same_v<C, double>) {
     return toOddFloat(value);
   } else {
-    // Beyond 53 bits a double would round first: its last bit stands for those that it has no room for.
-    constexpr C kCut = 0x7ff;
+    // Beyond 53 bits a double would round first: the last bit that it has stands for those that it has no room for.
+    constexpr C kCut = 0xfff;
     const C high = value >> 53;
     const bool isLong = high != 0 && high != static_cast<C>(-1);
-    const C odd = isLong && (value & kCut) != 0 ? (value & ~kCut) | (kCut + 1) : value;
+    const C odd = isLong && (value & kCut) != 0 ? (value & ~kCut) | (kCut / 2 + 1) : value;
     return toOddFloat(static_cast<double>(odd));
   }
 }

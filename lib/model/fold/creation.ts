@@ -1,6 +1,6 @@
 /** Operators that make constants of attributes, dimensions or a few numbers. */
 import { describe, elementCount } from '../../check';
-import { float, floats, integer, integers, tensor } from '../attributes';
+import { float, floats, integer, tensor } from '../attributes';
 import { invalidModel, quote, title } from '../complaints';
 import type { Sliced } from '../../slices';
 import type { ConstantTensor, GraphNode } from '../graph';
@@ -40,9 +40,8 @@ export function constant({ node }: Operands): ConstantTensor {
       return { type: 'float32', dims: [list.length], data: Float32Array.from(list) };
     }
     case 'value_int':
-      return { type: 'int64', dims: [], data: BigInt64Array.of(BigInt(integer(node, name))) };
     case 'value_ints':
-      return shapeValue(integers(node, name));
+      return tensor(node, name);
     case 'value_string':
     case 'value_strings':
       throw new LeftAlone('strings');

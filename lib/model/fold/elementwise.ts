@@ -4,6 +4,7 @@ import type { Sliced } from '../../slices';
 import { CONSTRUCTORS } from '../../tensor/tensor';
 import { flag, integer } from '../attributes';
 import { elementType } from '../element_types';
+import { shortened } from '../typed_constants';
 import type { Operands } from './operands';
 import {
   build,
@@ -237,7 +238,8 @@ function castTo(value: Value, type: ReturnType<typeof elementType>): Sliced<Valu
 }
 
 function convert(element: Scalar, type: FoldableType): Scalar {
-  if (isFloat(type)) return Number(element);
+  if (type === 'float32') return shortened(element);
+  if (type === 'float64') return Number(element);
   if (type === 'bool') return Number(element) === 0 ? 0n : 1n;
   if (typeof element === 'bigint') return element;
   const whole = Math.trunc(element);

@@ -2,6 +2,7 @@
 import { describe, elementCount } from '../../check';
 import type { Sliced } from '../../slices';
 import { integer, integers } from '../attributes';
+import { invalidNode } from '../refusals';
 import type { Operands } from './operands';
 import { build, checkSmall, offsetOf, stridesOf, type Scalar, type Value } from './values';
 
@@ -152,6 +153,9 @@ export function* split(operands: Operands): Sliced<Value[]> {
 /** The last part may be smaller. */
 function evenParts({ node }: Operands, extent: number): number[] {
   const parts = integer(node, 'num_outputs', node.outputs.length);
+  if (parts !== node.outputs.length) {
+    throw invalidNode(node, `has num_outputs ${parts} and ${node.outputs.length} outputs`);
+  }
   const size = Math.ceil(extent / parts);
   return node.outputs.map((_, index) => Math.max(Math.min(size, extent - index * size), 0));
 }

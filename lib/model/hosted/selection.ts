@@ -14,7 +14,7 @@ export const nonZero: Hosted = (node, inputs) => {
   const dims = input.dims.length === 0 ? [1] : input.dims;
   const numbers = numbersOf(input);
   const places: number[] = [];
-  for (let i = 0; i < numbers.length; i++) if (numbers[i] !== 0) places.push(i);
+  for (let i = 0; i < numbers.length; i++) if (Number(numbers[i]) !== 0) places.push(i);
   const output = zeros('int64', [dims.length, places.length]);
   let stride = 1;
   for (let axis = dims.length - 1; axis >= 0; axis--) {
@@ -27,8 +27,7 @@ export const nonZero: Hosted = (node, inputs) => {
 };
 
 /** Comparable numbers of any type. */
-function numbersOf({ type, data }: ConstantTensor): ArrayLike<number> {
-  if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float64Array.from(data, Number);
+function numbersOf({ type, data }: ConstantTensor): ArrayLike<number | bigint> {
   if (type !== 'float16' && type !== 'bfloat16') return data as ArrayLike<number>;
   const table = floatsByBits(type === 'float16' ? FLOAT16 : BFLOAT16);
   return Float32Array.from(data as Uint16Array, (bits) => table[bits]!);
@@ -36,12 +35,30 @@ function numbersOf({ type, data }: ConstantTensor): ArrayLike<number> {
 
 export const range: Hosted = (node, inputs) => {
   const { type } = required(node, inputs, 0);
-  const [start, limit, delta] = [0, 1, 2].map((i) => Number(numbersOf(required(node, inputs, i))[0]));
-  if (delta === 0) throw invalidNode(node, 'has a step of 0');
-  const count = Math.max(0, Math.ceil((limit! - start!) / delta!));
-  const numbers = Array.from({ length: count }, (_, i) => start! + i * delta!);
+  const [start, limit, delta] = [0, 1, 2].map((i) => numbersOf(required(node, inputs, i))[0]!);
+  if (Number(delta) === 0) throw invalidNode(node, 'has a step of 0');
+  const count = stepsBetween(start!, limit!, delta!);
+  if (!(count <= MOST_ELEMENTS)) {
+    throw invalidNode(node, `goes from ${start} to ${limit} by ${delta}, which makes ${count} elements`);
+  }
+  const numbers = Array.from({ length: count }, (_, i) => place(start!, delta!, i));
   return [{ type, dims: [count], data: typedArray(type, numbers) } as ConstantTensor];
 };
+
+/** Of a range, which is a list of indices mostly: more would not fit into the longest typed array. */
+const MOST_ELEMENTS = 2 ** 32;
+
+/** Bounds are of one type. */
+function stepsBetween(start: number | bigint, limit: number | bigint, delta: number | bigint): number {
+  if (typeof start !== 'bigint') return Math.max(0, Math.ceil((Number(limit) - start) / Number(delta)));
+  const distance = (limit as bigint) - start;
+  const whole = distance / (delta as bigint);
+  return Math.max(0, Number(whole * (delta as bigint) === distance ? whole : whole + 1n));
+}
+
+function place(start: number | bigint, delta: number | bigint, i: number): number | bigint {
+  return typeof start === 'bigint' ? start + BigInt(i) * (delta as bigint) : start + i * Number(delta);
+}
 
 /** The slices of an axis, or the elements, for which the condition holds. */
 export const compress: Hosted = (node, inputs) => {
@@ -90,7 +107,7 @@ export const unique: Hosted = (node, inputs) => {
   ];
 };
 
-function slicesOf(tensor: ConstantTensor, axis: number): number[][] {
+function slicesOf(tensor: ConstantTensor, axis: number): (number | bigint)[][] {
   const { outer, extent, inner } = around(tensor.dims, axis);
   const numbers = numbersOf(tensor);
   return Array.from({ length: extent }, (_, i) =>
@@ -100,11 +117,12 @@ function slicesOf(tensor: ConstantTensor, axis: number): number[][] {
   );
 }
 
-function compare(a: readonly number[], b: readonly number[]): number {
+function compare(a: readonly (number | bigint)[], b: readonly (number | bigint)[]): number {
   for (const [i, x] of a.entries()) {
+    const y = b[i]!;
     // NaN is behind all numbers.
-    const order = Number(Number.isNaN(x)) - Number(Number.isNaN(b[i]!)) || x - b[i]!;
-    if (order !== 0 && !Number.isNaN(order)) return order;
+    const order = Number(Number.isNaN(x)) - Number(Number.isNaN(y)) || Number(x > y) - Number(x < y);
+    if (order !== 0) return order;
   }
   return 0;
 }

@@ -95,7 +95,9 @@ function* readAttribute(what: string, attribute: AttributeProto, external: Exter
     case Type.FLOAT:
       return attribute.f;
     case Type.INT:
-      return nearestInteger(attribute.i);
+      return isElement(attribute)
+        ? { type: 'int64', dims: [], data: BigInt64Array.of(attribute.i) }
+        : nearestInteger(attribute.i);
     case Type.STRING:
       return text(what, attribute.s);
     case Type.TENSOR:
@@ -104,12 +106,19 @@ function* readAttribute(what: string, attribute: AttributeProto, external: Exter
     case Type.FLOATS:
       return attribute.floats;
     case Type.INTS:
-      return attribute.ints.map(nearestInteger);
+      return isElement(attribute)
+        ? { type: 'int64', dims: [attribute.ints.length], data: BigInt64Array.from(attribute.ints) }
+        : attribute.ints.map(nearestInteger);
     case Type.STRINGS:
       return attribute.strings.map((bytes) => text(what, bytes));
     default:
       throw invalidModel(`${what} has the type ${describe(attribute.type)}, which ONNX does not have`);
   }
+}
+
+/** Elements of a constant have all their bits. */
+function isElement({ name }: AttributeProto): boolean {
+  return name === 'value_int' || name === 'value_ints';
 }
 
 const FURTHEST = BigInt(Number.MAX_SAFE_INTEGER);

@@ -3,11 +3,11 @@ import { flag, float, integer } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import type { Value } from '../values';
-import { choose, counting, takeRows } from './indexing';
+import { counting, takeRows } from './indexing';
 import { along, join, padWith, repeated } from './layout';
 import { multiply } from './matrix';
 import { reduceTo, softmaxOf } from './reduction';
-import { apply, asType, mapped, scalar } from './typed';
+import { apply, asType, choose, mapped, scalar } from './typed';
 
 /** [batch, length, heads * size] as [batch, heads, length, size]; tensors of four axes are that already. */
 function splitHeads(x: Lowering, value: Value, heads: number): Value {

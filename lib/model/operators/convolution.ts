@@ -105,7 +105,11 @@ export function convolveWith(
     throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
   }
   requireKernelShape(x, weight);
-  if (!isPlain(input)) return convolveAny(x, input, weight, bias);
+  if (!isPlain(input)) {
+    const output = convolveAny(x, input, weight, bias);
+    requireElements(x, input, weight, output);
+    return output;
+  }
   const { h, w, outputDims } = readWindows(x, input, weight.dims.slice(2));
   const output = x.build.scratch('float32', outputDims(filters));
   const geometry: Geometry = {
@@ -329,6 +333,9 @@ function transposedAxes(x: Lowering, input: Value, weight: Value): TransposedAxi
   const strides = attribute(x, 'strides', rank, 1);
   const dilations = attribute(x, 'dilations', rank, 1);
   const extra = counts(x, 'output_padding', rank);
+  if (extra.some((count, i) => count >= Math.max(strides[i]!, dilations[i]!))) {
+    throw x.invalid(`has output_padding [${extra.join(', ')}], which is no less than strides and dilations`);
+  }
   const shape = integers(x.node, 'output_shape', null) ?? undefined;
   // Some exporters write those of images and channels, too.
   if (shape !== undefined && shape.length !== rank && shape.length !== rank + 2) {

@@ -4,9 +4,10 @@ import type { Sliced } from '../../slices';
 import { flag, float, string } from '../attributes';
 import { computeOf, instruction, numbersOf, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
 import type { BinaryOperation, Instruction, MapOperation, UnaryOperation } from '../steps';
 import { broadcastDims, type Value } from '../values';
-import { apply, asFloat32, mapped, scalar } from './typed';
+import { apply, asFloat32, choose, mapped, scalar } from './typed';
 
 function unary(
   operation: UnaryOperation,
@@ -155,10 +156,25 @@ const bitShift: Lower = (x) => {
   return mapped(x, operation, [x.input(0), x.input(1)], x.input(0).type);
 };
 
+/** Integers are compared with a number, and a bias is added to them as to integers. */
+const shrink: Lower = (x) => {
+  const input = x.input(0);
+  const [limit, bias] = [float(x.node, 'lambd', 0.5), float(x.node, 'bias', 0)];
+  const { type } = input;
+  if (computeOf(type).startsWith('float')) return mapped(x, 'shrink', [input], type, { p: limit, q: bias });
+  if (!Number.isSafeInteger(bias)) {
+    throw unsupportedNode(x.node, `has a bias of ${bias} for ${type}; here it can be an integer`);
+  }
+  const compare = (operation: 'greater' | 'less', number: number) =>
+    mapped(x, operation, [input, scalar(x, 'float64', number)], 'bool', { compute: 'float64' });
+  const by = scalar(x, type, bias);
+  const below = choose(x, compare('less', -limit), apply(x, 'add', [input, by]), scalar(x, type, 0));
+  return choose(x, compare('greater', limit), apply(x, 'subtract', [input, by]), below);
+};
+
 /** Of any type: elements are chosen, not computed. */
 const where: Lower = (x) => {
-  const [condition, a, b] = [x.input(0), x.input(1), x.input(2)];
-  return mapped(x, 'select', [condition, a, b], a.type, { compute: computeOf(a.type) });
+  return choose(x, x.input(0), x.input(1), x.input(2));
 };
 
 /** Functions that are a step of their own each. */
@@ -189,7 +205,7 @@ export const singles: Record<string, Lower> = {
   Mod: mod,
   Not: question('logicalNot'),
   Or: question('logicalOr'),
-  Shrink: single('shrink', ({ node }) => ({ p: float(node, 'lambd', 0.5), q: float(node, 'bias', 0) })),
+  Shrink: shrink,
   Sinh: single('sinh'),
   Tan: single('tan'),
   ThresholdedRelu: single('thresholdedRelu', ({ node }) => ({ p: float(node, 'alpha', 1) })),

@@ -1,6 +1,6 @@
 /** Elements by indices, which a run brings or computes: gathers, scatters, orders and masks. */
 import { flag, integer, integers, string } from '../attributes';
-import { computeOf, shapeOf } from '../builder';
+import { shapeOf } from '../builder';
 import { elementType } from '../element_types';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
@@ -8,7 +8,7 @@ import type { IndexedStep, ScatterMode } from '../steps';
 import { broadcastStrides, coalesce, extentOf, sizeOf, stridesOf, type Operand, type Value } from '../values';
 import { repeated } from './layout';
 import { counts } from './windows';
-import { apply, asType, mapped, scalar } from './typed';
+import { apply, asType, choose, mapped, scalar, withHalves } from './typed';
 
 /** Positions, and by which strides each finds its value, its place in the data and its indices. */
 interface Positions {
@@ -162,7 +162,11 @@ export function takeRows(x: Lowering, data: Value, indices: Value): Value {
 
 const gatherND: Lower = (x) => {
   const [data, indices] = [x.input(0), x.input(1)];
-  const { axes, positions } = rowPositions(x, data, indices, integer(x.node, 'batch_dims', 0));
+  const batch = integer(x.node, 'batch_dims', 0);
+  if (batch < 0 || batch >= Math.min(data.dims.length, indices.dims.length)) {
+    throw x.invalid(`has batch_dims ${batch} for ${shapeOf(data)} and ${shapeOf(indices)}`);
+  }
+  const { axes, positions } = rowPositions(x, data, indices, batch);
   const values = x.build.scratch(data.type, positions.extents);
   emitIndexed(x, { mode: 'gather', free: positions, axes, indices, data, values });
   return values;
@@ -267,6 +271,8 @@ const topK: Lower = (x) => {
   const input = x.input(0);
   const axis = x.axis(integer(x.node, 'axis', -1), input.dims.length);
   const count = x.opset < 10 ? integer(x.node, 'k') : x.numbers(1)[0]!;
+  // They are in their order whether anybody asks for it or not, and the flag is held to 0 or 1.
+  flag(x.node, 'sorted', true);
   if (count < 0 || count > input.dims[axis]!) {
     throw x.invalid(`takes ${count} elements along axis ${axis} of ${shapeOf(input)}`);
   }
@@ -323,14 +329,6 @@ const trilu: Lower = (x) => {
   return choose(x, mask, input, scalar(x, input.type, 0));
 };
 
-/** Of one where the condition holds, and else of the other. */
-export function choose(x: Lowering, condition: Value, one: Value, other: Value): Value {
-  return x.build.map('select', [condition, one, other], {
-    outputType: one.type,
-    compute: computeOf(one.type),
-  });
-}
-
 const eyeLike: Lower = (x) => {
   const input = x.input(0);
   x.requireRank(input, 2);
@@ -345,11 +343,17 @@ const eyeLike: Lower = (x) => {
 /** Negative indices count from the end; those beyond leave every element off. */
 const oneHot: Lower = (x) => {
   const [indices, values] = [x.input(0), x.input(2)];
-  const depth = x.numbers(1)[0]!;
+  const depth = Math.trunc(x.numbers(1)[0]!);
+  if (!(depth >= 0)) throw x.invalid(`has a depth of ${depth}`);
   if (values.dims[0] !== 2) throw x.invalid(`takes two values, got ${shapeOf(values)}`);
   const rank = indices.dims.length + 1;
   const axis = x.axis(integer(x.node, 'axis', -1), rank);
-  const given = asType(x, indices, 'int64');
+  // What no int64 is, is beyond every depth.
+  const inReach =
+    indices.type === 'uint64'
+      ? apply(x, 'minimum', [indices, scalar(x, 'uint64', depth, x.input(1))])
+      : indices;
+  const given = asType(x, inReach, 'int64');
   const size = scalar(x, 'int64', depth, x.input(1));
   const isNegative = mapped(x, 'less', [given, scalar(x, 'int64', 0)], 'bool');
   // They do so since opset 11.
@@ -416,6 +420,12 @@ function integersOf(x: Lowering, name: string, rank: number, isOptional = true):
   throw x.invalid(`has ${name} [${given.join(', ')}]; it takes ${rank} positive integers`);
 }
 
+/** What is added up or multiplied is rounded once, and what is not stays as it is. */
+function scatter(lower: Lower): Lower {
+  const { inFloats } = withHalves({ inFloats: lower });
+  return (x) => (['add', 'multiply'].includes(scatterMode(x)) ? inFloats! : lower)(x);
+}
+
 export const indexing: Record<string, Lower> = {
   CumProd: cumulative('product'),
   CumSum: cumulative('sum'),
@@ -426,8 +436,8 @@ export const indexing: Record<string, Lower> = {
   OneHot: oneHot,
   ReverseSequence: reverseSequence,
   Scatter: scatterElements,
-  ScatterElements: scatterElements,
-  ScatterND: scatterND,
+  ScatterElements: scatter(scatterElements),
+  ScatterND: scatter(scatterND),
   TensorScatter: tensorScatter,
   TopK: topK,
   Trilu: trilu,

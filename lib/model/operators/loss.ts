@@ -3,9 +3,9 @@ import { integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { sizeOf, type Value } from '../values';
-import { choose, takeElements, takeRows } from './indexing';
+import { takeElements, takeRows } from './indexing';
 import { reduceTo, softmaxOf } from './reduction';
-import { apply, asType, mapped, scalar } from './typed';
+import { apply, asType, choose, mapped, scalar } from './typed';
 
 /** Of scores [N, C, …] what the target [N, …] says, times -1 and its weight. */
 function negativeLogLikelihood(x: Lowering, scores: Value): Value {

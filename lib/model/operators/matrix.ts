@@ -3,6 +3,7 @@ import { flag, float } from '../attributes';
 import type { DataType } from '../../tensor/tensor';
 import { computeOf, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
 import { broadcastDims, broadcastStrides, stridesOf, type Value } from '../values';
 import { apply, scalar } from './typed';
 
@@ -118,7 +119,12 @@ interface TypedProduct {
 }
 
 function scaleTyped(x: Lowering, value: Value, factor: number): Value {
-  return factor === 1 ? value : apply(x, 'multiply', [value, scalar(x, value.type, factor)]);
+  if (factor === 1) return value;
+  const { type } = value;
+  if (type !== 'float64' && !Number.isSafeInteger(factor)) {
+    throw unsupportedNode(x.node, `multiplies ${type} by ${factor}; here it can by an integer`);
+  }
+  return apply(x, 'multiply', [value, scalar(x, type, factor)]);
 }
 
 function fits(dims: readonly number[], into: readonly number[]): boolean {

@@ -5,7 +5,6 @@ import { Lowering, type Lower } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { resultOf, type Sliced } from '../../slices';
 import { sizeOf, type Value } from '../values';
-import { choose } from './indexing';
 import { convolveWith } from './convolution';
 import { computed } from './known';
 import { join } from './layout';
@@ -14,7 +13,7 @@ import { normalization } from './normalization';
 import { centred, dequantized, integersOf, multiplyIntegers, quantizedDynamically } from './quantization';
 import { recurrentOperators } from './recurrent';
 import { reduceTo, softmaxOf } from './reduction';
-import { apply, asFloat32, mapped, scalar } from './typed';
+import { apply, asFloat32, choose, mapped, scalar } from './typed';
 
 const plus = (x: Lowering, a: Value, b: Value) => apply(x, 'add', [a, b]);
 

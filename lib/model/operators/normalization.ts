@@ -5,9 +5,8 @@ import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { broadcastDims, extentOf, sizeOf, type Value } from '../values';
-import { choose } from './indexing';
 import { reduceTo } from './reduction';
-import { apply, asFloat32, asType, mapped, scalar } from './typed';
+import { apply, asFloat32, asType, choose, mapped, scalar } from './typed';
 
 /** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
 const batchNormalization: Lower = (x) => {

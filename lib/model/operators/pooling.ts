@@ -1,7 +1,7 @@
 /** Windows and whole maps brought to one element. */
 import { flag, integer } from '../attributes';
 import type { Lower } from '../lowering';
-import { extentOf } from '../values';
+import { extentOf, sizeOf } from '../values';
 import { reduceTo } from './reduction';
 import { apply, scalar } from './typed';
 import { averagePoolAny, columnsToImage, maxPoolAny, normPool } from './unfolding';
@@ -15,8 +15,9 @@ function pool(mode: 'maximum' | 'average'): Lower {
     if (!isPlain) return averagePoolAny(x, input);
     const filter = attribute(x, 'kernel_shape', input.dims.length - 2, 0);
     const ceil = flag(x.node, 'ceil_mode', false);
-    const { h, w, outputDims } = readWindows(x, input, filter, { ceil });
+    const { h, w, outputDims } = readWindows(x, input, filter, { ceil, isPool: true });
     const output = x.build.scratch('float32', outputDims(input.dims[1]!));
+    if (sizeOf(output.dims) === 0) return output;
     x.build.emit({
       kind: 'pool',
       mode,

@@ -11,8 +11,7 @@ import { areKnown, computed } from './known';
 import { along, takeAlong } from './layout';
 import { multiply } from './matrix';
 import { reduceTo } from './reduction';
-import { choose } from './indexing';
-import { apply, asFloat32, mapped, scalar } from './typed';
+import { apply, asFloat32, choose, mapped, scalar } from './typed';
 import type { Sliced } from '../../slices';
 
 const RANGES: Readonly<Partial<Record<DataType, readonly [least: number, greatest: number]>>> = {

@@ -2,6 +2,7 @@
 import { flag, float, floats, integer, string, strings } from '../attributes';
 import { requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
 import type { MapOperation, RecurrentStep } from '../steps';
 import { stridesOf, type Operand, type Value } from '../values';
 import { multiplyAdd } from './matrix';
@@ -21,8 +22,8 @@ const USUAL: Readonly<Record<Cell, readonly string[]>> = {
 const FUNCTIONS: Readonly<Record<string, readonly [MapOperation, alpha?: number, beta?: number]>> = {
   affine: ['affine', 1, 0],
   elu: ['elu', 1],
-  hardsigmoid: ['hardSigmoid', 0.2, 0.5],
-  leakyrelu: ['leakyRelu', 0.01],
+  hardsigmoid: ['hardSigmoid', Math.fround(0.2), 0.5],
+  leakyrelu: ['leakyRelu', Math.fround(0.01)],
   relu: ['relu'],
   scaledtanh: ['scaledTanh', 1, 1],
   sigmoid: ['sigmoid'],
@@ -49,6 +50,7 @@ function recurrent(cell: Cell): Lower {
     requireFloat(x.node, given);
     const sequences = isBatchFirst ? x.build.transpose(given, [1, 0, 2]) : given;
     const [steps, batch] = sequences.dims as [number, number];
+    if (steps === 0) throw unsupportedNode(x.node, 'has sequences of no steps');
     const hidden = x.input(2).dims[2]!;
     const direction = string(x.node, 'direction', ['forward', 'reverse', 'bidirectional'], 'forward');
     const directions = direction === 'bidirectional' ? 2 : 1;

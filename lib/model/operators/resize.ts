@@ -208,8 +208,9 @@ function axesOf(x: Lowering): readonly Axis[] {
   );
   if (new Set(indices).size < indices.length) throw x.invalid(`names an axis twice: [${indices.join(', ')}]`);
   const sizes = x.opset >= 11 ? present(x, 3) : undefined;
-  if (sizes !== undefined) return axesBySize(x, indices, sizes);
   const scales = present(x, x.opset >= 11 ? 2 : 1);
+  if (sizes !== undefined && scales !== undefined) throw x.invalid('has both scales and sizes');
+  if (sizes !== undefined) return axesBySize(x, indices, sizes);
   if (scales === undefined) throw x.invalid('has neither scales nor sizes');
   return axesByScale(x, indices, scales);
 }
@@ -310,7 +311,12 @@ const resize: Lower = (x) => {
     throw unsupportedNode(x.node, `has coordinates by ${asked}`);
   }
   return resizeAll(x, axesOf(x), {
-    mode: string(x.node, 'mode', ['nearest', 'linear', 'cubic'], 'nearest'),
+    mode: string(
+      x.node,
+      'mode',
+      x.opset < 11 ? ['nearest', 'linear'] : ['nearest', 'linear', 'cubic'],
+      'nearest',
+    ),
     coordinates: asked,
     rounding: x.opset < 11 ? 'by_scale' : string(x.node, 'nearest_mode', ROUNDINGS, 'round_prefer_floor'),
     cubicA: float(x.node, 'cubic_coeff_a', -0.75),

@@ -6,11 +6,11 @@
 import { resultOf, type Sliced } from '../../slices';
 import { BFLOAT16, FLOAT16, floatsByBits } from '../../tensor/float16';
 import type { DataType } from '../../tensor/tensor';
-import { computeOf, instruction, numbersOf } from '../builder';
+import { computeOf, instruction } from '../builder';
 import type { ConstantTensor } from '../graph';
 import { Lowering, type Lower } from '../lowering';
 import type { BinaryOperation, ComputeType, MapOperation, UnaryOperation } from '../steps';
-import { typedArray } from '../typed_constants';
+import { convertedTo, typedArray } from '../typed_constants';
 import type { Value } from '../values';
 
 type Half = 'float16' | 'bfloat16';
@@ -31,6 +31,14 @@ function ofHalves(lower: Lower): Lower {
   };
 }
 
+/** What ONNX has in float32, whatever the inputs are: by operator and output. */
+const STATISTICS: Readonly<Record<string, readonly number[]>> = {
+  LayerNormalization: [1, 2],
+  SimplifiedLayerNormalization: [1],
+  SkipLayerNormalization: [1, 2],
+  SkipSimplifiedLayerNormalization: [1, 2],
+};
+
 /** Results are of the type of the first input: others are parameters, which may be of another one. */
 function* lowerHalves(lower: Lower, x: Lowering): Sliced<readonly Value[]> {
   const type = x.optional(0)?.type;
@@ -40,9 +48,11 @@ function* lowerHalves(lower: Lower, x: Lowering): Sliced<readonly Value[]> {
     inputs.push(isHalf(value?.type) ? yield* widened(x, value!) : value);
   }
   const lowered = yield* resultOf(lower(new Lowering(x.node, x.opset, x.build, inputs)));
-  return ('operand' in lowered ? [lowered] : lowered).map((value) =>
-    isHalf(type) && value?.type === 'float32' ? x.build.cast(value, type) : value,
-  );
+  const statistics = STATISTICS[x.node.operator];
+  return ('operand' in lowered ? [lowered] : lowered).map((value, i) => {
+    const isRounded = isHalf(type) && value?.type === 'float32' && !statistics?.includes(i);
+    return isRounded ? x.build.cast(value, type) : value;
+  });
 }
 
 /** What is known is converted once a session. */
@@ -78,7 +88,7 @@ export function asType<T extends DataType>(x: Lowering, value: Value, type: T): 
   const { constant, dims } = value;
   if (constant === undefined) return x.build.cast(value, type);
   return x.derive(`${type} of [${dims.join()}]`, [value], () => {
-    return { type, dims, data: typedArray(type, numbersOf(constant)) };
+    return { type, dims, data: convertedTo(type, constant) };
   });
 }
 
@@ -134,3 +144,11 @@ const OF_INTEGERS: ReadonlySet<MapOperation> = new Set<MapOperation>([
   ...(['equal', 'less', 'lessOrEqual', 'greater', 'greaterOrEqual'] as const),
   ...(['logicalAnd', 'logicalOr', 'logicalXor', 'logicalNot', 'isNaN', 'isInfinite'] as const),
 ]);
+
+/** Of one where the condition holds, and else of the other. */
+export function choose(x: Lowering, condition: Value, one: Value, other: Value): Value {
+  return x.build.map('select', [condition, one, other], {
+    outputType: one.type,
+    compute: computeOf(one.type),
+  });
+}

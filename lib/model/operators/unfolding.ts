@@ -10,7 +10,7 @@ import { counting, emitIndexed, takeRows } from './indexing';
 import { along, padWith, repeated } from './layout';
 import { multiply } from './matrix';
 import { extremeOfNone, reduceTo } from './reduction';
-import { apply, scalar } from './typed';
+import { apply, mapped, scalar } from './typed';
 import { attribute, readAxes, type Window } from './windows';
 
 /** The windows of [N, C, …] as [N, C, taps of each axis, windows of each axis]; `filling` is what padding has. */
@@ -125,7 +125,7 @@ function columnsOf(x: Lowering, input: Value, axes: readonly Window[], filling: 
 
 function axesOfPool(x: Lowering, input: Value): Window[] {
   const filter = attribute(x, 'kernel_shape', input.dims.length - 2, 0);
-  return readAxes(x, input, filter, { ceil: flag(x.node, 'ceil_mode', false) });
+  return readAxes(x, input, filter, { ceil: flag(x.node, 'ceil_mode', false), isPool: true });
 }
 
 /** The greatest element of each window and, where anybody wants it, its place in the tensor. */
@@ -134,6 +134,7 @@ export function maxPoolAny(x: Lowering, input: Value): Value | Value[] {
   const columns = columnsOf(x, input, axes, extremeOfNone(x, input.type, 'maximum'));
   const greatest = reduceTo(x, columns, [2], 'maximum', false);
   if (!x.hasOutput(1)) return greatest;
+  if (x.opset < 8) throw x.invalid('has two outputs; it has one before opset 8');
   const isByColumn = flag(x.node, 'storage_order', false);
   const spatial = input.dims.slice(2);
   const strides = isByColumn ? stridesOf([...spatial].reverse()).reverse() : stridesOf(spatial);
@@ -152,7 +153,11 @@ export function maxPoolAny(x: Lowering, input: Value): Value | Value[] {
     dims: [taps.length],
     data: BigInt64Array.from(taps, BigInt),
   }));
-  const first = takeRows(x, table, reduceTo(x, columns, [2], 'argMaximum', false));
+  const first = takeRows(
+    x,
+    table,
+    reduceTo(x, maximal(x, input, axes, columns, greatest), [2], 'argMaximum', false),
+  );
   const size = sizeOf(spatial);
   const places = [
     placesOf(input.dims[0]!, 0, size * input.dims[1]!, 0),
@@ -162,6 +167,20 @@ export function maxPoolAny(x: Lowering, input: Value): Value | Value[] {
     ),
   ];
   return [greatest, places.reduce((sum, place) => apply(x, 'add', [sum, place]), first)];
+}
+
+/** Which elements of the windows are as great as the greatest; padding never is. */
+function maximal(x: Lowering, input: Value, axes: readonly Window[], columns: Value, greatest: Value): Value {
+  const best = x.build.view(greatest, [...columns.dims.slice(0, 2), 1, ...columns.dims.slice(3)]);
+  const isBest = mapped(
+    x,
+    'logicalOr',
+    [mapped(x, 'equal', [columns, best], 'bool'), mapped(x, 'isNaN', [columns], 'bool')],
+    'bool',
+  );
+  const dims = [1, 1, ...input.dims.slice(2)];
+  const isInside = columnsOf(x, repeated(x, scalar(x, 'bool', 1), dims), axes, scalar(x, 'bool', 0));
+  return x.build.cast(mapped(x, 'logicalAnd', [isBest, isInside], 'bool'), 'uint8');
 }
 
 /** offset, offset + stride, … along one of so many axes */

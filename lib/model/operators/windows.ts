@@ -24,12 +24,18 @@ export interface Windows {
   readonly outputDims: (channels: number) => number[];
 }
 
+interface StepOptions {
+  readonly ceil?: boolean;
+  /** A pool has one window if a stride more would do, and then none: as onnxruntime counts. Elsewhere that is a fault. */
+  readonly isPool?: boolean;
+}
+
 /** @param filter - spatial extents, of one or two axes */
 export function readWindows(
   x: Lowering,
   input: Value,
   filter: readonly number[],
-  options: { ceil?: boolean } = {},
+  options: StepOptions = {},
 ): Windows {
   const axes = readAxes(x, input, filter, options);
   const [h, w] = axes.length === 1 ? [FLAT, axes[0]!] : [axes[0]!, axes[1]!];
@@ -42,7 +48,7 @@ export function readAxes(
   x: Lowering,
   input: Value,
   filter: readonly number[],
-  { ceil = false }: { ceil?: boolean } = {},
+  { ceil = false, isPool = false }: StepOptions = {},
 ): Window[] {
   const { node } = x;
   const rank = filter.length;
@@ -57,10 +63,11 @@ export function readAxes(
     const given = mode === 'NOTSET' ? { before: pads[i]!, after: pads[i + rank]! } : { before: 0, after: 0 };
     const { before, after } = mode.startsWith('SAME') ? samePadding(extent, reach, stride, mode) : given;
     const steps = (extent + before + after - reach) / stride;
-    let output = (ceil ? Math.ceil(steps) : Math.floor(steps)) + 1;
+    let output = (ceil ? Math.ceil(steps) : isPool ? Math.trunc(steps) : Math.floor(steps)) + 1;
     // A last window that begins beyond the input and the padding before it has nothing to see.
-    if (ceil && (output - 1) * stride >= extent + before) output--;
-    if (output < 1) throw x.invalid(`has windows of ${reach} that do not fit into ${extent} elements`);
+    if (ceil && output > 0 && (output - 1) * stride >= extent + before) output--;
+    if (output < (isPool ? 0 : 1))
+      throw x.invalid(`has windows of ${reach} that do not fit into ${extent} elements`);
     if (Math.max(extent, output, filter[i]!) > MAX_INT32) {
       throw unsupportedNode(node, `steps from ${extent} to ${output} elements; the most is ${MAX_INT32}`);
     }

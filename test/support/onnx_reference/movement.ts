@@ -51,7 +51,9 @@ const flatten: Operator = (node) => {
   const input = node.input(0);
   const rank = input.dims.length;
   const axis = node.integer('axis', 1);
-  if (axis < (node.opset < 11 ? 0 : -rank) || axis > rank) throw new Illegal(`axis ${axis} of ${rank}`);
+  // Other runtimes count from the end in every opset.
+  if (axis < 0 && node.opset < 11) node.tolerate();
+  if (axis < -rank || axis > rank) throw new Illegal(`axis ${axis} of ${rank}`);
   const split = axis < 0 ? axis + rank : axis;
   return [relabelled(input, [sizeOf(input.dims.slice(0, split)), sizeOf(input.dims.slice(split))])];
 };

@@ -161,17 +161,19 @@ const instanceNormalization: Operator = (node) => {
   ];
 };
 
-/** Until opset 21 scale and shift had one element a group. */
+/** Until opset 21 scale and shift had one element a group; exporters wrote one a channel before, too. */
 const groupNormalization: Operator = (node) => {
   const input = node.input(0);
   const { channels, inner } = requireChannels(input);
   const groups = node.integer('num_groups');
   if (groups < 1 || channels % groups !== 0) throw new Illegal(`${channels} channels in ${groups} groups`);
-  const perElement = node.opset < 21 ? groups : channels;
+  const isByChannel = node.opset >= 21 || (node.input(1).dims[0] === channels && groups !== channels);
+  if (isByChannel && node.opset < 21) node.tolerate();
+  const perElement = isByChannel ? channels : groups;
   const [scale, shift] = [requireList(node.input(1), perElement), requireList(node.input(2), perElement)];
   const placeOf = (index: number) => {
     const channel = Math.floor(index / inner) % channels;
-    return node.opset < 21 ? Math.floor(channel / (channels / groups)) : channel;
+    return isByChannel ? channel : Math.floor(channel / (channels / groups));
   };
   const count = (channels / groups) * inner;
   return [

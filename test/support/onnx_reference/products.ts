@@ -33,6 +33,8 @@ interface Sums {
   /** @param factor - of the term */
   addTerm(index: number, term: Scalar, factor?: number): void;
   scale(index: number, factor: number): void;
+  /** Nothing is said of an element. */
+  leave(index: number): void;
   expected(): Expected;
 }
 
@@ -63,6 +65,8 @@ class IntegerSums implements Sums {
   scale(index: number, factor: number): void {
     this.#y[index]! *= wholeFactor(factor);
   }
+
+  leave(): void {}
 
   expected(): Expected {
     const data = this.#y.map((sum) => wrap(this.type, sum));
@@ -117,6 +121,10 @@ class FloatSums implements Sums {
     this.#y[index]! *= factor;
     // A sum that may have overflowed is not what it was, whatever it is multiplied by.
     this.#size[index]! *= this.#size[index]! < this.#arithmetic.extreme ? Math.abs(factor) : 1;
+  }
+
+  leave(index: number): void {
+    this.#slack[index] = NaN;
   }
 
   expected(): Expected {
@@ -230,9 +238,14 @@ const conv: Operator = (node) => {
   requireFew(sizeOf(dims) * depth * sizeOf(kernel));
   const [xStrides, wStrides] = [stridesOf(x.dims), stridesOf(w.dims)];
   const largest = greatestMagnitude(node.input(1).data);
+  // docs/numerics.md: padding is multiplied, and not skipped, in float64 and over three axes or more.
+  const multipliesPadding = x.type === 'float64' || kernel.length > 2;
+  const isFinite = w.data.every((weight) => Number.isFinite(Number(weight)));
   forEachIndex(dims, (at, index) => {
     const group = Math.floor(at[1]! / (filters / groups));
+    let taps = 0;
     forEachTap(axes, kernel, at, (place, tap) => {
+      taps++;
       for (let c = 0; c < depth; c++) {
         const from = at[0]! * xStrides[0]! + (group * depth + c) * xStrides[1]! + place;
         const weight = at[1]! * wStrides[0]! + c * wStrides[1]! + tap;
@@ -240,6 +253,7 @@ const conv: Operator = (node) => {
       }
     });
     if (bias !== undefined) sums.addTerm(index, bias.data[at[1]!]!);
+    if (multipliesPadding && !isFinite && taps < sizeOf(kernel)) sums.leave(index);
   });
   return [sums.expected()];
 };

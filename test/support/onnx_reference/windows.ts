@@ -40,7 +40,12 @@ export function spatialAttribute(
   return given;
 }
 
-export function windowsOf(node: Node, input: Dims, kernel: Dims, isCeil = false): Axis[] {
+export function windowsOf(
+  node: Node,
+  input: Dims,
+  kernel: Dims,
+  { isPool = false, isCeil = false } = {},
+): Axis[] {
   const rank = kernel.length;
   const strides = spatialAttribute(node, 'strides', rank, 1, 1);
   const dilations = spatialAttribute(node, 'dilations', rank, 1, 1);
@@ -51,6 +56,7 @@ export function windowsOf(node: Node, input: Dims, kernel: Dims, isCeil = false)
     const reach = (kernel[i]! - 1) * dilation + 1;
     if (mode.startsWith('SAME')) {
       const output = Math.ceil(extent / stride);
+      if (isPool && output === 0) throw new Unjudged('windows of no elements');
       const total = Math.max(0, (output - 1) * stride + reach - extent);
       const less = Math.floor(total / 2);
       const before = mode === 'SAME_UPPER' ? less : total - less;
@@ -58,6 +64,8 @@ export function windowsOf(node: Node, input: Dims, kernel: Dims, isCeil = false)
     }
     const [before, after] = mode === 'VALID' ? [0, 0] : [pads[i]!, pads[i + rank]!];
     const steps = (extent + before + after - reach) / stride;
+    // By ONNX's formula they have a window less than by the integers that onnxruntime divides.
+    if (isPool && steps < 0 && steps > -2) throw new Unjudged('windows larger than the input');
     let output = (isCeil ? Math.ceil(steps) : Math.floor(steps)) + 1;
     if (isCeil && mode === 'VALID' && !Number.isInteger(steps))
       throw new Unjudged('auto_pad VALID with ceil_mode');
@@ -83,7 +91,10 @@ function pool(combineFor: (node: Node) => Combine): Operator {
     if (input.dims.length < 3) throw new Illegal(`maps of rank ${input.dims.length}`);
     const rank = input.dims.length - 2;
     const kernel = spatialAttribute(node, 'kernel_shape', rank, 1, 1);
-    const axes = windowsOf(node, input.dims.slice(2), kernel, node.flag('ceil_mode'));
+    const axes = windowsOf(node, input.dims.slice(2), kernel, {
+      isPool: true,
+      isCeil: node.flag('ceil_mode'),
+    });
     const dims = [...input.dims.slice(0, 2), ...axes.map(({ output }) => output)];
     requireSmall(dims);
     if (sizeOf(dims) * sizeOf(kernel) > MOST_STEPS) throw new TooLarge(sizeOf(dims) * sizeOf(kernel));
