@@ -11,7 +11,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { devices, InferenceSession, memory, setThreads, Tensor, type CpuInfo } from 'warpconv';
+import { devices, InferenceSession, memory, setThreads, Tensor, type CpuInfo } from '../../lib';
 
 import { run } from '../command';
 import { circumstances, nameOf, softwareOf, writeJson, writeText, type Circumstances } from '../results';
