@@ -15,6 +15,7 @@ function pool(mode: 'maximum' | 'average'): Lower {
     if (!isPlain) return averagePoolAny(x, input);
     const filter = attribute(x, 'kernel_shape', input.dims.length - 2, 0);
     const ceil = flag(x.node, 'ceil_mode', false);
+    const countPadding = mode === 'average' && flag(x.node, 'count_include_pad', false);
     const { h, w, outputDims } = readWindows(x, input, filter, { ceil, isPool: true });
     const output = x.build.scratch('float32', outputDims(input.dims[1]!));
     if (sizeOf(output.dims) === 0) return output;
@@ -32,7 +33,7 @@ function pool(mode: 'maximum' | 'average'): Lower {
       dilation: [h.dilation, w.dilation],
       padding: [h.before, w.before],
       endPadding: [h.after, w.after],
-      countPadding: mode === 'average' && flag(x.node, 'count_include_pad', false),
+      countPadding,
       input: input.operand,
       output: output.operand,
     });

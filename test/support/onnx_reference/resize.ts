@@ -275,10 +275,11 @@ function axesByScales(dims: Dims, scales: readonly number[], axes: readonly numb
 /** An empty list stands for one that is left out. */
 function given(node: Node, index: number): number[] | undefined {
   const tensor = node.optional(index);
-  if (tensor === undefined || tensor.data.length === 0) return undefined;
+  if (tensor === undefined) return undefined;
+  if (tensor.dims.length > 1) throw new Illegal(`a list of rank ${tensor.dims.length}`);
+  if (tensor.data.length === 0) return undefined;
   // Other runtimes take a scalar for a list of one.
   if (tensor.dims.length === 0) throw new Unjudged('a scalar for a list');
-  if (tensor.dims.length !== 1) throw new Illegal(`a list of rank ${tensor.dims.length}`);
   return tensor.data.map(Number);
 }
 
