@@ -220,7 +220,7 @@ export class Builder {
     return output;
   }
 
-  /** The same elements as another type: see native/program/steps.h for what does not fit. */
+  /** The elements, cast to another type. What happens to those that do not fit, `MapStep` in native/program/steps.h says. */
   cast<T extends DataType>(value: Value, type: T): Value<T> {
     if (value.type === (type as DataType)) return value as Value<T>;
     const known = this.#widened.get(value.operand.storage);

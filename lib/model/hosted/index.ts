@@ -1,6 +1,6 @@
 /**
- * Operators that are computed between two programs, by JavaScript on the CPU: of which only a run knows what dims their
- * outputs have, or how often a graph of theirs runs.
+ * Operators that JavaScript computes on the CPU, between two native programs. Only a run knows the dims of their outputs,
+ * or how often it runs their body.
  */
 import type { GraphNode } from '../graph';
 import type { Hosted } from './hosted';
@@ -8,7 +8,7 @@ import { branch, loop, scan } from './loops';
 import { nonMaxSuppression } from './non_max_suppression';
 import { compress, nonZero, range, unique } from './selection';
 
-/** Those of which nothing is known before a run. */
+/** By ONNX's name. */
 const HOSTED: Readonly<Record<string, Hosted>> = {
   Compress: compress,
   Loop: loop,

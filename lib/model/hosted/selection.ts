@@ -1,4 +1,4 @@
-/** Selections of which only the elements say how much they select. */
+/** Operators whose number of output elements depends on the elements of their inputs. */
 import { elementCount } from '../../check';
 import { flag, integer } from '../attributes';
 import type { ConstantTensor } from '../graph';

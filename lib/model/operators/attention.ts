@@ -65,7 +65,7 @@ function softcap(x: Lowering, scores: Value, cap: number): Value {
   return apply(x, 'multiply', [apply(x, 'tanh', [apply(x, 'divide', [scores, factor])]), factor]);
 }
 
-/** Rows of which nothing is attended to are 0, whatever their scores. */
+/** The softmax of the scores. A row that the mask excludes as a whole is 0. */
 function weightsOf(x: Lowering, scores: Value, bias: Value | undefined): Value {
   const weights = softmaxOf(x, scores, 3);
   if (bias === undefined) return weights;

@@ -39,18 +39,24 @@ const gemm: Lower = (x) => {
     const scaled = scaleTyped(x, product, alpha);
     return bias === undefined ? scaled : apply(x, 'add', [scaled, scaleTyped(x, bias, beta)]);
   }
-  const output = x.build.scratch('float32', [m, n]);
+  return product(x, { ...sides, batch: [], m, n, k, alpha, beta, bias });
+};
+
+interface Product extends TypedProduct {
+  readonly alpha?: number;
+  readonly beta?: number;
+  readonly bias?: Value | undefined;
+}
+
+/** Of float32: alpha * left * right + beta * bias, a bias being broadcast to it. */
+function product(x: Lowering, { alpha = 1, beta = 1, bias, ...sizes }: Product): Value {
+  const { left, right, batch, m, n, k, leftStrides, rightStrides } = sizes;
+  const dims = [...batch, m, n];
+  const output = x.build.scratch('float32', dims);
   x.build.emit({
     kind: 'matmul',
-    batch: [],
-    m,
-    n,
-    k,
-    leftStrides: sides.leftStrides,
-    rightStrides: sides.rightStrides,
-    biasStrides: bias === undefined ? [] : broadcastStrides(bias.dims, [m, n]),
-    alpha,
-    beta,
+    ...{ batch, m, n, k, leftStrides, rightStrides, alpha, beta },
+    biasStrides: bias === undefined ? [] : broadcastStrides(bias.dims, dims),
     activation: NO_ACTIVATION,
     left: left.operand,
     right: right.operand,
@@ -58,7 +64,7 @@ const gemm: Lower = (x) => {
     output: output.operand,
   });
   return output;
-};
+}
 
 /** left [m, k] times the transposed right [n, k], and a bias of [n] on every row. */
 export function multiplyAdd(
@@ -67,22 +73,7 @@ export function multiplyAdd(
 ): Value {
   const [m, k] = left.dims as [number, number];
   const n = right.dims[0]!;
-  const output = x.build.scratch('float32', [m, n]);
-  x.build.emit({
-    kind: 'matmul',
-    batch: [],
-    ...{ m, n, k },
-    leftStrides: [k, 1],
-    rightStrides: [1, k],
-    biasStrides: bias === undefined ? [] : [0, 1],
-    ...{ alpha: 1, beta: 1 },
-    activation: NO_ACTIVATION,
-    left: left.operand,
-    right: right.operand,
-    bias: bias?.operand ?? null,
-    output: output.operand,
-  });
-  return output;
+  return product(x, { left, right, bias, batch: [], m, n, k, leftStrides: [k, 1], rightStrides: [1, k] });
 }
 
 /** Of any types, which are given as they are multiplied: see native/program/steps.h. */
@@ -150,36 +141,11 @@ export function multiply(x: Lowering, left: Value, right: Value): Value {
   if (k !== depth || batch === undefined) {
     throw x.invalid(`multiplies ${shapeOf(left)} by ${shapeOf(right)}`);
   }
-  const product = mergeRows(batch, m, n, k, batchStrides(a, batch), batchStrides(b, batch));
-  const result =
-    left.type === 'float32'
-      ? multiplyFloats(x, a, b, product, [...batch, m, n])
-      : multiplyTyped(x, { left: a, right: b, ...product });
+  const merged = mergeRows(batch, m, n, k, batchStrides(a, batch), batchStrides(b, batch));
+  const multiplied = left.type === 'float32' ? product : multiplyTyped;
+  const result = multiplied(x, { left: a, right: b, ...merged });
   const dims = [...batch, ...(left.dims.length > 1 ? [m] : []), ...(right.dims.length > 1 ? [n] : [])];
   return x.build.view(result, dims);
-}
-
-function multiplyFloats(
-  x: Lowering,
-  left: Value,
-  right: Value,
-  product: ReturnType<typeof mergeRows>,
-  dims: readonly number[],
-): Value {
-  const output = x.build.scratch('float32', dims);
-  x.build.emit({
-    kind: 'matmul',
-    ...product,
-    biasStrides: [],
-    alpha: 1,
-    beta: 0,
-    activation: NO_ACTIVATION,
-    left: left.operand,
-    right: right.operand,
-    bias: null,
-    output: output.operand,
-  });
-  return output;
 }
 
 function asMatrices(x: Lowering, value: Value, kind: 'row' | 'column'): Value {
