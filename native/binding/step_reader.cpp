@@ -15,16 +15,65 @@ namespace {
 using namespace program;
 
 template <typename T>
-using Words = std::initializer_list<std::pair<const char*, T>>;
+using Word = std::pair<const char*, T>;
 
 template <typename T>
-T named(const Napi::Value& value, Words<T> words) {
+T named(const Napi::Value& value, std::span<const Word<T>> words, std::span<const Word<T>> others = {}) {
   const std::string given = value.ToString();
-  for (const auto& [word, meaning] : words) {
-    if (given == word) return meaning;
+  for (const auto list : {words, others}) {
+    for (const auto& [word, meaning] : list) {
+      if (given == word) return meaning;
+    }
   }
   throwFailure({StatusCode::internal, "a step has the unknown word '" + given + "'"});
 }
+
+template <typename T>
+T named(const Napi::Value& value, std::initializer_list<Word<T>> words) {
+  return named<T>(value, std::span<const Word<T>>(words.begin(), words.size()));
+}
+
+/** What chains and single steps have both. */
+template <typename Operation>
+constexpr Word<Operation> kFunctions[] = {{"add", Operation::add},
+                                          {"subtract", Operation::subtract},
+                                          {"multiply", Operation::multiply},
+                                          {"divide", Operation::divide},
+                                          {"minimum", Operation::minimum},
+                                          {"maximum", Operation::maximum},
+                                          {"power", Operation::power},
+                                          {"prelu", Operation::prelu},
+                                          {"constant", Operation::constant},
+                                          {"affine", Operation::affine},
+                                          {"negate", Operation::negate},
+                                          {"absolute", Operation::absolute},
+                                          {"relu", Operation::relu},
+                                          {"leakyRelu", Operation::leakyRelu},
+                                          {"clip", Operation::clip},
+                                          {"sigmoid", Operation::sigmoid},
+                                          {"hardSigmoid", Operation::hardSigmoid},
+                                          {"hardSwish", Operation::hardSwish},
+                                          {"silu", Operation::silu},
+                                          {"mish", Operation::mish},
+                                          {"elu", Operation::elu},
+                                          {"selu", Operation::selu},
+                                          {"celu", Operation::celu},
+                                          {"gelu", Operation::gelu},
+                                          {"geluTanh", Operation::geluTanh},
+                                          {"tanh", Operation::tanh},
+                                          {"softplus", Operation::softplus},
+                                          {"softsign", Operation::softsign},
+                                          {"exp", Operation::exp},
+                                          {"log", Operation::log},
+                                          {"sqrt", Operation::sqrt},
+                                          {"reciprocal", Operation::reciprocal},
+                                          {"floor", Operation::floor},
+                                          {"ceil", Operation::ceil},
+                                          {"round", Operation::round},
+                                          {"erf", Operation::erf},
+                                          {"sign", Operation::sign},
+                                          {"sin", Operation::sin},
+                                          {"cos", Operation::cos}};
 
 /** Fills a step from an object with properties of the same names. */
 class Fields {
@@ -138,120 +187,43 @@ class Fields {
   }
   static void read(const Napi::Value& value, MapStep::Operation& field) {
     using Operation = MapStep::Operation;
-    field = named<Operation>(value, {{"identity", Operation::identity},
-                                     {"add", Operation::add},
-                                     {"subtract", Operation::subtract},
-                                     {"multiply", Operation::multiply},
-                                     {"divide", Operation::divide},
-                                     {"modulo", Operation::modulo},
-                                     {"remainder", Operation::remainder},
-                                     {"minimum", Operation::minimum},
-                                     {"maximum", Operation::maximum},
-                                     {"power", Operation::power},
-                                     {"prelu", Operation::prelu},
-                                     {"bitAnd", Operation::bitAnd},
-                                     {"bitOr", Operation::bitOr},
-                                     {"bitXor", Operation::bitXor},
-                                     {"shiftLeft", Operation::shiftLeft},
-                                     {"shiftRight", Operation::shiftRight},
-                                     {"equal", Operation::equal},
-                                     {"less", Operation::less},
-                                     {"lessOrEqual", Operation::lessOrEqual},
-                                     {"greater", Operation::greater},
-                                     {"greaterOrEqual", Operation::greaterOrEqual},
-                                     {"logicalAnd", Operation::logicalAnd},
-                                     {"logicalOr", Operation::logicalOr},
-                                     {"logicalXor", Operation::logicalXor},
-                                     {"select", Operation::select},
-                                     {"negate", Operation::negate},
-                                     {"absolute", Operation::absolute},
-                                     {"sign", Operation::sign},
-                                     {"bitNot", Operation::bitNot},
-                                     {"logicalNot", Operation::logicalNot},
-                                     {"isNaN", Operation::isNaN},
-                                     {"isInfinite", Operation::isInfinite},
-                                     {"constant", Operation::constant},
-                                     {"affine", Operation::affine},
-                                     {"relu", Operation::relu},
-                                     {"leakyRelu", Operation::leakyRelu},
-                                     {"thresholdedRelu", Operation::thresholdedRelu},
-                                     {"shrink", Operation::shrink},
-                                     {"clip", Operation::clip},
-                                     {"floor", Operation::floor},
-                                     {"ceil", Operation::ceil},
-                                     {"round", Operation::round},
-                                     {"sqrt", Operation::sqrt},
-                                     {"reciprocal", Operation::reciprocal},
-                                     {"exp", Operation::exp},
-                                     {"log", Operation::log},
-                                     {"erf", Operation::erf},
-                                     {"sin", Operation::sin},
-                                     {"cos", Operation::cos},
-                                     {"tan", Operation::tan},
-                                     {"asin", Operation::asin},
-                                     {"acos", Operation::acos},
-                                     {"atan", Operation::atan},
-                                     {"sinh", Operation::sinh},
-                                     {"cosh", Operation::cosh},
-                                     {"tanh", Operation::tanh},
-                                     {"scaledTanh", Operation::scaledTanh},
-                                     {"asinh", Operation::asinh},
-                                     {"acosh", Operation::acosh},
-                                     {"atanh", Operation::atanh},
-                                     {"sigmoid", Operation::sigmoid},
-                                     {"hardSigmoid", Operation::hardSigmoid},
-                                     {"hardSwish", Operation::hardSwish},
-                                     {"silu", Operation::silu},
-                                     {"mish", Operation::mish},
-                                     {"elu", Operation::elu},
-                                     {"selu", Operation::selu},
-                                     {"celu", Operation::celu},
-                                     {"gelu", Operation::gelu},
-                                     {"geluTanh", Operation::geluTanh},
-                                     {"softplus", Operation::softplus},
-                                     {"softsign", Operation::softsign}});
+    static constexpr Word<Operation> kOwn[] = {{"identity", Operation::identity},
+                                               {"modulo", Operation::modulo},
+                                               {"remainder", Operation::remainder},
+                                               {"bitAnd", Operation::bitAnd},
+                                               {"bitOr", Operation::bitOr},
+                                               {"bitXor", Operation::bitXor},
+                                               {"shiftLeft", Operation::shiftLeft},
+                                               {"shiftRight", Operation::shiftRight},
+                                               {"equal", Operation::equal},
+                                               {"less", Operation::less},
+                                               {"lessOrEqual", Operation::lessOrEqual},
+                                               {"greater", Operation::greater},
+                                               {"greaterOrEqual", Operation::greaterOrEqual},
+                                               {"logicalAnd", Operation::logicalAnd},
+                                               {"logicalOr", Operation::logicalOr},
+                                               {"logicalXor", Operation::logicalXor},
+                                               {"select", Operation::select},
+                                               {"bitNot", Operation::bitNot},
+                                               {"logicalNot", Operation::logicalNot},
+                                               {"isNaN", Operation::isNaN},
+                                               {"isInfinite", Operation::isInfinite},
+                                               {"thresholdedRelu", Operation::thresholdedRelu},
+                                               {"shrink", Operation::shrink},
+                                               {"tan", Operation::tan},
+                                               {"asin", Operation::asin},
+                                               {"acos", Operation::acos},
+                                               {"atan", Operation::atan},
+                                               {"sinh", Operation::sinh},
+                                               {"cosh", Operation::cosh},
+                                               {"scaledTanh", Operation::scaledTanh},
+                                               {"asinh", Operation::asinh},
+                                               {"acosh", Operation::acosh},
+                                               {"atanh", Operation::atanh}};
+    field = named<Operation>(value, kOwn, kFunctions<Operation>);
   }
   static void read(const Napi::Value& value, ElementwiseStep::Operation& field) {
-    using Operation = ElementwiseStep::Operation;
-    field = named<Operation>(value, {{"add", Operation::add},
-                                     {"subtract", Operation::subtract},
-                                     {"multiply", Operation::multiply},
-                                     {"divide", Operation::divide},
-                                     {"minimum", Operation::minimum},
-                                     {"maximum", Operation::maximum},
-                                     {"power", Operation::power},
-                                     {"prelu", Operation::prelu},
-                                     {"constant", Operation::constant},
-                                     {"affine", Operation::affine},
-                                     {"negate", Operation::negate},
-                                     {"absolute", Operation::absolute},
-                                     {"relu", Operation::relu},
-                                     {"leakyRelu", Operation::leakyRelu},
-                                     {"clip", Operation::clip},
-                                     {"sigmoid", Operation::sigmoid},
-                                     {"hardSigmoid", Operation::hardSigmoid},
-                                     {"hardSwish", Operation::hardSwish},
-                                     {"silu", Operation::silu},
-                                     {"mish", Operation::mish},
-                                     {"elu", Operation::elu},
-                                     {"selu", Operation::selu},
-                                     {"celu", Operation::celu},
-                                     {"gelu", Operation::gelu},
-                                     {"geluTanh", Operation::geluTanh},
-                                     {"tanh", Operation::tanh},
-                                     {"softplus", Operation::softplus},
-                                     {"softsign", Operation::softsign},
-                                     {"exp", Operation::exp},
-                                     {"log", Operation::log},
-                                     {"sqrt", Operation::sqrt},
-                                     {"reciprocal", Operation::reciprocal},
-                                     {"floor", Operation::floor},
-                                     {"ceil", Operation::ceil},
-                                     {"round", Operation::round},
-                                     {"erf", Operation::erf},
-                                     {"sign", Operation::sign},
-                                     {"sin", Operation::sin},
-                                     {"cos", Operation::cos}});
+    field = named<ElementwiseStep::Operation>(value, kFunctions<ElementwiseStep::Operation>);
   }
 
   const Napi::Object object_;
