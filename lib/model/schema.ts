@@ -26,6 +26,7 @@ const COMPARISON = 'A:T B:T';
 const LOGIC = 'A:bool B:bool';
 const MAPS = 'X:F[N,C,...]';
 const RECURRENT = 'X:F[_,_,_] W:F[_,_,_] R:F[_,_,_] B?:F[_,_] sequence_lens?:int32[_] initial_h?:F[_,_,_]';
+const WINDOW = 'size:I[]';
 const REDUCTION = { 7: 'data:R', 18: 'data:R axes?:int64(_)' };
 const EXTREME = { 7: 'data:E', 18: 'data:E axes?:int64(_)' };
 
@@ -55,6 +56,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   BitwiseOr: 'A:Z B:Z',
   BitwiseXor: 'A:Z B:Z',
   BitCast: 'input:T',
+  BlackmanWindow: WINDOW,
   Cast: 'input:T',
   CastLike: 'input:T target_type:T1',
   Ceil: UNARY_FLOAT,
@@ -75,6 +77,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   CumSum: 'x:R axis:I[]',
   DepthToSpace: 'input:T[N,C,H,W]',
   DequantizeLinear: 'x:Z x_scale:F x_zero_point?:Z',
+  DFT: { 17: 'input:F dft_length?:I[]', 20: 'input:F dft_length?:I[] axis?:int64[]' },
   Div: BINARY,
   Dropout: { 7: 'data:F', 12: 'data:F ratio?:F1[] training_mode?:bool[]' },
   DynamicQuantizeLinear: 'x:float32',
@@ -102,6 +105,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
     7: 'X:F[N,C,...] scale:F[n] bias:F[n]',
     21: 'X:F[N,C,...] scale:F[C] bias:F[C]',
   },
+  HammingWindow: WINDOW,
+  HannWindow: WINDOW,
   Hardmax: UNARY_FLOAT,
   GRU: RECURRENT,
   HardSigmoid: UNARY_FLOAT,
@@ -129,6 +134,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Loop: 'M?:int64[] cond?:bool[] v_initial*:V',
   Mean: 'data_0*:F',
   MeanVarianceNormalization: 'X:F',
+  MelWeightMatrix:
+    'num_mel_bins:I[] dft_length:I[] sample_rate:I[] lower_edge_hertz:F[] upper_edge_hertz:F[]',
   Min: 'data_0*:N',
   Mish: UNARY_FLOAT,
   Mod: BINARY,
@@ -196,6 +203,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Split: { 7: 'input:T', 13: 'input:T split?:int64(_)' },
   Sqrt: UNARY_FLOAT,
   Squeeze: { 7: 'data:T', 13: 'data:T axes?:int64(_)' },
+  STFT: 'signal:F frame_step:I[] window?:F[_] frame_length?:I[]',
   Sub: BINARY,
   Sum: 'data_0*:F',
   SwiGLU: 'A:F B:F',
@@ -225,8 +233,8 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
   FLOATS: 'activation_alpha activation_beta scales value_floats',
   INT:
     'align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
-    'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
-    'num_groups num_heads num_outputs output_dtype output_height output_width p precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type ' +
+    'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
+    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type ' +
     'storage_order time_axis to training_mode transA transB upper value_int',
   INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:

@@ -18,6 +18,7 @@ import { recurrentOperators } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
 import { sampling } from './sampling';
+import { signals } from './signal';
 import { withHalves } from './typed';
 
 const chained = withHalves(elementwise);
@@ -41,6 +42,7 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
       ...resizing,
       ...recurrentOperators,
       ...sampling,
+      ...signals,
       ...singles,
     }),
     ...quantization,
