@@ -77,6 +77,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   CumSum: 'x:R axis:I[]',
   DepthToSpace: 'input:T[N,C,H,W]',
   DequantizeLinear: 'x:Z x_scale:F x_zero_point?:Z',
+  Det: 'X:F',
   DFT: { 17: 'input:F dft_length?:I[]', 20: 'input:F dft_length?:I[] axis?:int64[]' },
   Div: BINARY,
   Dropout: { 7: 'data:F', 12: 'data:F ratio?:F1[] training_mode?:bool[]' },

@@ -4,6 +4,7 @@ import type { Lower } from '../lowering';
 import { sizeOf, type Value } from '../values';
 import { convolution } from './convolution';
 import { attentions } from './attention';
+import { determinants } from './determinant';
 import { einsums } from './einsum';
 import { broadcasting, elementwise, singles } from './elementwise';
 import { indexing } from './indexing';
@@ -34,6 +35,7 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
     ...withHalves({
       ...attentions,
       ...convolution,
+      ...determinants,
       ...einsums,
       ...losses,
       ...matrix,
