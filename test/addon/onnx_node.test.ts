@@ -36,6 +36,15 @@ function readAll(test: string, kind: 'input' | 'output') {
   return list;
 }
 
+/**
+ * Where ONNX's data are further from the exact result than its bound: an inverse transform in float32, of elements up to
+ * 99, has 2e-7 for 0. Half a unit of their last place is let pass.
+ */
+const ROUNDED: Readonly<Record<string, number>> = {
+  test_dft_inverse: 99 * 2 ** -24,
+  test_dft_inverse_opset19: 99 * 2 ** -24,
+};
+
 function expectClose(actual: Tensor, expected: ConstantTensor, { rtol, atol }: Meta): void {
   expect([actual.type, ...actual.dims]).toEqual([expected.type, ...expected.dims]);
   Array.from(expected.data as ArrayLike<number | bigint>, Number).forEach((wanted, i) => {
@@ -87,5 +96,6 @@ described("ONNX's node tests (WARPCONV_ONNX_TESTS names their folder)", () => {
 });
 
 function metaOf(name: string): Meta {
-  return JSON.parse(readFileSync(path.join(folder!, name, 'meta.json'), 'utf8')) as Meta;
+  const meta = JSON.parse(readFileSync(path.join(folder!, name, 'meta.json'), 'utf8')) as Meta;
+  return { ...meta, atol: Math.max(meta.atol, ROUNDED[name] ?? 0) };
 }

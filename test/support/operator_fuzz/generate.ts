@@ -22,6 +22,7 @@ export const NOT_DRAWN: readonly string[] = [
   ...['MatMulInteger', 'MeanVarianceNormalization', 'NegativeLogLikelihoodLoss', 'QLinearConv'],
   ...['QLinearMatMul', 'QuantizeLinear', 'RMSNormalization', 'RoiAlign', 'RotaryEmbedding'],
   ...['SoftmaxCrossEntropyLoss', 'SwiGLU', 'TensorScatter'],
+  ...['BlackmanWindow', 'DFT', 'Det', 'HammingWindow', 'HannWindow', 'MelWeightMatrix', 'STFT'],
 ];
 
 const FOLDED = new Set(foldedNames());
