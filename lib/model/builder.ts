@@ -137,7 +137,7 @@ export class Builder {
     if (this.#positions <= MOST_POSITIONS) return;
     throw unsupportedNode(
       this.#node!,
-      `makes an axis of ${count}; all that are resized or padded by the input can have ${MOST_POSITIONS} positions`,
+      `lists ${count} positions along an axis; all that are resized or padded by the input can have ${MOST_POSITIONS}`,
     );
   }
 

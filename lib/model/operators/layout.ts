@@ -249,7 +249,7 @@ export function* takeAlong(
   x: Lowering,
   input: Value,
   axis: number,
-  positions: readonly number[],
+  positions: ArrayLike<number>,
 ): Sliced<Value> {
   const data = new BigInt64Array(positions.length);
   for (let i = 0; i < data.length; i++) {

@@ -1,11 +1,14 @@
 /** Maps brought to other extents. */
 import type { Sliced } from '../../slices';
 import { flag, float, floats, integers, string } from '../attributes';
-import { requireFloat } from '../builder';
+import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
+import type { DataType } from '../../tensor/tensor';
 import { extentOf, sizeOf, type Value } from '../values';
-import { eachPosition, POSITIONS_AT_ONCE, takeAlong } from './layout';
+import { eachPosition, padWith, POSITIONS_AT_ONCE, repeated, takeAlong } from './layout';
+import { reduceTo } from './reduction';
+import { apply, mapped, scalar } from './typed';
 
 const COORDINATES = [
   'half_pixel',
@@ -13,6 +16,7 @@ const COORDINATES = [
   'pytorch_half_pixel',
   'align_corners',
   'asymmetric',
+  'tf_half_pixel_for_nn',
 ] as const;
 type Coordinates = (typeof COORDINATES)[number];
 const ROUNDINGS = ['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'] as const;
@@ -24,12 +28,17 @@ interface Ratio {
   readonly q: number;
 }
 
+/** Where the first and the last output come from, as shares of the way from the first input to the last */
+type Region = readonly [start: number, end: number];
+
 /** How one axis grows or shrinks. */
 interface Axis {
   readonly axis: number;
   readonly input: number;
   readonly output: number;
   readonly scale: Ratio;
+  /** Of tf_crop_and_resize alone */
+  readonly region?: Region;
 }
 
 interface Method {
@@ -39,6 +48,10 @@ interface Method {
   readonly rounding: Rounding | 'by_scale';
   readonly cubicA: number;
   readonly excludesOutside: boolean;
+  /** Whether filters are widened where an axis shrinks, so that every input counts */
+  readonly smooths: boolean;
+  /** What is beyond the input of tf_crop_and_resize */
+  readonly extrapolation: number;
 }
 
 /**
@@ -69,6 +82,8 @@ function lineOf({ input, output, scale: { p, q } }: Axis, coordinates: Coordinat
       return input * p > q ? { first: 0, step: (input - 1) * q, per: input * p - q } : START;
     case 'asymmetric':
       return { first: 0, step: q, per: p };
+    case 'tf_half_pixel_for_nn':
+      return { first: q, step: 2 * q, per: 2 * p };
   }
 }
 
@@ -93,6 +108,28 @@ function placesOf(x: Lowering, count: number, { first, step, per }: Line): Slice
   });
 }
 
+/**
+ * By tf_crop_and_resize, output i of n comes from (start * (n - 1 - i) + end * i) / (n - 1) of the way to the last input.
+ * Divided at the end, this is exact at the ends of a region. As in align_corners, n may be no whole number.
+ */
+function croppedPlace({ input, scale: { p, q } }: Axis, [start, end]: Region, i: number): Place {
+  const last = (input * p) / q - 1;
+  const way = (share: number) => share * (input - 1);
+  const place = last > 0 ? way(start * (last - i) + end * i) / last : way(start + end) / 2;
+  const whole = Math.floor(place);
+  return { whole, rest: place - whole, per: 1 };
+}
+
+function placesAlong(x: Lowering, axis: Axis, { coordinates }: Method): Sliced<Place[]> {
+  const { output, region } = axis;
+  if (region === undefined) return placesOf(x, output, lineOf(axis, coordinates));
+  return eachPosition(x, output, (i) => croppedPlace(axis, region, i));
+}
+
+function isInside({ whole, rest }: Place, extent: number): boolean {
+  return whole >= 0 && (whole < extent - 1 || (whole === extent - 1 && rest === 0));
+}
+
 function round({ whole, rest, per }: Place, rounding: Rounding): number {
   switch (rounding) {
     case 'round_prefer_floor':
@@ -114,64 +151,136 @@ interface Taps {
   readonly weights: readonly number[];
 }
 
-function linearTaps({ whole, rest, per }: Place): Taps {
-  return { positions: [whole, whole + 1], weights: [(per - rest) / per, rest / per] };
+/** What an input weighs by its distance; nothing from `reach` on. */
+interface Filter {
+  readonly reach: number;
+  readonly weigh: (distance: number) => number;
+  /** Distances are multiplied by it: below 1, more inputs count. */
+  readonly shrinkage: Ratio;
+  /** Whether weights are divided by their sum */
+  readonly isNormalized: boolean;
 }
 
 /** Keys' cubic convolution with the parameter a. */
-function cubicTaps({ whole, rest, per }: Place, a: number): Taps {
-  const distances = [per + rest, rest, per - rest, 2 * per - rest].map((distance) => distance / per);
-  const weights = distances.map((d) =>
-    d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0,
+function cubic(d: number, a: number): number {
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+function filterOf({ mode, cubicA, smooths }: Method, { p, q }: Ratio): Filter {
+  const isWidened = smooths && p < q;
+  const common = { shrinkage: isWidened ? { p, q } : ONE, isNormalized: isWidened };
+  return mode === 'linear'
+    ? { reach: 1, weigh: (distance) => Math.max(0, 1 - distance), ...common }
+    : { reach: 2, weigh: (distance) => cubic(distance, cubicA), ...common };
+}
+
+/** How many inputs lie within a filter on either side of a place. */
+function sideOf({ reach, shrinkage: { p, q } }: Filter): number {
+  return Math.ceil((reach * q) / p);
+}
+
+function tapsOf({ whole, rest, per }: Place, { weigh, shrinkage, ...filter }: Filter): Taps {
+  const side = sideOf({ weigh, shrinkage, ...filter });
+  const offsets = Array.from({ length: 2 * side }, (_, tap) => tap + 1 - side);
+  const weights = offsets.map((offset) =>
+    weigh((Math.abs(offset * per - rest) * shrinkage.p) / (per * shrinkage.q)),
   );
-  return { positions: [whole - 1, whole, whole + 1, whole + 2], weights };
+  const taps = { positions: offsets.map((offset) => whole + offset), weights };
+  return filter.isNormalized ? normalized(taps) : taps;
+}
+
+function normalized({ positions, weights }: Taps): Taps {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return { positions, weights: weights.map((weight) => weight / total) };
 }
 
 function withoutOutside({ positions, weights }: Taps, extent: number): Taps {
-  const kept = weights.map((weight, i) => (positions[i]! >= 0 && positions[i]! < extent ? weight : 0));
-  const total = kept.reduce((sum, weight) => sum + weight, 0);
-  return { positions, weights: kept.map((weight) => weight / total) };
+  const isKept = (position: number) => position >= 0 && position < extent;
+  return normalized({ positions, weights: weights.map((weight, i) => (isKept(positions[i]!) ? weight : 0)) });
 }
 
-function tapsOf(place: Place, extent: number, method: Method): Taps {
-  const exact = method.mode === 'linear' ? linearTaps(place) : cubicTaps(place, method.cubicA);
-  return method.excludesOutside ? withoutOutside(exact, extent) : exact;
+/** The taps of all outputs of one axis, as many of each. */
+interface Interpolation {
+  readonly taps: number;
+  readonly positions: Int32Array;
+  readonly weights: Float64Array;
 }
 
-function* resizeAxis(x: Lowering, value: Value, axis: Axis, method: Method): Sliced<Value> {
-  const places = yield* placesOf(x, axis.output, lineOf(axis, method.coordinates));
+function* interpolationOf(
+  x: Lowering,
+  places: readonly Place[],
+  { input, scale }: Axis,
+  method: Method,
+): Sliced<Interpolation> {
+  const filter = filterOf(method, scale);
+  const taps = 2 * sideOf(filter);
+  if (filter.isNormalized) x.build.admitPositions(places.length * taps);
+  const positions = new Int32Array(places.length * taps);
+  const weights = new Float64Array(places.length * taps);
+  const atOnce = Math.ceil(POSITIONS_AT_ONCE / taps);
+  for (const [i, place] of places.entries()) {
+    if (i % atOnce === 0) yield;
+    const exact = tapsOf(place, filter);
+    const own = method.excludesOutside ? withoutOutside(exact, input) : exact;
+    positions.set(
+      own.positions.map((position) => within(position, input)),
+      i * taps,
+    );
+    weights.set(own.weights, i * taps);
+  }
+  return { taps, positions, weights };
+}
+
+function* resizeAxis(
+  x: Lowering,
+  value: Value,
+  axis: Axis,
+  places: readonly Place[],
+  method: Method,
+): Sliced<Value> {
   if (method.mode === 'nearest') {
     const shrinks = axis.scale.p < axis.scale.q;
     const rounding = method.rounding === 'by_scale' ? (shrinks ? 'ceil' : 'floor') : method.rounding;
     const positions = places.map((place) => within(round(place, rounding), axis.input));
     return yield* takeAlong(x, value, axis.axis, positions);
   }
-  const count = method.mode === 'linear' ? 2 : 4;
-  const positions = new Int32Array(places.length * count);
-  const weights = new Float64Array(places.length * count);
-  for (const [i, place] of places.entries()) {
-    if (i % POSITIONS_AT_ONCE === 0) yield;
-    const taps = tapsOf(place, axis.input, method);
-    positions.set(
-      taps.positions.map((position) => within(position, axis.input)),
-      i * count,
-    );
-    weights.set(taps.weights, i * count);
-  }
-  const output = x.build.scratch('float32', value.dims.with(axis.axis, axis.output));
+  const interpolation = yield* interpolationOf(x, places, axis, method);
+  if (value.type !== 'float32') return yield* interpolateAny(x, value, axis.axis, interpolation);
+  const output = x.build.scratch('float32', value.dims.with(axis.axis, places.length));
   x.build.emit({
     kind: 'interpolate',
     outer: extentOf(value.dims, 0, axis.axis),
     axis: axis.input,
-    count: axis.output,
+    count: places.length,
     inner: extentOf(value.dims, axis.axis + 1, value.dims.length),
-    taps: count,
-    positions,
-    weights,
+    ...interpolation,
     input: value.operand,
     output: output.operand,
   });
   return output;
+}
+
+/** Of float64: the elements of all taps next to each other, and the sums of their products with the weights. */
+function* interpolateAny(
+  x: Lowering,
+  value: Value,
+  axis: number,
+  { taps, positions, weights }: Interpolation,
+): Sliced<Value> {
+  const count = positions.length / taps;
+  const taken = yield* takeAlong(x, value, axis, positions);
+  const [outer, inner] = [value.dims.slice(0, axis), value.dims.slice(axis + 1)];
+  const factors = x.build.constant({
+    type: 'float64',
+    dims: [count, taps, ...inner.map(() => 1)],
+    data: weights,
+  });
+  const products = apply(x, 'multiply', [
+    x.build.view(taken, [...outer, count, taps, ...inner]),
+    x.build.cast(factors, value.type),
+  ]);
+  return reduceTo(x, products, [axis + 1], 'sum', false);
 }
 
 /** Up to here every product of extents and of a scale's terms is below 2^53. */
@@ -184,20 +293,47 @@ function requireResizable(x: Lowering, extent: number): void {
 
 function* resizeAll(x: Lowering, axes: readonly Axis[], method: Method): Sliced<Value> {
   const input = x.input(0);
-  requireFloat(x.node, input);
-  const changing = axes.filter(({ input: from, output, scale: { p, q } }) => from !== output || p !== q);
+  const changing = axes.filter(
+    ({ input: from, output, scale: { p, q }, region = [0, 1] }) =>
+      from !== output || p !== q || region[0] !== 0 || region[1] !== 1,
+  );
   for (const { axis, input: from, output } of changing) {
     if (from === 0) throw x.invalid(`makes ${output} elements of axis ${axis}, which has none`);
     requireResizable(x, from);
   }
   const dims = changing.reduce((made, { axis, output }) => made.with(axis, output), input.dims);
-  if (sizeOf(dims) === 0) return x.build.scratch('float32', dims);
+  if (sizeOf(dims) === 0) return x.build.scratch(input.type, dims);
+  if (changing.length === 0) return input;
+  const { type } = input;
+  let value = method.mode === 'nearest' ? input : asNumbers(x, input);
+  const [before, after] = [dims.map(() => 0), dims.map(() => 0)];
   // Along the innermost axes first while they are small: the shrinking ones.
-  let value = input;
   for (const axis of changing.sort((a, b) => a.output / a.input - b.output / b.input)) {
-    value = yield* resizeAxis(x, value, axis, method);
+    const all = yield* placesAlong(x, axis, method);
+    // They go one way, so those within the input follow each other.
+    const places = axis.region === undefined ? all : all.filter((place) => isInside(place, axis.input));
+    before[axis.axis] = Math.max(0, all.indexOf(places[0]!));
+    after[axis.axis] = all.length - places.length - before[axis.axis]!;
+    value = yield* resizeAxis(x, value, axis, places, method);
   }
-  return value;
+  const isWhole = [...before, ...after].every((count) => count === 0);
+  const filling = () => fromNumber(x, scalar(x, 'float64', method.extrapolation), value.type);
+  const padded = isWhole ? value : padWith(x, value, before, after, (whole) => repeated(x, filling(), whole));
+  return fromNumber(x, padded, type);
+}
+
+/** In what elements are interpolated: integers in float64. */
+function asNumbers(x: Lowering, value: Value): Value {
+  if (value.type === 'bool') {
+    throw unsupportedNode(x.node, `interpolates ${shapeOf(value)}; here it can numbers`);
+  }
+  return value.type === 'float32' ? value : x.build.cast(value, 'float64');
+}
+
+/** As ONNX brings numbers back to integers: to the nearest one, of two to the even one, and of those beyond to the last. */
+function fromNumber(x: Lowering, value: Value, type: DataType): Value {
+  if (value.type === type) return value;
+  return type.startsWith('float') ? x.build.cast(value, type) : mapped(x, 'round', [value], type);
 }
 
 /** Scales come as an input since opset 9 (10 as Resize), sizes since 11; axes as an attribute since 18. */
@@ -299,28 +435,39 @@ function keepAspectRatio(axes: readonly Axis[], policy: 'not_larger' | 'not_smal
   });
 }
 
+/** The axes with their regions, which are [starts …, ends …]. */
+function croppedAxes(x: Lowering, axes: readonly Axis[]): readonly Axis[] {
+  const roi = present(x, 1);
+  if (roi?.length !== 2 * axes.length) {
+    throw x.invalid(
+      `crops ${axes.length} axes by ${roi?.length ?? 'no'} numbers of roi; it takes two an axis`,
+    );
+  }
+  return axes.map((axis, i) => ({ ...axis, region: [roi[i]!, roi[i + axes.length]!] }));
+}
+
 const resize: Lower = (x) => {
-  if (flag(x.node, 'antialias', false)) throw unsupportedNode(x.node, 'smooths by antialias');
   const asked = string(
     x.node,
     'coordinate_transformation_mode',
-    [...COORDINATES, 'tf_crop_and_resize', 'tf_half_pixel_for_nn'],
+    [...COORDINATES, 'tf_crop_and_resize'],
     x.opset < 11 ? 'asymmetric' : 'half_pixel',
   );
-  if (asked === 'tf_crop_and_resize' || asked === 'tf_half_pixel_for_nn') {
-    throw unsupportedNode(x.node, `has coordinates by ${asked}`);
-  }
-  return resizeAll(x, axesOf(x), {
+  const crops = asked === 'tf_crop_and_resize';
+  return resizeAll(x, crops ? croppedAxes(x, axesOf(x)) : axesOf(x), {
     mode: string(
       x.node,
       'mode',
       x.opset < 11 ? ['nearest', 'linear'] : ['nearest', 'linear', 'cubic'],
       'nearest',
     ),
-    coordinates: asked,
+    // Regions have coordinates of their own.
+    coordinates: crops ? 'align_corners' : asked,
     rounding: x.opset < 11 ? 'by_scale' : string(x.node, 'nearest_mode', ROUNDINGS, 'round_prefer_floor'),
     cubicA: float(x.node, 'cubic_coeff_a', -0.75),
     excludesOutside: flag(x.node, 'exclude_outside', false),
+    smooths: flag(x.node, 'antialias', false),
+    extrapolation: float(x.node, 'extrapolation_value', 0),
   });
 };
 
@@ -338,6 +485,8 @@ const upsample: Lower = (x) => {
     rounding: 'floor',
     cubicA: -0.75,
     excludesOutside: false,
+    smooths: false,
+    extrapolation: 0,
   });
 };
 
