@@ -1,7 +1,7 @@
 /** Maps brought to other extents. Coordinates are exact, as fractions of whole numbers. */
 import type { Operator } from './elementwise';
 import type { Node } from './node';
-import { SUM_RULE, TINY } from './precision';
+import { arithmeticOf, highestOf, lowestOf } from './precision';
 import {
   axesOf,
   Illegal,
@@ -11,6 +11,7 @@ import {
   stridesOf,
   Unjudged,
   type Dims,
+  type ElementType,
   type Expected,
   type RefTensor,
   type Scalar,
@@ -60,6 +61,8 @@ interface Axis {
   readonly scale: Fraction;
   /** Whether `scale` is what a decimal number became when it was rounded: then neighbours of a boundary are open */
   readonly isRounded: boolean;
+  /** Of tf_crop_and_resize */
+  readonly roi?: readonly [start: Fraction, end: Fraction];
 }
 
 const COORDINATES = [
@@ -79,6 +82,8 @@ interface Method {
   readonly rounding: (typeof ROUNDINGS)[number];
   readonly a: number;
   readonly excludesOutside: boolean;
+  readonly antialias: boolean;
+  readonly extrapolation: number;
 }
 
 function coordinateOf(i: number, axis: Axis, coordinates: Method['coordinates']): Fraction {
@@ -98,8 +103,15 @@ function coordinateOf(i: number, axis: Axis, coordinates: Method['coordinates'])
       return output > 1 ? over(times(x, whole(input - 1)), whole(output - 1)) : whole(0);
     case 'asymmetric':
       return over(x, scale);
-    default:
-      throw new Unjudged(`coordinates by ${coordinates}`);
+    case 'tf_half_pixel_for_nn':
+      return over(plus(x, HALF), scale);
+    case 'tf_crop_and_resize': {
+      const [start, end] = axis.roi!;
+      const last = whole(input - 1);
+      if (output === 1) return times(times(HALF, plus(start, end)), last);
+      const step = over(times(minus(end, start), last), whole(output - 1));
+      return plus(times(start, last), times(x, step));
+    }
   }
 }
 
@@ -113,6 +125,8 @@ interface Taps {
   readonly isEdge: boolean;
   /** By how much all weights together may differ, where the scale may mean the decimal number that it was rounded from */
   readonly slack: number;
+  /** Whether it is no place of the input, and the extrapolation value takes its place */
+  readonly isBeyond: boolean;
 }
 
 /** A float32's relative error moves the place; weights change by no more than this for each element that it moves. */
@@ -125,16 +139,18 @@ function tapsOf(i: number, axis: Axis, method: Method): Taps {
   const place = coordinateOf(i, axis, method.coordinates);
   const exact = times(axis.scale, whole(axis.input));
   // ONNX's text has the extent here, its test data what the scale would make of it.
-  const isUnclear = method.coordinates === 'align_corners' && exact.n !== BigInt(axis.output) * exact.d;
+  const isByExtent = ['align_corners', 'tf_crop_and_resize'].includes(method.coordinates);
+  const isUnclear = isByExtent && exact.n !== BigInt(axis.output) * exact.d;
+  const isBeyond = axis.roi !== undefined && isOutside(place, axis.input);
   if (method.mode === 'nearest') {
     const nearest = nearestOf(place, axis, method.rounding);
-    return { ...nearest, isOpen: nearest.isOpen || isUnclear };
+    return { ...nearest, isOpen: nearest.isOpen || isUnclear, isBeyond };
   }
+  const widening = wideningOf(axis, method);
   const first = floorOf(place);
   const rest = numberOf(minus(place, whole(first)));
   const isEdge = axis.isRounded && Math.min(rest, 1 - rest) < 1e-5 * (1 + Math.abs(numberOf(place)));
-  const taps =
-    method.mode === 'linear' ? { first, weights: [1 - rest, rest] } : cubicOf(first, rest, method.a);
+  const taps = widening > 1 ? widenedOf(first, rest, widening, method) : plainOf(first, rest, method);
   const places = taps.weights.map((_, tap) => taps.first + tap);
   const isInside = (at: number) => at >= 0 && at < axis.input;
   const kept = taps.weights.map((weight, tap) =>
@@ -146,9 +162,40 @@ function tapsOf(i: number, axis: Axis, method: Method): Taps {
     weights: kept.map((weight) => weight / total),
     // A tap that is left out makes a jump where it comes in.
     isOpen: isUnclear || (method.excludesOutside && isEdge),
-    isEdge,
-    slack: slackOf(place, axis, method),
+    isEdge: isEdge || (widening > 1 && axis.isRounded),
+    // Each input that a wider filter adds may be off as those of the plain one, and their sum, too.
+    slack: slackOf(place, axis, method) * (widening > 1 ? 4 : 1),
+    isBeyond,
   };
+}
+
+function isOutside(place: Fraction, extent: number): boolean {
+  return place.n < 0n || minus(whole(extent - 1), place).n < 0n;
+}
+
+/** By how much filters are wider than where nothing shrinks. */
+function wideningOf({ scale }: Axis, { antialias }: Method): number {
+  return antialias ? Math.max(1, numberOf(over(whole(1), scale))) : 1;
+}
+
+function plainOf(first: number, rest: number, { mode, a }: Method): { first: number; weights: number[] } {
+  return mode === 'linear' ? { first, weights: [1 - rest, rest] } : cubicOf(first, rest, a);
+}
+
+/** Of all inputs that may lie within the filter what they weigh, brought to a sum of 1. */
+function widenedOf(
+  floor: number,
+  rest: number,
+  widening: number,
+  { mode, a }: Method,
+): { first: number; weights: number[] } {
+  const reach = Math.ceil((mode === 'linear' ? 1 : 2) * widening) + 1;
+  const weights = Array.from({ length: 2 * reach + 1 }, (_, tap) => {
+    const distance = Math.abs(tap - reach - rest) / widening;
+    return mode === 'linear' ? Math.max(0, 1 - distance) : keys(distance, a);
+  });
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  return { first: floor - reach, weights: weights.map((weight) => weight / sum) };
 }
 
 const clamp = (at: number, extent: number) => Math.min(Math.max(at, 0), extent - 1);
@@ -163,21 +210,31 @@ function nearestOf(place: Fraction, { input, isRounded }: Axis, rounding: Method
   const boundary = rounding.startsWith('round') ? plus(place, HALF) : place;
   const rest = numberOf(minus(boundary, whole(floorOf(boundary))));
   const isNear = Math.min(rest, 1 - rest) < 1e-5 * (1 + Math.abs(numberOf(place)));
-  return { places: [clamp(at, input)], weights: [1], isOpen: isRounded && isNear, isEdge: false, slack: 0 };
+  return {
+    places: [clamp(at, input)],
+    weights: [1],
+    isOpen: isRounded && isNear,
+    ...{ isEdge: false, slack: 0, isBeyond: false },
+  };
 }
 
-/** Keys' kernel, around the element before the place. */
+/** Keys' kernel. */
+function keys(d: number, a: number): number {
+  if (d <= 1) return (a + 2) * d ** 3 - (a + 3) * d ** 2 + 1;
+  return d < 2 ? a * d ** 3 - 5 * a * d ** 2 + 8 * a * d - 4 * a : 0;
+}
+
+/** It, around the element before the place. */
 function cubicOf(floor: number, rest: number, a: number): { first: number; weights: number[] } {
-  const near = (d: number) => (a + 2) * d ** 3 - (a + 3) * d ** 2 + 1;
-  const far = (d: number) => a * d ** 3 - 5 * a * d ** 2 + 8 * a * d - 4 * a;
-  return { first: floor - 1, weights: [far(1 + rest), near(rest), near(1 - rest), far(2 - rest)] };
+  return { first: floor - 1, weights: [1 + rest, rest, 1 - rest, 2 - rest].map((d) => keys(d, a)) };
 }
 
 /** All axes at once: the weights of an output's inputs are products of those along each axis. */
 function interpolate(input: RefTensor, axes: readonly Axis[], method: Method): Expected {
   const dims = axes.map(({ output }) => output);
   requireSmall(dims);
-  if (method.mode !== 'nearest' && !isFloat(input.type)) throw new Unjudged(`interpolates ${input.type}`);
+  if (method.mode !== 'nearest' && input.type === 'bool' && !axes.every(isKept))
+    throw new Unjudged('interpolates bool');
   const tables = axes.map((axis) =>
     Array.from({ length: axis.output }, (_, i) => (isKept(axis) ? kept(i) : tapsOf(i, axis, method))),
   );
@@ -189,15 +246,44 @@ function interpolate(input: RefTensor, axes: readonly Axis[], method: Method): E
   const outputStrides = stridesOf(dims);
   for (let index = 0; index < count; index++) {
     const taps = tables.map((table, axis) => table[Math.floor(index / outputStrides[axis]!) % dims[axis]!]!);
-    const [y, bound] = combine(input, most, taps, strides, method.mode === 'nearest');
+    const isBeyond = taps.some((one) => one.isBeyond);
+    const [y, bound] = isBeyond
+      ? elementOf(input.type, method.extrapolation, 0)
+      : combine(input, most, taps, strides, method.mode === 'nearest');
     data.push(y);
     allowed.push(taps.some(({ isOpen }) => isOpen) ? NaN : bound);
   }
   return { type: input.type, dims, data, allowed };
 }
 
-const isKept = ({ input, output, scale }: Axis) => input === output && scale.n === scale.d;
-const kept = (i: number): Taps => ({ places: [i], weights: [1], isOpen: false, isEdge: false, slack: 0 });
+function isKept({ input, output, scale, roi }: Axis): boolean {
+  return input === output && scale.n === scale.d && (roi === undefined || isKeptRegion(roi));
+}
+
+function isKeptRegion([start, end]: NonNullable<Axis['roi']>): boolean {
+  return start.n === 0n && end.n === end.d;
+}
+
+const kept = (i: number): Taps => ({
+  ...{ places: [i], weights: [1] },
+  ...{ isOpen: false, isEdge: false, slack: 0, isBeyond: false },
+});
+
+/** The nearest integer, of two the even one. */
+function toInteger(x: number): bigint {
+  const floor = Math.floor(x);
+  const isUp = x - floor > 0.5 || (x - floor === 0.5 && floor % 2 !== 0);
+  return BigInt(isUp ? floor + 1 : floor);
+}
+
+/** A number as an element: of integers the one that it is rounded to, brought to what the type can hold. */
+function elementOf(type: ElementType, y: number, bound: number): readonly [Scalar, number] {
+  if (isFloat(type)) return [y, bound];
+  const [low, high] = [lowestOf(type), highestOf(type)] as [bigint, bigint];
+  const hold = (x: bigint) => (x < low ? low : x > high ? high : x);
+  const [least, most] = [hold(toInteger(y - bound)), hold(toInteger(y + bound))];
+  return [least, Number(most - least)];
+}
 
 /** The greatest magnitude; NaN counts as infinite. */
 function mostOf(data: readonly Scalar[]): number {
@@ -222,14 +308,17 @@ function combine(
     );
   });
   if (isCopy || terms.length === 1) return [input.data[terms[0]!.at]!, 0];
-  const products = terms.map(({ at, weight }) => weight * (input.data[at] as number));
+  const products = terms.map(({ at, weight }) => weight * Number(input.data[at]));
   const y = products.reduce((a, b) => a + b, 0);
   const size = products.reduce((a, b) => a + Math.abs(b), 0);
   const hasEdge = taps.some(({ isEdge }) => isEdge);
   const most = hasEdge ? mostOfAll : mostOf(terms.map(({ at }) => input.data[at]!));
   const slack = taps.reduce((sum, one) => sum + one.slack, 0) * most * 2 ** taps.length;
+  const { sumRule, tiny, extreme } = arithmeticOf(isFloat(input.type) ? input.type : 'float64');
+  // Weights that nearly are none are off by as much as those of 1.
+  const bound = sumRule(terms.length) * (size + most) + slack + tiny;
   // Whether an infinite neighbour of weight 0 counts is open, and one axis may make such of what is large.
-  return [y, most < 2 ** 120 ? SUM_RULE * size + slack + TINY : NaN];
+  return most < extreme / 64 ? elementOf(input.type, y, bound) : [y, NaN];
 }
 
 const rounded = (scale: number) => {
@@ -300,7 +389,6 @@ const resize: Operator = (node) => {
   }
   if ((scales ?? sizes)!.length !== axes.length)
     throw new Illegal(`${(scales ?? sizes)!.length} numbers, ${axes.length} axes`);
-  if (node.flag('antialias')) throw new Unjudged('antialias');
   const method: Method = {
     mode: node.string(
       'mode',
@@ -310,16 +398,33 @@ const resize: Operator = (node) => {
     rounding: isOld ? 'floor' : node.string('nearest_mode', ROUNDINGS),
     a: node.float('cubic_coeff_a', -0.75),
     excludesOutside: node.flag('exclude_outside'),
+    antialias: node.flag('antialias'),
+    extrapolation: node.float('extrapolation_value', 0),
   };
-  if (method.coordinates.startsWith('tf_')) throw new Unjudged(method.coordinates);
-  const resized =
-    sizes === undefined ? axesByScales(dims, scales!, axes) : axesBySize(node, dims, sizes, axes);
+  const whole = sizes === undefined ? axesByScales(dims, scales!, axes) : axesBySize(node, dims, sizes, axes);
+  const resized = method.coordinates === 'tf_crop_and_resize' ? cropped(whole, given(node, 1), axes) : whole;
+  // By ONNX's text a region changes the extents that scales make; by its shape inference it does not.
+  if (sizes === undefined && !resized.every(({ roi }) => roi === undefined || isKeptRegion(roi)))
+    throw new Unjudged('scales of a region');
   requireOutputs(resized);
   // How opset 10 rounds where an axis shrinks, ONNX did not say.
   const isSilent = isOld && method.mode === 'nearest' && scales!.some((scale) => scale < 1);
   const output = interpolate(input, resized, method);
   return [isSilent ? { ...output, allowed: output.data.map(() => NaN) } : output];
 };
+
+function cropped(
+  resized: readonly Axis[],
+  roi: readonly number[] | undefined,
+  axes: readonly number[],
+): Axis[] {
+  if (roi?.length !== 2 * axes.length) throw new Illegal(`a roi of ${roi?.length} for ${axes.length} axes`);
+  if (!roi.every(Number.isFinite)) throw new Unjudged('a region that is not finite');
+  return resized.map((one, axis): Axis => {
+    const i = axes.indexOf(axis);
+    return i < 0 ? one : { ...one, roi: [exactly(roi[i]!), exactly(roi[i + axes.length]!)] };
+  });
+}
 
 function requireOutputs(axes: readonly Axis[]): void {
   if (axes.some(({ input, output }) => input > 0 && output < 1)) throw new Unjudged('an extent of 0');
@@ -339,6 +444,8 @@ const upsample: Operator = (node) => {
       rounding: 'floor',
       a: 0,
       excludesOutside: false,
+      antialias: false,
+      extrapolation: 0,
     }),
   ];
 };

@@ -45,13 +45,26 @@ const resize: Recipe = (draw) => {
   const ratio = Math.min(...axes.map((axis, i) => Number(sizes.data[i]) / dims[axis]!));
   const keepsSome = axes.every((axis) => ratio * dims[axis]! >= 1);
   const none: RefTensor = { type: 'float32', dims: [0], data: [] };
-  const roi = draw.opset < 13 ? none : random.chance(0.8) ? undefined : none;
+  const crops = draw.opset >= 11 && random.chance(0.2);
+  const whole = [...axes.map(() => 0), ...axes.map(() => 1)];
+  // Scales of a part of the input are not judged.
+  const region = () => [
+    ...axes.map(() => random.pick([0, 0.25, 0.1, -0.25])),
+    ...axes.map(() => random.pick([1, 0.75, 0.4, 1.5, -0.5])),
+  ];
+  const part: RefTensor = {
+    ...{ type: 'float32', dims: [2 * axes.length] },
+    data: (bySize ? region() : whole).map(Math.fround),
+  };
+  const noRegion = draw.opset < 13 ? none : random.chance(0.8) ? undefined : none;
+  const roi = crops ? part : noRegion;
   const coordinates = [
     'half_pixel',
     'pytorch_half_pixel',
     'align_corners',
     'asymmetric',
     ...(draw.opset < 19 ? [] : ['half_pixel_symmetric']),
+    ...(draw.opset < 13 ? ['tf_half_pixel_for_nn'] : []),
   ];
   const named = {
     ...(someAxes === undefined ? {} : { axes: ints(someAxes.map((axis) => draw.axis(axis, dims.length))) }),
@@ -62,13 +75,18 @@ const resize: Recipe = (draw) => {
     attributes: {
       ...named,
       ...(mode !== 'nearest' || random.chance(0.5) ? { mode: string(mode) } : {}),
-      ...draw.maybe('coordinate_transformation_mode', () => string(random.pick(coordinates)), 0.8),
+      ...draw.maybe(
+        'coordinate_transformation_mode',
+        () => string(crops ? 'tf_crop_and_resize' : random.pick(coordinates)),
+        crops ? 1 : 0.8,
+      ),
+      ...draw.maybe('extrapolation_value', () => float(random.pick([2.5, -300])), 0.3),
       ...draw.maybe('nearest_mode', () =>
         string(random.pick(['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'])),
       ),
       ...draw.maybe('cubic_coeff_a', () => float(-0.5), 0.3),
       ...draw.maybe('exclude_outside', () => int(1), mode === 'nearest' ? 0 : 0.3),
-      ...draw.maybe('antialias', () => int(random.integer(0, 1)), 0.1),
+      ...draw.maybe('antialias', () => int(1), mode === 'nearest' ? 0.05 : 0.4),
       ...(bySize && keepsSome
         ? draw.maybe(
             'keep_aspect_ratio_policy',
