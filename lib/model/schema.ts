@@ -75,6 +75,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Cosh: UNARY_FLOAT,
   CumProd: 'x:R axis:I[]',
   CumSum: 'x:R axis:I[]',
+  DeformConv: 'X:F[N,C,...] W:F[K,...] offset:F[N,...] B?:F[K] mask?:F[N,...]',
   DepthToSpace: 'input:T[N,C,H,W]',
   DequantizeLinear: 'x:Z x_scale:F x_zero_point?:Z',
   Det: 'X:F',
@@ -235,7 +236,7 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
   INT:
     'align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
     'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
-    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type ' +
+    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group ' +
     'storage_order time_axis to training_mode transA transB upper value_int',
   INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:

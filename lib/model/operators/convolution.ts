@@ -79,10 +79,25 @@ function requireKernelShape(x: Lowering, weight: Value): void {
 }
 
 /** A sum of no products is none that kernels make. */
-function requireElements(x: Lowering, input: Value, weight: Value, output: Value): void {
+export function requireElements(x: Lowering, input: Value, weight: Value, output: Value): void {
   const isEmpty = sizeOf(input.dims) === 0 || sizeOf(weight.dims) === 0;
   if (!isEmpty || sizeOf(output.dims) === 0) return;
   throw unsupportedNode(x.node, `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`);
+}
+
+/** How many there are, and in how many groups. */
+export function readFilters(x: Lowering, input: Value, weight: Value, bias: Value | undefined) {
+  x.requireRank(weight, input.dims.length);
+  const groups = integer(x.node, 'group', 1);
+  const [filters, channels] = weight.dims as [number, number];
+  if (groups < 1 || channels * groups !== input.dims[1] || filters % groups !== 0) {
+    throw x.invalid(`convolves ${shapeOf(input)} with ${shapeOf(weight)} in ${groups} groups`);
+  }
+  if (bias !== undefined && sizeOf(bias.dims) !== filters) {
+    throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
+  }
+  requireKernelShape(x, weight);
+  return { groups, filters };
 }
 
 const conv: Lower = (x) => convolveWith(x, x.input(0), x.input(1), x.optional(2));
@@ -95,16 +110,7 @@ export function convolveWith(
   bias: Value | undefined,
   keepsIntegers = false,
 ): Value {
-  x.requireRank(weight, input.dims.length);
-  const groups = integer(x.node, 'group', 1);
-  const [filters, channels] = weight.dims as [number, number];
-  if (groups < 1 || channels * groups !== input.dims[1] || filters % groups !== 0) {
-    throw x.invalid(`convolves ${shapeOf(input)} with ${shapeOf(weight)} in ${groups} groups`);
-  }
-  if (bias !== undefined && sizeOf(bias.dims) !== filters) {
-    throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
-  }
-  requireKernelShape(x, weight);
+  const { groups, filters } = readFilters(x, input, weight, bias);
   if (!isPlain(input)) {
     const output = convolveAny(x, input, weight, bias);
     requireElements(x, input, weight, output);

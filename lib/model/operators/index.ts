@@ -5,6 +5,7 @@ import { sizeOf, type Value } from '../values';
 import { convolution } from './convolution';
 import { attentions } from './attention';
 import { determinants } from './determinant';
+import { deformable } from './deformable';
 import { einsums } from './einsum';
 import { broadcasting, elementwise, singles } from './elementwise';
 import { indexing } from './indexing';
@@ -36,6 +37,7 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
       ...attentions,
       ...convolution,
       ...determinants,
+      ...deformable,
       ...einsums,
       ...losses,
       ...matrix,

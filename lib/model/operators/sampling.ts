@@ -18,7 +18,7 @@ const within = (x: Lowering, value: Value, p: number, q: number) => apply(x, 'cl
 type Padding = 'zeros' | 'border' | 'reflection';
 
 /** One of the elements that a place lies between: for each axis its number, a float, and its weight. */
-interface Tap {
+export interface Tap {
   readonly place: Value;
   readonly weight: Value | undefined;
 }
@@ -48,7 +48,7 @@ const gridSample: Lower = (x) => {
 };
 
 /** The elements along one axis that make the one at a place, and their weights. */
-function tapsOf(
+export function tapsOf(
   x: Lowering,
   place: Value,
   extent: number,
@@ -101,7 +101,7 @@ function bring(x: Lowering, place: Value, extent: number, padding: Padding, isAl
 }
 
 /** The sum over all combinations of taps, or the greatest of them, of [N, C, …] as [N, C, places]. */
-function sample(
+export function sample(
   x: Lowering,
   input: Value,
   axes: readonly (readonly Tap[])[],

@@ -75,12 +75,22 @@ export function fold(x: Lowering, columns: Value, axes: readonly Window[]): Valu
 }
 
 export function convolveAny(x: Lowering, input: Value, weight: Value, bias: Value | undefined): Value {
-  const groups = integer(x.node, 'group', 1);
   const axes = readAxes(x, input, weight.dims.slice(2));
-  const [n, filters] = [input.dims[0]!, weight.dims[0]!];
-  const depth = sizeOf(weight.dims.slice(1));
   const outputs = axes.map(({ output }) => output);
-  const columns = unfold(x, input, axes, scalar(x, input.type, 0));
+  return convolveColumns(x, unfold(x, input, axes, scalar(x, input.type, 0)), weight, bias, outputs);
+}
+
+/** Of windows that lie next to each other: `columns` are [N, C, taps …, outputs …]. */
+export function convolveColumns(
+  x: Lowering,
+  columns: Value,
+  weight: Value,
+  bias: Value | undefined,
+  outputs: readonly number[],
+): Value {
+  const groups = integer(x.node, 'group', 1);
+  const [n, filters] = [columns.dims[0]!, weight.dims[0]!];
+  const depth = sizeOf(weight.dims.slice(1));
   const product = multiply(
     x,
     x.build.view(weight, [groups, filters / groups, depth]),

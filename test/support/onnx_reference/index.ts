@@ -3,6 +3,7 @@
  * operators' specification; shares no code with the library.
  */
 import { creation } from './creation';
+import { deformable } from './deformable';
 import { elementwise, type Operator } from './elementwise';
 import { indexing } from './indexing';
 import { movement } from './movement';
@@ -21,6 +22,7 @@ import { pooling } from './windows';
 
 const OPERATORS: Readonly<Record<string, Operator>> = {
   ...creation,
+  ...deformable,
   ...elementwise,
   ...indexing,
   ...movement,

@@ -139,6 +139,7 @@ const product: Row[] = [
   [13, 'A:T B:T', { T: [...FLOAT, ...WIDE] }],
 ];
 const CONVOLUTION = `${WINDOW} dilations:ints group:int kernel_shape:ints`;
+const DEFORMED = 'dilations:ints group:int kernel_shape:ints offset_group:int pads:ints strides:ints';
 const TRANSPOSED = `${CONVOLUTION} output_padding:ints output_shape:ints`;
 const RESIZE_11 =
   'coordinate_transformation_mode:string cubic_coeff_a:float exclude_outside:int extrapolation_value:float mode:string nearest_mode:string';
@@ -248,6 +249,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   CumSum: [
     [11, 'X:T axis:I', { T: [...WIDE, 'float32', 'float64'], I: INDEX }, 'exclusive:int reverse:int'],
     [14, 'X:T axis:I', { T: [...WIDE, ...FLOAT], I: INDEX }, 'exclusive:int reverse:int'],
+  ],
+  DeformConv: [
+    [19, 'X:T W:T offset:T B:T? mask:T?', { T: HALF }, DEFORMED],
+    [22, 'X:T W:T offset:T B:T? mask:T?', { T: FLOAT }, DEFORMED],
   ],
   DepthToSpace: [
     [1, 'X:T', { T: ANY }, 'blocksize:int!'],

@@ -63,6 +63,43 @@ const conv: Recipe = (draw) => {
   };
 };
 
+/** Offsets and places are exact in every float type: how places round would decide what weighs how much. */
+const deformConv: Recipe = (draw) => {
+  const { random } = draw;
+  const { batch, channels, spatial: given } = maps(draw, 3);
+  const spatial = given.map((extent) => Math.min(extent, 8));
+  const [groups, offsetGroups] = [random.pick([1, 1, 2]), random.pick([1, 1, 2, 3])];
+  const width = groups * offsetGroups * channels;
+  const kernel = spatial.map(() => random.integer(1, spatial.length > 2 ? 2 : 3));
+  const strides = spatial.map(() => random.integer(1, 2));
+  const dilations = spatial.map(() => random.integer(1, 2));
+  const reach = kernel.map((extent, i) => (extent - 1) * dilations[i]! + 1);
+  const before = spatial.map(() => random.integer(0, 1));
+  const after = spatial.map((extent, i) => Math.max(random.integer(0, 1), reach[i]! - extent - before[i]!));
+  const outputs = spatial.map((extent, i) =>
+    Math.floor((extent + before[i]! + after[i]! - reach[i]!) / strides[i]! + 1),
+  );
+  const taps = kernel.reduce((product, extent) => product * extent, 1);
+  const filters = groups * random.integer(1, 3);
+  const type = draw.type();
+  const offsets = draw.tensor([batch, offsetGroups * taps * spatial.length, ...outputs], type, 'whole');
+  return {
+    attributes: {
+      ...{ strides: ints(strides), dilations: ints(dilations), pads: ints([...before, ...after]) },
+      ...(groups > 1 ? { group: int(groups) } : {}),
+      ...(offsetGroups > 1 ? { offset_group: int(offsetGroups) } : {}),
+      ...draw.maybe('kernel_shape', () => ints(kernel), 0.4),
+    },
+    inputs: [
+      draw.tensor([batch, width, ...spatial], type, 'unit'),
+      draw.tensor([filters, width / groups, ...kernel], type, 'unit'),
+      { ...offsets, data: offsets.data.map((x) => Number(x) / 4) },
+      random.chance(0.5) ? draw.tensor([filters], type, 'unit') : undefined,
+      random.chance(0.5) ? draw.tensor([batch, offsetGroups * taps, ...outputs], type, 'unit') : undefined,
+    ],
+  };
+};
+
 const convTranspose: Recipe = (draw) => {
   const { random } = draw;
   const { batch, channels, spatial } = maps(draw, 4);
@@ -128,4 +165,5 @@ export const windowed: Readonly<Record<string, Recipe>> = {
   ...recipes(globalPool, 'GlobalAveragePool GlobalMaxPool'),
   Conv: conv,
   ConvTranspose: convTranspose,
+  DeformConv: deformConv,
 };
