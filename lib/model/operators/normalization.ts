@@ -5,6 +5,7 @@ import { instruction, numbersOf, requireFloat, shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { broadcastDims, extentOf, sizeOf, type Value } from '../values';
+import { padWith } from './layout';
 import { reduceTo } from './reduction';
 import { apply, asFloat32, asType, choose, mapped, scalar } from './typed';
 
@@ -24,6 +25,7 @@ const batchNormalization: Lower = (x) => {
   const epsilon = float(x.node, 'epsilon', 1e-5);
   const dims = [channels, ...input.dims.slice(2).map(() => 1)];
   const statistics: Statistics = [scale, shift, mean, variance];
+  if (input.type === 'float64') return batchNormalizeAny(x, input, statistics, dims, epsilon);
   const isKnown = statistics.every(({ constant }) => constant !== undefined);
   const folded = isKnown ? foldStatistics(x, statistics, epsilon) : undefined;
   if (isKnown && folded === undefined) return normalizeInSteps(x, input, statistics, dims, epsilon);
@@ -62,6 +64,22 @@ function foldStatistics(x: Lowering, statistics: Statistics, epsilon: number): A
     return [factors, summands].map((data) => ({ type: 'float32', dims: [data.length], data }) as const);
   });
   return folded && { factor: folded[0]!, summand: folded[1]! };
+}
+
+/** In float64, whatever the statistics are. */
+function batchNormalizeAny(
+  x: Lowering,
+  input: Value,
+  statistics: Statistics,
+  dims: readonly number[],
+  epsilon: number,
+): Value {
+  const [scale, shift, mean, variance] = statistics.map((value) =>
+    x.build.view(asType(x, value, input.type), dims),
+  );
+  const deviation = apply(x, 'sqrt', [apply(x, 'affine', [variance!], { p: 1, q: epsilon })]);
+  const normal = apply(x, 'divide', [apply(x, 'subtract', [input, mean!]), deviation]);
+  return apply(x, 'add', [apply(x, 'multiply', [normal, scale!]), shift!]);
 }
 
 /** One operation after the other. */
@@ -115,7 +133,8 @@ interface Rows {
 }
 
 function normalize(x: Lowering, input: Value, rows: Rows, scale?: Value, shift?: Value): Value {
-  [input, scale, shift].forEach((value) => value && requireFloat(x.node, value));
+  if (input.type !== 'float32') return normalizeAny(x, input, rows, scale, shift);
+  [scale, shift].forEach((value) => value && requireFloat(x.node, value));
   const output = x.build.scratch('float32', input.dims);
   x.build.emit({
     kind: 'normalize',
@@ -127,6 +146,34 @@ function normalize(x: Lowering, input: Value, rows: Rows, scale?: Value, shift?:
     output: output.operand,
   });
   return output;
+}
+
+/** By the definition: rows are [rows / groups, groups], and their elements [channels, inner]. */
+function normalizeAny(
+  x: Lowering,
+  input: Value,
+  { rows, count, groups, channels, inner }: Rows,
+  scale?: Value,
+  shift?: Value,
+): Value {
+  if (sizeOf(input.dims) === 0) return input;
+  const matrix = x.build.view(input, [rows, count]);
+  const { mean, deviation } = momentsOf(x, matrix);
+  const normal = apply(x, 'divide', [apply(x, 'subtract', [matrix, mean]), deviation]);
+  const parts = x.build.view(normal, [rows / groups, groups, channels, inner]);
+  const parameter = (value: Value) => x.build.view(asType(x, value, input.type), [groups, channels, 1]);
+  const scaled = scale === undefined ? parts : apply(x, 'multiply', [parts, parameter(scale)]);
+  const whole = shift === undefined ? scaled : apply(x, 'add', [scaled, parameter(shift)]);
+  return x.build.view(whole, input.dims);
+}
+
+/** Of each row of a matrix. */
+function momentsOf(x: Lowering, rows: Value): { mean: Value; deviation: Value } {
+  const mean = reduceTo(x, rows, [1], 'mean', true);
+  const difference = apply(x, 'subtract', [rows, mean]);
+  const variance = reduceTo(x, apply(x, 'multiply', [difference, difference]), [1], 'mean', true);
+  const epsilon = float(x.node, 'epsilon', 1e-5);
+  return { mean, deviation: apply(x, 'sqrt', [apply(x, 'affine', [variance], { p: 1, q: epsilon })]) };
 }
 
 const instanceNormalization: Lower = (x) => {
@@ -163,31 +210,12 @@ const layerNormalization: Lower = (x) => {
   return x.hasOutput(1) || x.hasOutput(2) ? [output, ...statistics(x, input, axis)] : output;
 };
 
-/** The mean of each row, and one over its standard deviation. */
+/** The mean of each row, and one over its standard deviation: in float32, whatever the input is. */
 function statistics(x: Lowering, input: Value, axis: number): Value[] {
   const dims = input.dims.map((extent, i) => (i < axis ? extent : 1));
-  const shape = { outer: sizeOf(dims), reduced: sizeOf(input.dims) / sizeOf(dims), inner: 1, last: false };
-  const average = (of: Value) => {
-    const output = x.build.scratch('float32', dims);
-    x.build.emit({ kind: 'reduce', mode: 'mean', ...shape, input: of.operand, output: output.operand });
-    return output;
-  };
-  const mean = average(input);
-  const squares = x.build.elementwise(
-    x.node,
-    [input, mean],
-    [instruction('subtract', { b: 1 }), instruction('multiply', { a: 2, b: 2 })],
-  );
-  const deviation = x.build.elementwise(
-    x.node,
-    [average(squares)],
-    [
-      instruction('affine', { p: 1, q: float(x.node, 'epsilon', 1e-5) }),
-      instruction('sqrt', { a: 1 }),
-      instruction('reciprocal', { a: 2 }),
-    ],
-  );
-  return [mean, deviation];
+  const rows = [sizeOf(dims), extentOf(input.dims, axis, input.dims.length)];
+  const { mean, deviation } = momentsOf(x, x.build.view(input, rows));
+  return [mean, apply(x, 'reciprocal', [deviation])].map((value) => x.build.view(asFloat32(x, value), dims));
 }
 
 /** Until opset 21 scale and shift had one element a group. */
@@ -210,10 +238,10 @@ const groupNormalization: Lower = (x) => {
 
 const localResponse: Lower = (x) => {
   const input = x.input(0);
-  requireFloat(x.node, input);
   const size = integer(x.node, 'size');
   if (size < 1) throw x.invalid(`has size ${size}; it takes a positive integer`);
   if (size > MAX_INT32) throw unsupportedNode(x.node, `has size ${size}; the most is ${MAX_INT32}`);
+  if (input.type !== 'float32') return localResponseAny(x, input, size);
   const output = x.build.scratch('float32', input.dims);
   x.build.emit({
     kind: 'localResponse',
@@ -229,6 +257,28 @@ const localResponse: Lower = (x) => {
   });
   return output;
 };
+
+/** By the definition: x / (bias + alpha / size * the sum of the squares of so many channels around) ^ beta */
+function localResponseAny(x: Lowering, input: Value, size: number): Value {
+  if (sizeOf(input.dims) === 0) return input;
+  const [n, c] = input.dims as [number, number];
+  const inner = extentOf(input.dims, 2, input.dims.length);
+  // Channels further away than there are any do not count.
+  const [before, after] = [Math.floor((size - 1) / 2), Math.ceil((size - 1) / 2)].map((far) =>
+    Math.min(far, c - 1),
+  ) as [number, number];
+  const squares = x.build.view(apply(x, 'multiply', [input, input]), [n, c, inner]);
+  const padded = padWith(x, squares, [0, before, 0], [0, after, 0]);
+  const windows = x.build.gatherStrided(
+    padded,
+    [n, before + 1 + after, c, inner],
+    [padded.dims[1]! * inner, inner, inner, 1],
+  );
+  const [p, q] = [float(x.node, 'alpha', 1e-4) / size, float(x.node, 'bias', 1)];
+  const base = apply(x, 'affine', [reduceTo(x, windows, [1], 'sum', false)], { p, q });
+  const divisor = apply(x, 'power', [base, scalar(x, input.type, float(x.node, 'beta', 0.75))]);
+  return apply(x, 'divide', [input, x.build.view(divisor, input.dims)]);
+}
 
 /** Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale. */
 const rmsNormalization: Lower = (x) => {
