@@ -8,7 +8,7 @@ import { checkOperators, invalidModel, quote } from './complaints';
 import { Constants } from './constants';
 import { evaluate, evaluateFromDims, isFolded } from './fold';
 import { fuse } from './fuse';
-import type { ConstantTensor, Graph, GraphNode } from './graph';
+import type { Body, ConstantTensor, Graph, GraphNode } from './graph';
 import { joinInPlace } from './join';
 import { isHosted } from './hosted/index';
 import { HostNeeded, Lowering, ValueNeeded } from './lowering';
@@ -204,11 +204,13 @@ function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): M
   build.enter(node);
   if (isBranch(node)) return lowerBranch(graph, build, node, inputs, values);
   if (inputs.every((value) => value === undefined || value.isFixed)) {
-    return lowerFixed(graph, build, node, inputs);
+    return lowerFixed(graph, build, node, inputs, values);
   }
   const known = evaluateKnown(node, graph.opset, inputs);
-  if (isSliced(known)) return lowerKnown(graph, build, node, inputs, known);
-  return known?.map((tensor) => build.folded(tensor, false)) ?? lowerOperator(graph, build, node, inputs);
+  if (isSliced(known)) return lowerKnown(graph, build, node, inputs, values, known);
+  return (
+    known?.map((tensor) => build.folded(tensor, false)) ?? lowerOperator(graph, build, node, inputs, values)
+  );
 }
 
 type NodeInputs = readonly (Value | undefined)[];
@@ -233,7 +235,19 @@ function* lowerBranch(
   if (body.outputs.length !== node.outputs.length) {
     throw invalidNode(node, `has ${node.outputs.length} outputs, and a branch with ${body.outputs.length}`);
   }
+  return yield* lowerBody(graph, build, body, outer, []);
+}
+
+/** A graph that a node has, in the place of the node. */
+function* lowerBody(
+  graph: Graph,
+  build: Builder,
+  body: Body,
+  outer: Values,
+  inputs: readonly Value[],
+): Sliced<readonly Value[]> {
   const values = new Values(body, build, outer);
+  values.setAll(body.inputs, inputs);
   for (const [index, inner] of build.constants.unfixed(body.nodes).entries()) {
     if (isDue(index)) yield;
     values.setAll(inner.outputs, yield* resultOf(lower(graph, build, inner, values)));
@@ -247,11 +261,12 @@ function* lowerFixed(
   build: Builder,
   node: GraphNode,
   inputs: NodeInputs,
+  values: Values,
 ): Sliced<readonly Value[]> {
   const known = yield* build.constants.onceInSlices([node], () =>
     resultOf(evaluateKnown(node, graph.opset, inputs)),
   );
-  if (known === undefined) return yield* resultOf(lowerOperator(graph, build, node, inputs));
+  if (known === undefined) return yield* resultOf(lowerOperator(graph, build, node, inputs, values));
   const outputs = known.map((tensor) => build.folded(tensor, true));
   build.constants.fix(node, known);
   return outputs;
@@ -262,11 +277,12 @@ function* lowerKnown(
   build: Builder,
   node: GraphNode,
   inputs: NodeInputs,
+  values: Values,
   evaluation: Sliced<readonly ConstantTensor[] | undefined>,
 ): Sliced<readonly Value[]> {
   const known = yield* evaluation;
   if (known !== undefined) return known.map((tensor) => build.folded(tensor, false));
-  return yield* resultOf(lowerOperator(graph, build, node, inputs));
+  return yield* resultOf(lowerOperator(graph, build, node, inputs, values));
 }
 
 function lowerOperator(
@@ -274,6 +290,7 @@ function lowerOperator(
   build: Builder,
   node: GraphNode,
   inputs: NodeInputs,
+  values: Values,
 ): MaybeSliced<readonly Value[]> {
   const operator = operatorOf(node);
   if (isHosted(node)) throw new HostNeeded(node);
@@ -282,7 +299,13 @@ function lowerOperator(
     if (needed !== undefined) throw new ValueNeeded(node, needed);
     throw unsupportedNode(node, `computes what is too large to compute ahead: ${describeAll(inputs)}`);
   }
-  const lowered = operator(new Lowering(node, graph.opset, build, inputs));
+  const lowered = operator(
+    new Lowering(node, graph.opset, build, inputs, function* (body, brought) {
+      const outputs = yield* lowerBody(graph, build, body, values, brought);
+      build.enter(node);
+      return outputs;
+    }),
+  );
   return isSliced(lowered) ? listOf(lowered) : listed(lowered);
 }
 

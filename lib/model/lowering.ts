@@ -1,7 +1,7 @@
 /** One node on its way from ONNX's operator to steps. */
 import { numbersOf, shapeOf, type Builder } from './builder';
-import type { ConstantTensor, GraphNode } from './graph';
-import { invalidNode } from './refusals';
+import type { Body, ConstantTensor, GraphNode } from './graph';
+import { invalidNode, unsupportedNode } from './refusals';
 import type { MaybeSliced, Sliced } from '../slices';
 import type { DataType } from '../tensor/tensor';
 import type { Value } from './values';
@@ -29,18 +29,55 @@ export class HostNeeded extends ValueNeeded {
   }
 }
 
+/** Emits the steps of a graph that a node has, for inputs in its order, and returns its outputs. */
+export type LowerBody = (body: Body, inputs: readonly Value[]) => Sliced<readonly Value[]>;
+
 export class Lowering {
   readonly node: GraphNode;
   /** The version of the node's operators */
   readonly opset: number;
   readonly build: Builder;
   readonly #inputs: readonly (Value | undefined)[];
+  readonly #lowerBody: LowerBody;
 
-  constructor(node: GraphNode, opset: number, build: Builder, inputs: readonly (Value | undefined)[]) {
+  constructor(
+    node: GraphNode,
+    opset: number,
+    build: Builder,
+    inputs: readonly (Value | undefined)[],
+    lowerBody: LowerBody,
+  ) {
     this.node = node;
     this.opset = opset;
     this.build = build;
     this.#inputs = inputs;
+    this.#lowerBody = lowerBody;
+  }
+
+  /** The node with other inputs. */
+  with(inputs: readonly (Value | undefined)[]): Lowering {
+    return new Lowering(this.node, this.opset, this.build, inputs, this.#lowerBody);
+  }
+
+  /** The graph that is the attribute of that name, of one input and one output; the input itself where there is none. */
+  *lowerBody(name: string, input: Value): Sliced<Value> {
+    const body = this.node.bodies?.get(name);
+    if (body === undefined) return input;
+    const [takes, makes] = [body.inputs.length, body.outputs.length];
+    if (takes !== 1 || makes !== 1) {
+      throw this.invalid(`has a ${name} of ${takes} inputs and ${makes} outputs; it takes one of each`);
+    }
+    try {
+      const [output] = yield* this.#lowerBody(body, [input]);
+      return output!;
+    } catch (error) {
+      // What is within cannot be computed between two programs: the node would have to be cut in two.
+      if (!(error instanceof ValueNeeded) || !makesWithin(body, error.value)) throw error;
+      throw unsupportedNode(
+        this.node,
+        `has a ${name} whose node '${error.node.name}' needs what only a run knows: '${error.value}'`,
+      );
+    }
   }
 
   get inputs(): readonly Value[] {
@@ -137,6 +174,17 @@ export class Lowering {
     if (ranks.includes(value.dims.length)) return;
     throw this.invalid(`takes a tensor of ${ranks.join(' or ')} axes, got ${shapeOf(value)}`);
   }
+}
+
+/** Whether the value is one of the graph's own, or of a graph that a node of it has. */
+function makesWithin({ inputs, nodes }: Body, value: string): boolean {
+  return (
+    inputs.includes(value) ||
+    nodes.some(
+      ({ outputs, bodies }) =>
+        outputs.includes(value) || [...(bodies?.values() ?? [])].some((body) => makesWithin(body, value)),
+    )
+  );
 }
 
 /** What computes an operator: emits steps, and returns the outputs. */

@@ -1,7 +1,7 @@
 /** Operators of the domain `com.microsoft`, as onnxruntime's own optimiser and quantiser write them. */
 import { flag, float, floats, integer, string } from '../attributes';
 import { shapeOf } from '../builder';
-import { Lowering, type Lower } from '../lowering';
+import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { resultOf, type Sliced } from '../../slices';
 import { sizeOf, type Value } from '../values';
@@ -16,11 +16,6 @@ import { reduceTo, softmaxOf } from './reduction';
 import { apply, asFloat32, choose, mapped, scalar } from './typed';
 
 const plus = (x: Lowering, a: Value, b: Value) => apply(x, 'add', [a, b]);
-
-/** The node with other inputs. */
-function withInputs(x: Lowering, inputs: readonly (Value | undefined)[]): Lowering {
-  return new Lowering(x.node, x.opset, x.build, inputs);
-}
 
 const ACTIVATIONS = ['', 'Relu', 'Tanh', 'Sigmoid', 'LeakyRelu', 'Clip', 'HardSigmoid'] as const;
 
@@ -92,7 +87,7 @@ function skipping(normalize: Lower): Lower {
     const both = plus(x, x.input(0), x.input(1));
     const sum = bias === undefined ? both : plus(x, both, bias);
     const shift = isSimple ? undefined : x.optional(3);
-    const made = yield* resultOf(normalize(withInputs(x, [sum, x.input(2), shift])));
+    const made = yield* resultOf(normalize(x.with([sum, x.input(2), shift])));
     return ['operand' in made ? made : made[0], undefined, undefined, sum];
   } as Lower;
 }
@@ -334,7 +329,7 @@ function* dynamicQuantizeLstm(x: Lowering): Sliced<Value | readonly Value[]> {
   };
   const [w, r] = [yield* numbers(1, 8), yield* numbers(2, 10)];
   const inputs = [x.input(0), w, r, ...[3, 4, 5, 6, 7].map((i) => x.optional(i))];
-  return yield* resultOf(recurrentOperators.LSTM!(withInputs(x, inputs)));
+  return yield* resultOf(recurrentOperators.LSTM!(x.with(inputs)));
 }
 
 export const microsoft: Record<string, Lower> = {

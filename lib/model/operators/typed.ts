@@ -8,7 +8,7 @@ import { BFLOAT16, FLOAT16, floatsByBits } from '../../tensor/float16';
 import type { DataType } from '../../tensor/tensor';
 import { computeOf, instruction } from '../builder';
 import type { ConstantTensor } from '../graph';
-import { Lowering, type Lower } from '../lowering';
+import type { Lower, Lowering } from '../lowering';
 import type { BinaryOperation, ComputeType, MapOperation, UnaryOperation } from '../steps';
 import { convertedTo, typedArray } from '../typed_constants';
 import type { Value } from '../values';
@@ -47,7 +47,7 @@ function* lowerHalves(lower: Lower, x: Lowering): Sliced<readonly Value[]> {
     const value = x.optional(i);
     inputs.push(isHalf(value?.type) ? yield* widened(x, value!) : value);
   }
-  const lowered = yield* resultOf(lower(new Lowering(x.node, x.opset, x.build, inputs)));
+  const lowered = yield* resultOf(lower(x.with(inputs)));
   const statistics = STATISTICS[x.node.operator];
   return ('operand' in lowered ? [lowered] : lowered).map((value, i) => {
     const isRounded = isHalf(type) && value?.type === 'float32' && !statistics?.includes(i);
