@@ -7,7 +7,7 @@
  * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
  * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element, U for integers without a
  * sign, Z for all integers, V for all, each input of its own,
- * D for numbers and G for floats but bfloat16, M for floats and integers of 8 bits, P for floats and integers of 32 or 64 bits with a sign.
+ * D for numbers and G for floats but bfloat16, H for floats but float64, M for floats and integers of 8 bits, P for floats and integers of 32 or 64 bits with a sign.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -59,6 +59,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   BlackmanWindow: WINDOW,
   Cast: 'input:T',
   CastLike: 'input:T target_type:T1',
+  CausalConvWithState: 'input:H[N,C,_] weight:H[C,_,_] bias?:H[C] past_state?:H[N,C,_]',
   Ceil: UNARY_FLOAT,
   Celu: UNARY_FLOAT,
   CenterCropPad: 'input_data:T shape:I(_)',
@@ -122,6 +123,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   LeakyRelu: UNARY_FLOAT,
   Less: BINARY,
   LessOrEqual: BINARY,
+  LinearAttention:
+    'query:H[B,T,_] key:H[B,T,_] value:H[B,T,_] past_state?:H1[B,_,_,_] decay?:H[B,T,_] beta?:H[B,T,_]',
   Log: UNARY_FLOAT,
   LogSoftmax: 'input:F',
   LpNormalization: 'input:F',
@@ -236,12 +239,12 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
   INT:
     'align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
     'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
-    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group ' +
+    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group chunk_size ' +
     'storage_order time_axis to training_mode transA transB upper value_int',
   INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:
     'activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode nearest_mode padding_mode ' +
-    'reduction round_mode value_string',
+    'reduction round_mode update_rule value_string',
   STRINGS: 'activations value_strings',
   TENSOR: 'value',
 };
@@ -299,8 +302,13 @@ const MICROSOFT: Readonly<Record<string, Versions>> = {
   SkipSimplifiedLayerNormalization: 'input:F skip:F gamma:F[_] bias?:F[_]',
 };
 
+const PREVIEW: Readonly<Record<string, Versions>> = {
+  FlexAttention: 'Q:F[B,_,L,E] K:F[B,H,S,E] V:F[B,H,S,_]',
+};
+
 const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
   '': STANDARD,
+  'ai.onnx.preview': PREVIEW,
   'com.microsoft': MICROSOFT,
 };
 
@@ -329,6 +337,7 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
     said: 'a type of numbers, and not bfloat16',
   },
   G: { types: ['float16', 'float32', 'float64'], said: 'a float type, and not bfloat16' },
+  H: { types: ['float16', 'bfloat16', 'float32'], said: 'a float type, and not float64' },
   M: { types: [...FLOATS, 'int8', 'uint8'], said: 'a float type, int8 or uint8' },
   P: { types: [...FLOATS, 'int32', 'int64'], said: 'a float type, int32 or int64' },
   T: { types: ANY, said: 'any type' },

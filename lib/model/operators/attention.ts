@@ -1,6 +1,9 @@
 /** Attention, and what belongs to it. */
+import { areSameDims } from '../../check';
+import type { DataType } from '../../tensor/tensor';
 import { flag, float, integer } from '../attributes';
 import { shapeOf } from '../builder';
+import { elementType } from '../element_types';
 import type { Lower, Lowering } from '../lowering';
 import type { Value } from '../values';
 import { counting, takeRows } from './indexing';
@@ -18,6 +21,27 @@ function splitHeads(x: Lowering, value: Value, heads: number): Value {
   return x.build.transpose(x.build.view(value, [batch, length, heads, size]), [0, 2, 1, 3]);
 }
 
+/** [batch, heads, m, k] by [batch, fewer heads, k, n]: several heads one behind the other share a matrix on the right. */
+function multiplyHeads(x: Lowering, left: Value, right: Value): Value {
+  const [batch, heads, m, k] = left.dims as [number, number, number, number];
+  const [, shared, depth, n] = right.dims as [number, number, number, number];
+  const groups = heads / shared;
+  if (!Number.isInteger(groups)) throw x.invalid(`has ${heads} heads of queries for ${shared} of keys`);
+  const product = multiply(
+    x,
+    x.build.view(left, [batch, shared, groups, m, k]),
+    x.build.view(right, [batch, shared, 1, depth, n]),
+  );
+  return x.build.view(product, [batch, heads, m, n]);
+}
+
+/** The products of queries and keys, [batch, heads, length, size] both, with the root of the scale on either side. */
+function scoresOf(x: Lowering, query: Value, key: Value): Value {
+  const scale = float(x.node, 'scale', 1 / Math.sqrt(query.dims[3]!));
+  const root = (of: Value) => apply(x, 'multiply', [of, scalar(x, of.type, Math.fround(Math.sqrt(scale)))]);
+  return multiplyHeads(x, root(query), x.build.transpose(root(key), [0, 1, 3, 2]));
+}
+
 const attention: Lower = (x) => {
   const given = [x.input(0), x.input(1), x.input(2)] as const;
   x.requireRank(given[0], 3, 4);
@@ -30,30 +54,15 @@ const attention: Lower = (x) => {
     const now = splitHeads(x, given[i]!, keyHeads);
     return past === undefined ? now : join(x, [past, now], 2);
   }) as [Value, Value];
-  const groups = queryHeads / keyHeads;
-  if (!Number.isInteger(groups))
-    throw x.invalid(`has ${queryHeads} heads of queries for ${keyHeads} of keys`);
-  const [batch, , length, size] = query.dims as [number, number, number, number];
-  const keys = key.dims[2]!;
-  const scale = float(x.node, 'scale', 1 / Math.sqrt(size));
-  const root = (of: Value) => apply(x, 'multiply', [of, scalar(x, of.type, Math.fround(Math.sqrt(scale)))]);
-  const grouped = (of: Value) => x.build.view(of, [batch, keyHeads, 1, ...of.dims.slice(2)]);
-  const raw = multiply(
-    x,
-    x.build.view(root(query), [batch, keyHeads, groups, length, size]),
-    grouped(x.build.transpose(root(key), [0, 1, 3, 2])),
-  );
-  const scores = x.build.view(raw, [batch, queryHeads, length, keys]);
+  const scores = scoresOf(x, query, key);
   const capped = softcap(x, scores, float(x.node, 'softcap', 0));
   const bias = biasOf(x, query, key);
   const biased = bias === undefined ? capped : apply(x, 'add', [capped, bias]);
   const weights = weightsOf(x, biased, bias);
-  const split = x.build.view(weights, [batch, keyHeads, groups, length, keys]);
-  const width = value.dims[3]!;
-  const heads = x.build.view(multiply(x, split, grouped(value)), [batch, queryHeads, length, width]);
-  const flatWidth = queryHeads * width;
+  const heads = multiplyHeads(x, weights, value);
+  const [batch, , length, width] = heads.dims as [number, number, number, number];
   const output = isFlat
-    ? x.build.view(x.build.transpose(heads, [0, 2, 1, 3]), [batch, length, flatWidth])
+    ? x.build.view(x.build.transpose(heads, [0, 2, 1, 3]), [batch, length, queryHeads * width])
     : heads;
   const mode = integer(x.node, 'qk_matmul_output_mode', 0);
   return [output, key, value, [scores, capped, biased, weights][mode]!];
@@ -117,6 +126,29 @@ function biasOf(x: Lowering, query: Value, key: Value): Value | undefined {
   return others.reduce<Value | undefined>((sum, part) => apply(x, 'add', [sum!, part]), first);
 }
 
+const PRECISIONS: readonly DataType[] = ['float32', 'float16', 'bfloat16', 'float64'];
+
+/** Attention whose scores and weights are changed by graphs of the node's own: ONNX's preview of opset 26. */
+const flexAttention: Lower = function* (x) {
+  const [query, key, value] = [x.input(0), x.input(1), x.input(2)];
+  const number = integer(x.node, 'softmax_precision', null);
+  const type = number === null ? query.type : elementType(number);
+  if (type === undefined || !PRECISIONS.includes(type)) {
+    throw x.invalid(`has softmax_precision ${number}, which is no float type`);
+  }
+  const modified = function* (name: string, given: Value) {
+    const made = yield* x.lowerBody(name, given);
+    if (made.type === given.type && areSameDims(made.dims, given.dims)) return made;
+    throw x.invalid(`has a ${name} that makes ${shapeOf(made)} of ${shapeOf(given)}`);
+  };
+  // Halves are computed in float32, and are halves for the graphs alone.
+  const wide = type === 'float64' ? type : 'float32';
+  const scores = yield* modified('score_mod', asType(x, scoresOf(x, query, key), type));
+  const weights = asType(x, softmaxOf(x, asType(x, scores, wide), 3), type);
+  const changed = asType(x, yield* modified('prob_mod', weights), wide);
+  return asType(x, multiplyHeads(x, changed, asType(x, value, wide)), query.type);
+};
+
 const rotaryEmbedding: Lower = (x) => {
   const given = x.input(0);
   const isFlat = given.dims.length === 3;
@@ -159,3 +191,5 @@ export const attentions: Record<string, Lower> = {
   RotaryEmbedding: rotaryEmbedding,
   SwiGLU: swiGlu,
 };
+
+export const previews: Record<string, Lower> = { FlexAttention: flexAttention };

@@ -85,10 +85,15 @@ export function requireElements(x: Lowering, input: Value, weight: Value, output
   throw unsupportedNode(x.node, `convolves ${shapeOf(input)} with ${shapeOf(weight)}, one of which is empty`);
 }
 
-/** How many there are, and in how many groups. */
-export function readFilters(x: Lowering, input: Value, weight: Value, bias: Value | undefined) {
+/** How many there are, once they are what the node and its input say. */
+export function readFilters(
+  x: Lowering,
+  input: Value,
+  weight: Value,
+  bias: Value | undefined,
+  groups: number,
+): number {
   x.requireRank(weight, input.dims.length);
-  const groups = integer(x.node, 'group', 1);
   const [filters, channels] = weight.dims as [number, number];
   if (groups < 1 || channels * groups !== input.dims[1] || filters % groups !== 0) {
     throw x.invalid(`convolves ${shapeOf(input)} with ${shapeOf(weight)} in ${groups} groups`);
@@ -97,10 +102,16 @@ export function readFilters(x: Lowering, input: Value, weight: Value, bias: Valu
     throw x.invalid(`has a bias of ${shapeOf(bias)} for ${filters} filters`);
   }
   requireKernelShape(x, weight);
-  return { groups, filters };
+  return filters;
 }
 
 const conv: Lower = (x) => convolveWith(x, x.input(0), x.input(1), x.optional(2));
+
+interface ConvolveOptions {
+  readonly keepsIntegers?: boolean;
+  /** Those that the node says, unless given */
+  readonly groups?: number;
+}
 
 /** By the attributes of the node. */
 export function convolveWith(
@@ -108,11 +119,11 @@ export function convolveWith(
   input: Value,
   weight: Value,
   bias: Value | undefined,
-  keepsIntegers = false,
+  { keepsIntegers = false, groups = integer(x.node, 'group', 1) }: ConvolveOptions = {},
 ): Value {
-  const { groups, filters } = readFilters(x, input, weight, bias);
+  const filters = readFilters(x, input, weight, bias, groups);
   if (!isPlain(input)) {
-    const output = convolveAny(x, input, weight, bias);
+    const output = convolveAny(x, input, weight, bias, groups);
     requireElements(x, input, weight, output);
     return output;
   }

@@ -22,32 +22,38 @@ const deformConv: Lower = (x) => {
     x.optional(3),
     x.optional(4),
   ];
-  const { filters } = readFilters(x, input, weight, bias);
+  const groups = integer(x.node, 'group', 1);
+  const filters = readFilters(x, input, weight, bias, groups);
   const filter = weight.dims.slice(2);
   const axes = readAxes(x, input, filter);
   const outputs = axes.map(({ output }) => output);
   const [n, c] = input.dims as [number, number];
   requireElements(x, input, weight, { ...input, dims: [n, filters, ...outputs] });
-  const groups = integer(x.node, 'offset_group', 1);
-  if (groups < 1 || c % groups !== 0) throw x.invalid(`has ${groups} groups of offsets for ${c} channels`);
+  const parts = integer(x.node, 'offset_group', 1);
+  if (parts < 1 || c % parts !== 0) throw x.invalid(`has ${parts} groups of offsets for ${c} channels`);
   const taps = sizeOf(filter);
-  requireDims(x, offsets, [n, groups * taps * axes.length, ...outputs]);
-  if (mask !== undefined) requireDims(x, mask, [n, groups * taps, ...outputs]);
+  requireDims(x, offsets, [n, parts * taps * axes.length, ...outputs]);
+  if (mask !== undefined) requireDims(x, mask, [n, parts * taps, ...outputs]);
   // The batch and the groups as one axis: what GridSample has a grid of its own for.
-  const windows = [n * groups, taps, ...outputs];
-  const grid = x.build.view(offsets, [n * groups, taps, axes.length, ...outputs]);
+  const windows = [n * parts, taps, ...outputs];
+  const grid = x.build.view(offsets, [n * parts, taps, axes.length, ...outputs]);
   const places = axes.map((axis, i) => {
     const offset = along(x, grid, [{ axis: 2, start: i, step: 1, count: 1 }]);
     const place = apply(x, 'add', [x.build.view(offset, windows), regularPlaces(x, filter, axes, i)]);
     return tapsOf(x, place, axis.input, 'linear', 'zeros', true);
   });
-  const maps = x.build.view(input, [n * groups, c / groups, ...input.dims.slice(2)]);
+  const maps = x.build.view(input, [n * parts, c / parts, ...input.dims.slice(2)]);
   const sampled = sample(x, maps, places, 'zeros');
   const columns =
     mask === undefined
       ? sampled
-      : apply(x, 'multiply', [sampled, x.build.view(mask, [n * groups, 1, taps, ...outputs])]);
-  return convolveColumns(x, x.build.view(columns, [n, c, taps, ...outputs]), weight, bias, outputs);
+      : apply(x, 'multiply', [sampled, x.build.view(mask, [n * parts, 1, taps, ...outputs])]);
+  return convolveColumns(x, x.build.view(columns, [n, c, taps, ...outputs]), {
+    weight,
+    bias,
+    groups,
+    outputs,
+  });
 };
 
 function requireDims(x: Lowering, value: Value, dims: readonly number[]): void {

@@ -3,13 +3,14 @@ import type { GraphNode } from '../graph';
 import type { Lower } from '../lowering';
 import { sizeOf, type Value } from '../values';
 import { convolution } from './convolution';
-import { attentions } from './attention';
 import { determinants } from './determinant';
 import { deformable } from './deformable';
+import { attentions, previews } from './attention';
 import { einsums } from './einsum';
 import { broadcasting, elementwise, singles } from './elementwise';
 import { indexing } from './indexing';
 import { layout } from './layout';
+import { causalConvolutions, linearAttentions } from './linear_attention';
 import { losses } from './loss';
 import { matrix } from './matrix';
 import { microsoft, microsoftQuantized } from './microsoft';
@@ -35,6 +36,7 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
     ...normalizing,
     ...withHalves({
       ...attentions,
+      ...causalConvolutions,
       ...convolution,
       ...determinants,
       ...deformable,
@@ -49,9 +51,11 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
       ...signals,
       ...singles,
     }),
+    ...linearAttentions,
     ...quantization,
     Where: singles.Where,
   },
+  'ai.onnx.preview': withHalves(previews),
   'com.microsoft': {
     ...{ QuickGelu, Gelu: standard.Gelu },
     ...withHalves(microsoft),

@@ -4,7 +4,7 @@ import { shapeOf } from '../builder';
 import { elementType } from '../element_types';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import type { IndexedStep, ScatterMode } from '../steps';
+import type { IndexedStep, ScanStep, ScatterMode } from '../steps';
 import { broadcastStrides, coalesce, extentOf, sizeOf, stridesOf, type Operand, type Value } from '../values';
 import { repeated } from './layout';
 import { counts } from './windows';
@@ -283,22 +283,37 @@ const topK: Lower = (x) => {
 function cumulative(mode: 'sum' | 'product'): Lower {
   return (x) => {
     const input = x.input(0);
-    const axis = x.axis(x.numbers(1)[0]!, input.dims.length);
-    const output = x.build.scratch(input.type, input.dims);
-    x.build.emit({
-      kind: 'scan',
+    return cumulate(x, input, x.axis(x.numbers(1)[0]!, input.dims.length), {
       mode,
-      type: input.type,
-      outer: extentOf(input.dims, 0, axis),
-      length: input.dims[axis]!,
-      inner: extentOf(input.dims, axis + 1, input.dims.length),
       exclusive: flag(x.node, 'exclusive', false),
       reversed: flag(x.node, 'reverse', false),
-      input: input.operand,
-      output: output.operand,
     });
-    return output;
   };
+}
+
+/** Of each element the sum, or the product, of those up to it along an axis. */
+export function cumulate(
+  x: Lowering,
+  input: Value,
+  axis: number,
+  {
+    mode = 'sum',
+    exclusive = false,
+    reversed = false,
+  }: Partial<Pick<ScanStep<Operand>, 'mode' | 'exclusive' | 'reversed'>> = {},
+): Value {
+  const output = x.build.scratch(input.type, input.dims);
+  x.build.emit({
+    kind: 'scan',
+    ...{ mode, exclusive, reversed },
+    type: input.type,
+    outer: extentOf(input.dims, 0, axis),
+    length: input.dims[axis]!,
+    inner: extentOf(input.dims, axis + 1, input.dims.length),
+    input: input.operand,
+    output: output.operand,
+  });
+  return output;
 }
 
 /** 0, 1, … along one of so many axes, the others of extent 1. */

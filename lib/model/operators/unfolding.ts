@@ -74,21 +74,36 @@ export function fold(x: Lowering, columns: Value, axes: readonly Window[]): Valu
   );
 }
 
-export function convolveAny(x: Lowering, input: Value, weight: Value, bias: Value | undefined): Value {
+export function convolveAny(
+  x: Lowering,
+  input: Value,
+  weight: Value,
+  bias: Value | undefined,
+  groups: number,
+): Value {
   const axes = readAxes(x, input, weight.dims.slice(2));
   const outputs = axes.map(({ output }) => output);
-  return convolveColumns(x, unfold(x, input, axes, scalar(x, input.type, 0)), weight, bias, outputs);
+  return convolveColumns(x, unfold(x, input, axes, scalar(x, input.type, 0)), {
+    weight,
+    bias,
+    groups,
+    outputs,
+  });
+}
+
+interface Filters {
+  readonly weight: Value;
+  readonly bias: Value | undefined;
+  readonly groups: number;
+  readonly outputs: readonly number[];
 }
 
 /** Of windows that lie next to each other: `columns` are [N, C, taps …, outputs …]. */
 export function convolveColumns(
   x: Lowering,
   columns: Value,
-  weight: Value,
-  bias: Value | undefined,
-  outputs: readonly number[],
+  { weight, bias, groups, outputs }: Filters,
 ): Value {
-  const groups = integer(x.node, 'group', 1);
   const [n, filters] = [columns.dims[0]!, weight.dims[0]!];
   const depth = sizeOf(weight.dims.slice(1));
   const product = multiply(
