@@ -189,7 +189,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Scatter: 'data:T indices:I updates:T',
   ScatterElements: 'data:T indices:I updates:T',
   ScatterND: 'data:T indices:int64 updates:T',
-  Scan: 'inputs*:V',
+  Scan: { 7: 'sequence_lens?:int64[_] initial_state_and_scan_inputs*:V', 9: 'inputs*:V' },
   Selu: UNARY_FLOAT,
   Shape: 'data:T',
   Shrink: 'input:D',
@@ -241,7 +241,7 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
     'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
     'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group chunk_size ' +
     'storage_order time_axis to training_mode transA transB upper value_int',
-  INTS: 'axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
+  INTS: 'axes dilations directions ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
   STRING:
     'activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode nearest_mode padding_mode ' +
     'reduction round_mode update_rule value_string',

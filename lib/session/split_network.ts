@@ -100,7 +100,7 @@ export class SplitNetwork {
     const { constants } = this.#graph;
     const valueOf = (name: string) => constants.get(name) ?? tensorOf(values.get(name)!);
     const inputs = node.inputs.map((name) => (name === '' ? undefined : valueOf(name)));
-    const made = hostedOf(node)!(node, inputs);
+    const made = hostedOf(node)!(node, inputs, this.#graph.opset);
     let outputs: readonly ConstantTensor[];
     if (Array.isArray(made)) outputs = made;
     else {

@@ -243,6 +243,80 @@ test('Scan goes through sequences along any axis, in either direction', async ()
   });
 });
 
+describe('Scan of opset 8', () => {
+  /** The first sequence backwards and the second forwards: sum += x y, and x y for each step. */
+  const model = (inputs: string[], attributes: Record<string, readonly number[]> = {}): OnnxModel => ({
+    opset: 8,
+    inputs: [
+      ...(inputs[0] === '' ? [] : [value('lengths', ['b'], 'int64')]),
+      value('start', ['b']),
+      value('x', ['b', 't', 2]),
+      value('y', ['b', 't', 2]),
+    ],
+    nodes: [
+      node('Scan', inputs, ['last', 'products'], {
+        num_scan_inputs: 2,
+        ...attributes,
+        body: subgraph({
+          inputs: [value('sum'), value('a'), value('b')],
+          nodes: [
+            node('Mul', ['a', 'b'], ['product']),
+            node('ReduceSum', ['product'], ['dot'], { keepdims: 0 }),
+            node('Add', ['sum', 'dot'], ['next']),
+          ],
+          outputs: [value('next'), value('product')],
+        }),
+      }),
+    ],
+    outputs: [value('last'), value('products')],
+  });
+  const x = new Tensor('float32', Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]), [2, 3, 2]);
+  const y = new Tensor('float32', Float32Array.from([1, 1, 2, 2, 3, 3, 1, 0, 0, 1, 5, 5]), [2, 3, 2]);
+  const start = floats(1000, 2000);
+
+  test('batches, forwards', async () => {
+    const session = await open(model(['', 'start', 'x', 'y']));
+    expect(await outcome(session, { start, x, y })).toEqual({
+      last: { dims: [2], elements: [1000 + 3 + 14 + 33, 2000 + 7 + 10 + 115] },
+      products: { dims: [2, 3, 2], elements: [1, 2, 6, 8, 15, 18, 7, 0, 0, 10, 55, 60] },
+    });
+  });
+
+  test('of lengths that a run brings, one of them backwards from its own end', async () => {
+    const session = await open(model(['lengths', 'start', 'x', 'y'], { directions: [1, 0] }));
+    const lengths = int64([2], 2, 3);
+    // x is [3, 4], [1, 2] for the first batch, and [11, 12], [9, 10], [7, 8] for the second.
+    expect(await outcome(session, { lengths, start, x, y })).toEqual({
+      last: { dims: [2], elements: [1000 + 7 + 6, 2000 + 11 + 10 + 75] },
+      products: { dims: [2, 3, 2], elements: [3, 4, 2, 4, 0, 0, 11, 0, 0, 10, 35, 40] },
+    });
+    const none = await outcome(session, { lengths: int64([2], 0, 1), start, x, y });
+    expect(none).toEqual({
+      last: { dims: [2], elements: [1000, 2007] },
+      products: { dims: [2, 3, 2], elements: [0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0] },
+    });
+  });
+
+  test.each([
+    ['lengths beyond the sequences', [2, 4], 'has sequence_lens [2, 4] for 2 sequences of 3 steps'],
+    ['negative lengths', [-1, 1], 'has sequence_lens [-1, 1] for 2 sequences of 3 steps'],
+  ])('refuses %s', async (_, lengths, message) => {
+    const session = await open(model(['lengths', 'start', 'x', 'y']));
+    await expect(session.run({ lengths: int64([2], ...lengths), start, x, y })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_MODEL',
+      message: `Scan 'Scan#0' ${message}`,
+    });
+  });
+
+  test('refuses as many directions as there are no sequences for', async () => {
+    const session = await open(model(['', 'start', 'x', 'y'], { directions: [1] }));
+    await expect(session.run({ start, x, y })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_MODEL',
+      message: "Scan 'Scan#0' has directions [1]; it takes 2 of them",
+    });
+  });
+});
+
 describe('dims that a run finds', () => {
   test('NonZero, and what is taken by it', async () => {
     const session = await open({

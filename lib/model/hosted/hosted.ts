@@ -10,4 +10,5 @@ export interface BodyRun {
 export type Hosted = (
   node: GraphNode,
   inputs: readonly (ConstantTensor | undefined)[],
+  opset: number,
 ) => Generator<BodyRun, ConstantTensor[], readonly ConstantTensor[]> | ConstantTensor[];

@@ -3,8 +3,8 @@ import { elementCount } from '../../check';
 import { integer, integers } from '../attributes';
 import type { Body, ConstantTensor, GraphNode } from '../graph';
 import { invalidNode } from '../refusals';
-import type { Hosted } from './hosted';
-import { axisOf, int64s, required, scalarOf, takeSlices, zeros } from './tensors';
+import type { BodyRun, Hosted } from './hosted';
+import { axisOf, elementsOf, int64s, required, scalarOf, takeSlices, zeros } from './tensors';
 
 function bodyOf(node: GraphNode): Body {
   const body = node.bodies?.get('body');
@@ -60,8 +60,114 @@ function stacked(node: GraphNode, parts: readonly ConstantTensor[], axis: number
   return whole;
 }
 
+export const scan: Hosted = function* (node, inputs, opset) {
+  return yield* opset < 9 ? scanBatches(node, inputs) : scanAxes(node, inputs);
+};
+
+type Inputs = readonly (ConstantTensor | undefined)[];
+type Running<T> = Generator<BodyRun, T, readonly ConstantTensor[]>;
+
+/** What is gone through along an axis. */
+interface Sequence {
+  readonly tensor: ConstantTensor;
+  readonly axis: number;
+  readonly isReversed: boolean;
+}
+
 /** As opset 9 and later have it. */
-export const scan: Hosted = function* (node, inputs) {
+function* scanAxes(node: GraphNode, inputs: Inputs): Running<ConstantTensor[]> {
+  const { states, tensors } = scannedOf(node, inputs);
+  const axes = listOf(node, 'scan_input_axes', tensors.length);
+  const directions = listOf(node, 'scan_input_directions', tensors.length);
+  const sequences = tensors.map((tensor, i): Sequence => {
+    return { tensor, axis: axisOf(node, axes[i]!, tensor.dims.length), isReversed: directions[i] === 1 };
+  });
+  const { carried, collected } = yield* scanSteps(node, states, sequences);
+  const [outputAxes, outputDirections] = [
+    listOf(node, 'scan_output_axes', collected.length),
+    listOf(node, 'scan_output_directions', collected.length),
+  ];
+  const made = collected.map((parts, i) => {
+    return stacked(node, outputDirections[i] === 1 ? parts.reverse() : parts, outputAxes[i]!);
+  });
+  return [...carried, ...made];
+}
+
+/**
+ * As opset 8 has it: lengths first, and then states and sequences, whose first axis are batches and whose second is gone
+ * through. Each batch is scanned on its own, a reversed one from its own end. What it makes beyond its length ONNX leaves open:
+ * here it is 0.
+ */
+function* scanBatches(node: GraphNode, [given, ...inputs]: Inputs): Running<ConstantTensor[]> {
+  const { states, tensors } = scannedOf(node, inputs);
+  const directions = listOf(node, 'directions', tensors.length);
+  const [batch, most] = tensors[0]?.dims ?? [];
+  if (batch === undefined || most === undefined) throw invalidNode(node, 'scans nothing of two axes or more');
+  if ([...states, ...tensors].some(({ dims }) => dims[0] !== batch)) {
+    throw invalidNode(node, 'has inputs of different batches');
+  }
+  const lengths =
+    given === undefined ? new Array<number>(batch).fill(most) : Array.from(elementsOf(given), Number);
+  if (lengths.length !== batch || lengths.some((length) => length < 0 || length > most)) {
+    throw invalidNode(
+      node,
+      `has sequence_lens [${lengths.join(', ')}] for ${batch} sequences of ${most} steps`,
+    );
+  }
+  const made: Scanned[] = [];
+  for (const [b, length] of lengths.entries()) {
+    const places = Array.from({ length }, (_, i) => i);
+    const sequences = tensors.map((tensor, i): Sequence => {
+      const own = takeSlices(sliceOf(tensor, 0, b), 0, places);
+      return { tensor: own, axis: 0, isReversed: directions[i] === 1 };
+    });
+    const first = states.map((state) => sliceOf(state, 0, b));
+    made.push(yield* scanSteps(node, first, sequences));
+  }
+  const last = states.map((state, i) =>
+    batch === 0
+      ? state
+      : stacked(
+          node,
+          made.map(({ carried }) => carried[i]!),
+          0,
+        ),
+  );
+  const outputs = bodyOf(node).outputs.slice(states.length);
+  return [
+    ...last,
+    ...outputs.map((_, i) =>
+      batchesOf(
+        node,
+        made.map(({ collected }) => collected[i]!),
+        most,
+      ),
+    ),
+  ];
+}
+
+/** Of each batch what it made, filled up to so many steps. */
+function batchesOf(
+  node: GraphNode,
+  batches: readonly (readonly ConstantTensor[])[],
+  steps: number,
+): ConstantTensor {
+  const [like] = batches.flat();
+  if (like === undefined) return zeros('float32', [batches.length, 0]);
+  const filled = batches.map((parts) => {
+    const rest = Array.from({ length: steps - parts.length }, () => zeros(like.type, like.dims));
+    return stacked(node, [...parts, ...rest], 0);
+  });
+  return stacked(node, filled, 0);
+}
+
+function listOf(node: GraphNode, name: string, length: number): readonly number[] {
+  const list = integers(node, name, new Array<number>(length).fill(0));
+  if (list.length === length) return list;
+  throw invalidNode(node, `has ${name} [${list.join(', ')}]; it takes ${length} of them`);
+}
+
+function scannedOf(node: GraphNode, inputs: Inputs) {
   const body = bodyOf(node);
   const count = integer(node, 'num_scan_inputs');
   const states = inputs.length - count;
@@ -71,35 +177,37 @@ export const scan: Hosted = function* (node, inputs) {
       `scans ${count} of ${inputs.length} inputs, and its body takes ${body.inputs.length}`,
     );
   }
-  const sequences = inputs.slice(states).map((_, i) => required(node, inputs, states + i));
-  const list = (name: string, length: number) => integers(node, name, new Array<number>(length).fill(0));
-  const axes = list('scan_input_axes', count).map((axis, i) => axisOf(node, axis, sequences[i]!.dims.length));
-  const directions = list('scan_input_directions', count);
-  const made = body.outputs.length - states;
-  const [outputAxes, outputDirections] = [
-    list('scan_output_axes', made),
-    list('scan_output_directions', made),
-  ];
-  const length = sequences[0]?.dims[axes[0]!] ?? 0;
-  if (sequences.some(({ dims }, i) => dims[axes[i]!] !== length)) {
-    throw invalidNode(node, 'scans inputs of different lengths');
-  }
-  let carried = inputs.slice(0, states).map((_, i) => required(node, inputs, i));
-  const collected = body.outputs.slice(states).map((): ConstantTensor[] => []);
+  const all = inputs.map((_, i) => required(node, inputs, i));
+  return { states: all.slice(0, states), tensors: all.slice(states) };
+}
+
+/** The states behind the last step, and of each other output what each step made. */
+interface Scanned {
+  readonly carried: readonly ConstantTensor[];
+  readonly collected: readonly ConstantTensor[][];
+}
+
+function* scanSteps(
+  node: GraphNode,
+  states: readonly ConstantTensor[],
+  sequences: readonly Sequence[],
+): Running<Scanned> {
+  const body = bodyOf(node);
+  const lengths = sequences.map(({ tensor, axis }) => tensor.dims[axis]!);
+  const length = lengths[0] ?? 0;
+  if (lengths.some((other) => other !== length)) throw invalidNode(node, 'scans inputs of different lengths');
+  let carried = states;
+  const collected = body.outputs.slice(states.length).map((): ConstantTensor[] => []);
   for (let step = 0; step < length; step++) {
-    const current = sequences.map((sequence, i) => {
-      return sliceOf(sequence, axes[i]!, directions[i] === 1 ? length - 1 - step : step);
+    const current = sequences.map(({ tensor, axis, isReversed }) => {
+      return sliceOf(tensor, axis, isReversed ? length - 1 - step : step);
     });
     const outputs = yield { body, inputs: [...carried, ...current] };
-    carried = outputs.slice(0, states);
-    collected.forEach((parts, i) => {
-      const output = outputs[states + i]!;
-      if (outputDirections[i] === 1) parts.unshift(output);
-      else parts.push(output);
-    });
+    carried = outputs.slice(0, states.length);
+    collected.forEach((parts, i) => parts.push(outputs[states.length + i]!));
   }
-  return [...carried, ...collected.map((parts, i) => stacked(node, parts, outputAxes[i]!))];
-};
+  return { carried, collected };
+}
 
 /** The tensor at a place of an axis, without that axis. */
 function sliceOf(tensor: ConstantTensor, axis: number, place: number): ConstantTensor {
