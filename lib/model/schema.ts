@@ -255,12 +255,22 @@ const KIND_BY_NAME: ReadonlyMap<string, AttributeKind> = new Map(
   ),
 );
 
+/** Kinds that attributes had before an opset. */
+const OLDER_KINDS: ReadonlyMap<string, readonly [until: number, kind: AttributeKind]> = new Map([
+  ['Cast.to', [6, 'STRING']],
+  ['GlobalLpPool.p', [2, 'FLOAT']],
+  ['LpPool.p', [2, 'FLOAT']],
+]);
+
 /** The kind that an attribute of a node must have; `undefined` where nothing is known of it. */
 export function attributeKind(
   node: Pick<GraphNode, 'domain' | 'operator'>,
   name: string,
+  opset: number,
 ): AttributeKind | undefined {
   if (!hasSchema(node)) return undefined;
+  const older = OLDER_KINDS.get(`${node.operator}.${name}`);
+  if (older !== undefined && opset < older[0]) return older[1];
   return node.operator === 'Pad' && name === 'value' ? 'FLOAT' : KIND_BY_NAME.get(name);
 }
 
@@ -306,9 +316,16 @@ const PREVIEW: Readonly<Record<string, Versions>> = {
   FlexAttention: 'Q:F[B,_,L,E] K:F[B,H,S,E] V:F[B,H,S,_]',
 };
 
+/** What nodes of opsets before 7 become that later ones have no operator for. */
+const OLDER: Readonly<Record<string, Versions>> = {
+  AlignAxis: 'A:V B:V',
+  AlignChannels: 'X:V slope:V',
+};
+
 const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
   '': STANDARD,
   'ai.onnx.preview': PREVIEW,
+  warpconv: OLDER,
   'com.microsoft': MICROSOFT,
 };
 

@@ -22,6 +22,7 @@ export class NodeReader {
   /** @param readBody - reads a graph that a node has, of that name */
   constructor(
     private readonly external: ExternalData,
+    private readonly opset: number,
     private readonly readBody: (bytes: Uint8Array, scope: Scope, name: string) => Sliced<Body>,
   ) {}
 
@@ -38,7 +39,7 @@ export class NodeReader {
     for (const attribute of proto.attribute) {
       const what = attributeTitle(node, attribute);
       if (attributes.has(attribute.name)) throw invalidModel(`${what} is there twice`);
-      requireKind(what, attribute, attributeKind(node, attribute.name));
+      requireKind(what, attribute, attributeKind(node, attribute.name, this.opset));
       const found = attributeObstacle(what, attribute);
       if (attribute.type === Type.GRAPH) {
         bodies.set(attribute.name, yield* this.readBody(attribute.g, scope, `${name}.${attribute.name}`));

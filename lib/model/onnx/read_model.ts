@@ -14,6 +14,7 @@ import {
 import { inOrder } from '../order';
 import { initializerTitle, type ExternalData } from './external_data';
 import { NodeReader, normalDomain, type Scope } from './nodes';
+import { BASE_OPSET, upgraded } from './older';
 import type {
   GraphProto,
   ModelProto,
@@ -27,7 +28,7 @@ import { readTensor, tensorObstacle, typeObstacle } from './tensors';
 const OLDEST_IR_VERSION = 3;
 /** That of ONNX 1.23, as is {@link NEWEST_OPSET}. */
 const NEWEST_IR_VERSION = 14;
-const OLDEST_OPSET = 7;
+const OLDEST_OPSET = 1;
 const NEWEST_OPSET = 28;
 
 export function* readModel(model: ModelProto, external: ExternalData): Sliced<Graph> {
@@ -35,7 +36,7 @@ export function* readModel(model: ModelProto, external: ExternalData): Sliced<Gr
   const { graph } = model;
   if (graph === undefined)
     throw invalidModel('the model has no graph; it is not an ONNX file, or is damaged');
-  const reader = new GraphReader(model, external);
+  const reader = new GraphReader(model, external, opset);
   const initializers = yield* reader.initializers(graph, asItIs);
   const { constants, refused } = initializers;
   const inputs = readInfos('input', graph.input, (name) => constants.has(name) || refused.has(name));
@@ -54,7 +55,7 @@ export function* readModel(model: ModelProto, external: ExternalData): Sliced<Gr
     if (written.has(name) || isGiven(name)) continue;
     throw invalidModel(`output ${quote(name)} is written by no node, and is neither input nor initializer`);
   }
-  return { opset, inputs, outputs, nodes, constants };
+  return { opset: Math.max(opset, BASE_OPSET), inputs, outputs, nodes, constants };
 }
 
 /** Checks the version of the format and returns that of ONNX's own operators. */
@@ -104,10 +105,14 @@ class GraphReader {
   /** Initializers without a form here, of all graphs */
   readonly #refused = new Map<string, string>();
 
-  constructor({ functions }: ModelProto, external: ExternalData) {
+  constructor(
+    { functions }: ModelProto,
+    external: ExternalData,
+    private readonly opset: number,
+  ) {
     this.#external = external;
     this.#functions = new Set(functions.map(({ domain, name }) => identify(domain, name)));
-    this.#nodes = new NodeReader(external, (bytes, scope, name) => this.#body(bytes, scope, name));
+    this.#nodes = new NodeReader(external, opset, (bytes, scope, name) => this.#body(bytes, scope, name));
   }
 
   *initializers(graph: GraphProto, scope: Scope): Sliced<Initializers> {
@@ -141,11 +146,13 @@ class GraphReader {
     const nodes: GraphNode[] = [];
     for (const proto of graph.node) {
       yield;
-      const node = yield* this.#nodes.read(proto, scope);
-      const obstacle = this.#functions.has(identify(node.domain, node.operator))
-        ? 'a function of the model itself; export the model with its functions inlined'
-        : (node.obstacle ?? this.#inputObstacle(node));
-      nodes.push(obstacle === undefined ? node : { ...node, obstacle });
+      const read = yield* this.#nodes.read(proto, scope);
+      for (const node of this.opset < BASE_OPSET ? upgraded(read, this.opset) : [read]) {
+        const obstacle = this.#functions.has(identify(node.domain, node.operator))
+          ? 'a function of the model itself; export the model with its functions inlined'
+          : (node.obstacle ?? this.#inputObstacle(node));
+        nodes.push(obstacle === undefined ? node : { ...node, obstacle });
+      }
     }
     return nodes;
   }

@@ -9,7 +9,7 @@ import { attentions, previews } from './attention';
 import { einsums } from './einsum';
 import { broadcasting, elementwise, singles } from './elementwise';
 import { indexing } from './indexing';
-import { layout } from './layout';
+import { layout, olderLayout } from './layout';
 import { causalConvolutions, linearAttentions } from './linear_attention';
 import { losses } from './loss';
 import { matrix } from './matrix';
@@ -56,6 +56,7 @@ const OPERATORS: Readonly<Record<string, Readonly<Record<string, Lower | undefin
     Where: singles.Where,
   },
   'ai.onnx.preview': withHalves(previews),
+  warpconv: olderLayout,
   'com.microsoft': {
     ...{ QuickGelu, Gelu: standard.Gelu },
     ...withHalves(microsoft),

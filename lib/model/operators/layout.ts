@@ -463,6 +463,29 @@ const constantOfShape: Lower = (x) => {
   return filled(x, filling, x.numbers(0));
 };
 
+/** The second input with as many axes of extent 1 behind its own as bring them to those of the first from `axis` on. */
+function alignedTo(x: Lowering, axis: number): Value {
+  const [left, right] = [x.input(0), x.input(1)];
+  if (sizeOf(right.dims) === 1) return right;
+  const behind = left.dims.length - axis - right.dims.length;
+  if (behind < 0) throw x.invalid(`brings ${shapeOf(right)} to axis ${axis} of ${shapeOf(left)}`);
+  const dims = [...right.dims, ...new Array<number>(behind).fill(1)];
+  const { constant } = right;
+  if (constant === undefined) return x.build.view(right, dims);
+  return x.derive(`aligned to [${dims.join()}]`, [right], () => ({ ...constant, dims }));
+}
+
+const alignAxis: Lower = (x) => alignedTo(x, x.axis(integer(x.node, 'axis'), x.input(0).dims.length));
+
+/** A list is along the axis of channels; what has more axes is broadcast as it is. */
+const alignChannels: Lower = (x) => {
+  const isList = x.input(1).dims.length === 1 && x.input(0).dims.length > 1;
+  return isList ? alignedTo(x, 1) : x.input(1);
+};
+
+/** How opsets before 7 broadcast. */
+export const olderLayout: Record<string, Lower> = { AlignAxis: alignAxis, AlignChannels: alignChannels };
+
 export const layout: Record<string, Lower> = {
   BitCast: bitCast,
   Cast: cast,

@@ -222,6 +222,10 @@ describe('a graph', () => {
   test.each([7, 28])('may be of opset %d', (opset) => {
     expect(parseOnnx(onnxModel({ ...RELU, opset })).opset).toBe(opset);
   });
+
+  test.each([1, 6])('is brought from opset %d to 7', (opset) => {
+    expect(parseOnnx(onnxModel({ ...RELU, opset })).opset).toBe(7);
+  });
 });
 
 describe('bytes that are no model', () => {
@@ -302,8 +306,8 @@ describe('bytes that are no model', () => {
 });
 
 describe('versions', () => {
-  test.each([6, 29, 2 ** 40])('opset %d is refused', (opset) => {
-    expect(complaint({ opset })).toEqual(unsupported(/opset \d+; warpconv reads 7 to 28/));
+  test.each([29, 2 ** 40])('opset %d is refused', (opset) => {
+    expect(complaint({ opset })).toEqual(unsupported(/opset \d+; warpconv reads 1 to 28/));
   });
 
   test.each([2, 15])('IR version %d is refused', (irVersion) => {
