@@ -331,8 +331,9 @@ class GpuProgram final : public PreparedProgram {
     }
 
     Weights& filters() const { return *filters_; }
+    /** A bias that a run brings comes with each launch. */
     GpuWeights onDevice(const Memory& constants) const {
-      return {*filters_, constants.read(bias_), *store_.queue, store_.tables};
+      return {*filters_, isConstant(bias_) ? constants.read(bias_) : nullptr, *store_.queue, store_.tables};
     }
     /** Of forms that are the program's own */
     int64_t ownBytes() const { return isShared_ ? 0 : filters_->bytes(); }

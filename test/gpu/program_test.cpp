@@ -148,35 +148,55 @@ TEST_CASE("a run that was cancelled before its kernels says so, and later ones g
   CHECK(outputOf(*program, input) == outputOf(*twins.expected, input));
 }
 
-TEST_CASE("a resident program convolves with weights that a run brings, by the direct algorithm") {
+TEST_CASE("a resident program convolves with filters or a bias that a run brings, by the direct algorithm") {
   Twins twins;
   ConvRequest request;
   request.inputDims = {1, 4, 9, 9};
   request.weightDims = {5, 4, 3, 3};
   request.padding = {1, 1, 1, 1};
-  const auto specFor = [&](const std::string& algorithm) {
+  Floats weight(5 * 36), bias(5);
+  for (Floats* values : {&weight, &bias}) test::fillWithIntegers(*values, twins.random);
+  /** Those that are constants, beside those that a run brings. */
+  struct Given {
+    bool weight, bias;
+  };
+  const auto specFor = [&](Given given, const std::string& algorithm) {
     ConvolutionStep step{makeConvProblem(request).value(), {}, {algorithm}};
-    step.input = {Space::input, 0, 0}, step.weight = {Space::input, 1, 0}, step.bias = {Space::input, 2, 0};
-    step.output = {Space::output, 0, 0};
     ProgramSpec spec;
+    const auto place = [&](bool isConstant, const Floats& values) -> Buffer {
+      const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+      if (!isConstant) {
+        spec.inputBytes.push_back(bytes);
+        return {Space::input, static_cast<int64_t>(spec.inputBytes.size()) - 1, 0};
+      }
+      spec.constants.push_back(values.data()), spec.constantBytes.push_back(bytes);
+      return {Space::constant, static_cast<int64_t>(spec.constants.size()) - 1, 0};
+    };
+    spec.inputBytes = {4 * 81 * 4};
+    step.input = {Space::input, 0, 0}, step.output = {Space::output, 0, 0};
+    step.weight = place(given.weight, weight), step.bias = place(given.bias, bias);
     spec.steps = {step};
-    spec.inputBytes = {4 * 81 * 4, 5 * 36 * 4, 5 * 4};
     spec.outputBytes = {5 * 81 * 4};
     return spec;
   };
-  const auto onGpu = prepared(*twins.gpu, specFor("auto")), onCpu = prepared(twins.cpu, specFor("auto"));
-  CHECK(onGpu->choices()[0].algorithm == "direct");
-  for (int round = 0; round < 4; ++round) {
-    Floats input(4 * 81), weight(5 * 36), bias(5), actual(5 * 81), expected(5 * 81);
-    for (Floats* values : {&input, &weight, &bias}) test::fillWithIntegers(*values, twins.random);
-    const void* const inputs[] = {input.data(), weight.data(), bias.data()};
-    void* const actuals[] = {actual.data()};
-    void* const expecteds[] = {expected.data()};
-    REQUIRE(onGpu->run({inputs, actuals}, nullptr, nullptr).isOk());
-    REQUIRE(onCpu->run({inputs, expecteds}, nullptr, nullptr).isOk());
-    CHECK(actual == expected);
+  for (const Given given : {Given{false, false}, Given{true, false}, Given{false, true}}) {
+    const auto onGpu = prepared(*twins.gpu, specFor(given, "auto")),
+               onCpu = prepared(twins.cpu, specFor(given, "auto"));
+    CHECK(onGpu->choices()[0].algorithm == "direct");
+    for (int round = 0; round < 4; ++round) {
+      Floats input(4 * 81), broughtWeight(5 * 36), broughtBias(5), actual(5 * 81), expected(5 * 81);
+      for (Floats* values : {&input, &broughtWeight, &broughtBias}) test::fillWithIntegers(*values, twins.random);
+      std::vector<const void*> inputs{input.data()};
+      if (!given.weight) inputs.push_back(broughtWeight.data());
+      if (!given.bias) inputs.push_back(broughtBias.data());
+      void* const actuals[] = {actual.data()};
+      void* const expecteds[] = {expected.data()};
+      REQUIRE(onGpu->run({inputs, actuals}, nullptr, nullptr).isOk());
+      REQUIRE(onCpu->run({inputs, expecteds}, nullptr, nullptr).isOk());
+      CHECK(actual == expected);
+    }
   }
-  const auto refused = twins.gpu->prepareProgram(specFor("im2win"), twins.gpu->makeStore().value());
+  const auto refused = twins.gpu->prepareProgram(specFor({}, "im2win"), twins.gpu->makeStore().value());
   REQUIRE_FALSE(refused.isOk());
   CHECK(refused.status().code() == StatusCode::unsupported);
 }
