@@ -57,9 +57,26 @@ WARPCONV_HOST_DEVICE C modulo(C a, C b) {
   return rest != 0 && isNegative(rest) != isNegative(b) ? static_cast<C>(rest + b) : rest;
 }
 
+/**
+ * By squaring, where base and exponent are whole numbers: exact as long as a double holds the result, which not every
+ * device's pow is. Beyond that pow is nearer.
+ */
+WARPCONV_HOST_DEVICE inline double powerOfDoubles(double base, double exponent) {
+  constexpr double kMostExact = 0x1p53, kMostSquared = 64;
+  const bool isWhole = base == std::rint(base) && exponent == std::rint(exponent);
+  if (!isWhole || exponent < 0 || exponent > kMostSquared) return std::pow(base, exponent);
+  double result = 1, factor = base;
+  for (auto left = static_cast<int>(exponent); left != 0; left >>= 1, factor *= factor) {
+    if (left & 1) result *= factor;
+  }
+  return std::fabs(result) <= kMostExact ? result : std::pow(base, exponent);
+}
+
 template <typename C>
 WARPCONV_HOST_DEVICE C powerOf(C base, C exponent) {
-  if constexpr (std::is_floating_point_v<C>) {
+  if constexpr (std::is_same_v<C, double>) {
+    return powerOfDoubles(base, exponent);
+  } else if constexpr (std::is_floating_point_v<C>) {
     return std::pow(base, exponent);
   } else {
     if (isNegative(exponent)) {

@@ -175,6 +175,23 @@ TEST_CASE("typed map: every function of integers of every type, as the twin") {
   }
 }
 
+TEST_CASE("typed map: powers of whole numbers in doubles are exact, and whole as integers") {
+  Random random;
+  std::vector<int64_t> bases, expected;
+  std::vector<float> exponents;
+  for (int64_t base = -30; base <= 30; ++base) {
+    int64_t power = 1;
+    for (int exponent = 0; exponent <= 10; ++exponent, power *= base) {
+      bases.push_back(base), exponents.push_back(static_cast<float>(exponent)), expected.push_back(power);
+    }
+  }
+  MapStep step;
+  step.operation = MapStep::Operation::power;
+  step.compute = ElementType::float64, step.outputType = ElementType::int64;
+  const OneStep one = placeMap(random, step, {Elements(bases), Elements(exponents)});
+  test::requireSame(runOn(gpu(), one, step, ElementType::int64), Elements(expected));
+}
+
 TEST_CASE("fuzzed typed map: operands of any types, broadcast and transposed, as the twin") {
   Random random;
   using enum MapStep::Operation;
