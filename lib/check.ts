@@ -250,19 +250,31 @@ export function checkOneOf<T extends string>(name: string, value: unknown, words
   throw invalid(`${name} must be ${alternatives(words)}, got ${describe(value)}${guess}`);
 }
 
-/** Checks that `data` is there and has the elements that `dims` describe. `owner` is `'weight.'`, say, or empty. */
-export function checkElements(owner: string, data: TypedArray, dims: readonly number[]): void {
+/**
+ * Checks that `data` is there and has the elements that `dims` describe, or as many bytes of packed ones. `owner` is
+ * `'weight.'`, say, or empty.
+ */
+export function checkElements(
+  owner: string,
+  data: TypedArray,
+  dims: readonly number[],
+  needed = elementCount(dims),
+): void {
   if (isDetached(data)) {
     throw invalid(
       `${owner}data is detached: its buffer was transferred away; pass the array that has it now`,
     );
   }
-  checkCount(owner, lengthOf(data), dims);
+  checkCount(owner, lengthOf(data), dims, needed);
 }
 
 /** Checks that so many elements are what `dims` describe. */
-export function checkCount(owner: string, count: number, dims: readonly number[]): void {
-  const needed = elementCount(dims);
+export function checkCount(
+  owner: string,
+  count: number,
+  dims: readonly number[],
+  needed = elementCount(dims),
+): void {
   if (count === needed) return;
   throw invalid(
     `${owner}data has ${plural(count, 'element')}; ${owner}dims ${describe(dims)} needs ${needed}`,

@@ -2,7 +2,7 @@
 import { invalidNode, unsupportedNode } from './refusals';
 import type { Constants } from './constants';
 import type { ConstantTensor, GraphNode } from './graph';
-import { BFLOAT16, FLOAT16, fromBits } from '../tensor/float16';
+import { fromBits, smallFloatOf } from '../tensor/small_floats';
 import type { DataType } from '../tensor/tensor';
 import type { BinaryOperation, ComputeType, Instruction, MapOperation, Step, UnaryOperation } from './steps';
 import {
@@ -284,11 +284,9 @@ export class Builder {
 
 /** In what elements of a type are computed. */
 export function computeOf(type: DataType): ComputeType {
+  if (smallFloatOf(type) !== undefined) return 'float32';
   switch (type) {
-    case 'float16':
-    case 'bfloat16':
     case 'float32':
-      return 'float32';
     case 'float64':
     case 'uint64':
       return type;
@@ -323,6 +321,6 @@ export function shapeOf({ type, dims }: { type: DataType; dims: readonly number[
 /** Elements of a constant as numbers. */
 export function numbersOf({ type, data }: ConstantTensor): number[] {
   const numbers = Array.from(data as ArrayLike<number | bigint>, Number);
-  const format = type === 'float16' ? FLOAT16 : type === 'bfloat16' ? BFLOAT16 : undefined;
+  const format = smallFloatOf(type);
   return format === undefined ? numbers : numbers.map((bits) => fromBits(bits, format));
 }

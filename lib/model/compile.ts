@@ -1,5 +1,6 @@
 /** A graph, for inputs of given extents, as a program: the steps in order, and where every tensor lies. */
 import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
+import { arrayLength, packedBits } from '../tensor/packed';
 import type { DataType } from '../tensor/tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { Chain, type NamedValues } from './chain';
@@ -14,6 +15,7 @@ import { isHosted } from './hosted/index';
 import { HostNeeded, Lowering, ValueNeeded } from './lowering';
 import { planMemory } from './memory_plan';
 import { operatorOf } from './operators';
+import { pack, unpack, unpacked } from './packing';
 import { invalidNode, unsupportedNode } from './refusals';
 import { checkInputs } from './schema';
 import { buffersRead, mapBuffers, type NativeBuffer, type NativeProgramSpec, type Step } from './steps';
@@ -69,7 +71,12 @@ export async function compile(
   const units = await chains?.unitsOf(constants.unfixed(graph.nodes));
   const lowered = await inSlices(lowerGraph(graph, bindings, build, units));
   const { inputs, outputs } = lowered;
-  const places = await inSlices(placeOutputs(build, outputs));
+  const places = await inSlices(
+    placeOutputs(
+      build,
+      outputs.map((value) => asStored(build, value)),
+    ),
+  );
   const storages = places.map(({ storage }) => storage);
   const written = new Set(storages);
   const needed = await inSlices(withoutDead(build.steps, written));
@@ -78,7 +85,7 @@ export async function compile(
   chains?.note({ graph, values: lowered.values, lowered: build.steps, fused });
   const joined = await inSlices(joinInPlace(fused, written));
   const steps = await inSlices(finish(joined));
-  const inputStorages = inputs.map(({ value }) => value.operand.storage);
+  const inputStorages = inputs.map(({ port }) => port);
   return {
     inputs: inputs.map(({ name, value: { type, dims } }) => ({ name, type, dims })),
     outputs: outputs.map(({ type, dims }, i) => ({
@@ -112,8 +119,12 @@ export function* lowerGraph(
   units: readonly (GraphNode | Chain)[] = build.constants.unfixed(graph.nodes),
 ): Sliced<LoweredGraph> {
   const values = new Values(graph, build);
-  const inputs = graph.inputs.map((info) => bindInput(build, info, bindings));
-  inputs.forEach(({ name, value }) => values.set(name, value));
+  const inputs: NamedValue[] = [];
+  for (const info of graph.inputs) {
+    const bound = yield* bindInput(build, info, bindings);
+    inputs.push(bound);
+    values.set(bound.name, bound.value);
+  }
   const misfits: Chain[] = [];
   for (const [index, unit] of units.entries()) {
     if (isDue(index)) yield;
@@ -187,15 +198,35 @@ class Values implements NamedValues {
 interface NamedValue {
   readonly name: string;
   readonly value: Value;
+  /** What a run brings it in */
+  readonly port: Storage;
 }
 
-function bindInput(build: Builder, { name, type }: Graph['inputs'][number], bindings: Bindings): NamedValue {
+function* bindInput(
+  build: Builder,
+  { name, type }: Graph['inputs'][number],
+  bindings: Bindings,
+): Sliced<NamedValue> {
   const dims = bindings.dims.get(name)!;
-  const storage: Storage = { space: 'input', bytes: sizeOf(dims) * bytesOf(type) };
   const constant = bindings.constants.get(name);
-  const value: Value =
-    constant === undefined ? { type, dims, operand: { storage, offset: 0 } } : build.constant(constant);
-  return { name, value };
+  const count = sizeOf(dims);
+  const port: Storage = { space: 'input', bytes: arrayLength(type, count) * bytesOf(type) };
+  const operand = { storage: port, offset: 0 };
+  if (packedBits(type) !== undefined) {
+    if (constant !== undefined) {
+      const data = yield* unpacked(type, constant.data as Uint8Array, count);
+      return { name, value: build.constant({ type, dims, data } as ConstantTensor), port };
+    }
+    return { name, value: unpack(build, { type: 'uint8', dims: [port.bytes], operand }, type, dims), port };
+  }
+  if (constant === undefined) return { name, value: { type, dims, operand }, port };
+  const value = build.constant(constant);
+  return { name, value, port: value.operand.storage };
+}
+
+/** An output as tensors have it. */
+function asStored(build: Builder, value: Value): Value {
+  return packedBits(value.type) === undefined ? value : pack(build, value);
 }
 
 /** Without a generator where it can be: most of what compiling for further dims takes is the lowering of many small nodes. */

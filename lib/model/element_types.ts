@@ -15,13 +15,6 @@ const SUPPORTED: Readonly<Record<number, DataType>> = {
   12: 'uint32',
   13: 'uint64',
   16: 'bfloat16',
-};
-
-/** Those that warpconv has no name for, as complaints call them. */
-const OTHERS: Readonly<Record<number, string>> = {
-  8: 'string',
-  14: 'complex64',
-  15: 'complex128',
   17: 'float8e4m3fn',
   18: 'float8e4m3fnuz',
   19: 'float8e5m2',
@@ -32,6 +25,13 @@ const OTHERS: Readonly<Record<number, string>> = {
   24: 'float8e8m0',
   25: 'uint2',
   26: 'int2',
+};
+
+/** Those that warpconv has no name for, as complaints call them. */
+const OTHERS: Readonly<Record<number, string>> = {
+  8: 'string',
+  14: 'complex64',
+  15: 'complex128',
   27: 'float6e2m3',
   28: 'float6e3m2',
 };

@@ -22,6 +22,7 @@ type Operator = (operands: Operands) => Sliced<ConstantTensor[]>;
 const OPERATORS: ReadonlyMap<string, Operator> = new Map([
   ...onTensors([
     ['Constant', constant],
+    ['ConstantOfShape', constantOfShape],
     ['Flatten', flatten],
     ['Identity', identity],
     ['Reshape', reshape],
@@ -33,7 +34,6 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map([
   ...onValues([
     ...ELEMENTWISE,
     ['Concat', concat],
-    ['ConstantOfShape', constantOfShape],
     ['Gather', gather],
     ['NonZero', nonZero],
     ['Range', range],

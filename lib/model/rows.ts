@@ -12,6 +12,7 @@ import { hash } from 'node:crypto';
 
 import { WarpconvError } from '../errors';
 import { atOnce } from '../slices';
+import { packedBits } from '../tensor/packed';
 import { Builder } from './builder';
 import { lowerGraph, withoutDead } from './compile';
 import { Constants } from './constants';
@@ -53,11 +54,13 @@ function nameFunction(
   const build = new Builder('auto', constants);
   const { inputs, outputs } = atOnce(lowerGraph(graph, { dims, constants: new Map() }, build));
   const [rows = 0] = inputs[0]?.value.dims ?? [];
-  const isInRows = ({ dims: [extent] }: Value) => extent === rows && rows > 0;
+  // Rows of packed types may meet in a byte.
+  const isInRows = ({ type, dims: [extent] }: Value) =>
+    extent === rows && rows > 0 && packedBits(type) === undefined;
   const ports = [...inputs.map(({ value }) => value), ...outputs];
   if (!ports.every(isInRows)) throw new NotProved('an input or output has other rows');
   const tensors = new Tensors(rows, graph.constants.values(), constants);
-  inputs.forEach(({ value }, i) => tensors.bring(value.operand.storage, `input ${i}`));
+  inputs.forEach(({ port }, i) => tensors.bring(port, `input ${i}`));
   const wanted = new Set(outputs.map(({ operand }) => operand.storage));
   tensors.follow(atOnce(withoutDead(build.steps, wanted)).map(({ step }) => step));
   const names = outputs.map((value) => {

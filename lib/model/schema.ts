@@ -4,10 +4,7 @@
  *
  * A rule for each input, in order: its name in ONNX, `?` where it may be left out or `*` where any number may follow, its
  * type, and its shape where there is one to hold it to. Types that begin with an upper-case letter stand for any of a
- * class, inputs of the same such name having the same: F for floats, N for numbers, T for all, I for what counts positions,
- * S for numbers with a sign, R for what is summed, E for what has a least and a greatest element, U for integers without a
- * sign, Z for all integers, V for all, each input of its own,
- * D for numbers and G for floats but bfloat16, H for floats but float64, M for floats and integers of 8 bits, P for floats and integers of 32 or 64 bits with a sign.
+ * class, inputs of the same such name having the same, but those of V each its own: see CLASSES.
  * A shape has an extent for each axis: names bind on their first use, `_` is any extent, and `...` stands for any number of
  * axes behind. In parentheses it is a list, for which a scalar may stand; `[]` is one element, whatever its rank.
  */
@@ -57,9 +54,9 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   BitwiseXor: 'A:Z B:Z',
   BitCast: 'input:T',
   BlackmanWindow: WINDOW,
-  Cast: 'input:T',
-  CastLike: 'input:T target_type:T1',
   CausalConvWithState: 'input:H[N,C,_] weight:H[C,_,_] bias?:H[C] past_state?:H[N,C,_]',
+  Cast: 'input:A',
+  CastLike: 'input:A target_type:A1',
   Ceil: UNARY_FLOAT,
   Celu: UNARY_FLOAT,
   CenterCropPad: 'input_data:T shape:I(_)',
@@ -78,9 +75,9 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   CumSum: 'x:R axis:I[]',
   DeformConv: 'X:F[N,C,...] W:F[K,...] offset:F[N,...] B?:F[K] mask?:F[N,...]',
   DepthToSpace: 'input:T[N,C,H,W]',
-  DequantizeLinear: 'x:Z x_scale:F x_zero_point?:Z',
   Det: 'X:F',
   DFT: { 17: 'input:F dft_length?:I[]', 20: 'input:F dft_length?:I[] axis?:int64[]' },
+  DequantizeLinear: 'x:Q x_scale:W x_zero_point?:Q',
   Div: BINARY,
   Dropout: { 7: 'data:F', 12: 'data:F ratio?:F1[] training_mode?:bool[]' },
   DynamicQuantizeLinear: 'x:float32',
@@ -91,7 +88,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Exp: UNARY_FLOAT,
   Expand: 'input:T shape:int64(_)',
   EyeLike: 'input:T',
-  Flatten: 'input:T',
+  Flatten: 'input:A',
   Floor: UNARY_FLOAT,
   Gather: 'data:T indices:I',
   GatherElements: 'data:T indices:I',
@@ -114,7 +111,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   GRU: RECURRENT,
   HardSigmoid: UNARY_FLOAT,
   HardSwish: UNARY_FLOAT,
-  Identity: 'input:T',
+  Identity: 'input:A',
   If: 'cond:bool[]',
   InstanceNormalization: 'input:F[N,C,...] scale:F[C] B:F[C]',
   IsInf: UNARY_FLOAT,
@@ -157,14 +154,14 @@ const STANDARD: Readonly<Record<string, Versions>> = {
     7: 'data:F',
     11: 'data:N pads:int64(_) constant_value?:N[]',
     13: 'data:T pads:int64(_) constant_value?:T[]',
-    18: 'data:T pads:int64(_) constant_value?:T[] axes?:I(_)',
+    18: 'data:A pads:int64(_) constant_value?:A[] axes?:I(_)',
   },
   Pow: { 7: 'X:F Y:F', 12: 'X:P Y:N1' },
   PRelu: 'X:N slope:N',
   QLinearConv:
     'x:Z[N,C,...] x_scale:float32[] x_zero_point:Z[] w:Z1[K,...] w_scale:float32 w_zero_point:Z1 y_scale:float32[] y_zero_point:Z2[] B?:int32[K]',
   QLinearMatMul: 'a:Z a_scale:F a_zero_point:Z b:Z1 b_scale:F b_zero_point:Z1 y_scale:F y_zero_point:Z2',
-  QuantizeLinear: 'x:N y_scale:F1 y_zero_point?:Z',
+  QuantizeLinear: 'x:N y_scale:W1 y_zero_point?:Q',
   Range: 'start:N[] limit:N[] delta:N[]',
   Reciprocal: UNARY_FLOAT,
   ReduceL1: REDUCTION,
@@ -178,7 +175,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ReduceSum: { 7: 'data:R', 13: 'data:R axes?:int64(_)' },
   ReduceSumSquare: REDUCTION,
   Relu: 'X:S',
-  Reshape: 'data:T shape:int64(_)',
+  Reshape: 'data:A shape:int64(_)',
   Resize: { 10: 'X:T scales:float32(_)', 11: 'X:T roi?:G(_) scales?:float32(_) sizes?:int64(_)' },
   ReverseSequence: 'input:T sequence_lens:int64[_]',
   RNN: RECURRENT,
@@ -191,14 +188,14 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ScatterND: 'data:T indices:int64 updates:T',
   Scan: { 7: 'sequence_lens?:int64[_] initial_state_and_scan_inputs*:V', 9: 'inputs*:V' },
   Selu: UNARY_FLOAT,
-  Shape: 'data:T',
+  Shape: 'data:A',
   Shrink: 'input:D',
   Sigmoid: UNARY_FLOAT,
   Sign: UNARY,
   Silu: UNARY_FLOAT,
   Sin: UNARY_FLOAT,
   Sinh: UNARY_FLOAT,
-  Size: 'data:T',
+  Size: 'data:A',
   Slice: { 7: 'data:T', 10: 'data:T starts:I(n) ends:I(n) axes?:I(n) steps?:I(n)' },
   Softmax: 'input:F',
   SoftmaxCrossEntropyLoss: 'scores:F[N,C,...] labels:I[N,...] weights?:F[C]',
@@ -207,8 +204,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   SpaceToDepth: 'input:T[N,C,H,W]',
   Split: { 7: 'input:T', 13: 'input:T split?:int64(_)' },
   Sqrt: UNARY_FLOAT,
-  Squeeze: { 7: 'data:T', 13: 'data:T axes?:int64(_)' },
   STFT: 'signal:F frame_step:I[] window?:F[_] frame_length?:I[]',
+  Squeeze: { 7: 'data:A', 13: 'data:A axes?:int64(_)' },
   Sub: BINARY,
   Sum: 'data_0*:F',
   SwiGLU: 'A:F B:F',
@@ -219,10 +216,10 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   ThresholdedRelu: UNARY_FLOAT,
   Tile: 'input:T repeats:int64(_)',
   TopK: { 7: 'X:N', 10: 'X:N K:int64[]' },
-  Transpose: 'data:T',
+  Transpose: 'data:A',
   Trilu: 'input:T k?:int64[]',
   Unique: 'X:T',
-  Unsqueeze: { 7: 'data:T', 13: 'data:T axes:int64(_)' },
+  Unsqueeze: { 7: 'data:A', 13: 'data:A axes:int64(_)' },
   Upsample: { 7: 'X:T', 9: 'X:T scales:float32(_)' },
   Where: 'condition:bool X:T Y:T',
   Xor: LOGIC,
@@ -336,6 +333,11 @@ const INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64'
 
 const ANY = [...FLOATS, ...INTEGERS, 'bool'];
 
+const SMALL_FLOATS = ['float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'float4e2m1'];
+const SMALL_INTEGERS = ['int4', 'uint4', 'int2', 'uint2'];
+/** A type of scales alone */
+const POWERS = 'float8e8m0';
+
 /** By the first letter of a type that stands for several. */
 const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; readonly said: string }>> = {
   F: { types: FLOATS, said: 'a float type' },
@@ -357,8 +359,14 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
   H: { types: ['float16', 'bfloat16', 'float32'], said: 'a float type, and not float64' },
   M: { types: [...FLOATS, 'int8', 'uint8'], said: 'a float type, int8 or uint8' },
   P: { types: [...FLOATS, 'int32', 'int64'], said: 'a float type, int32 or int64' },
-  T: { types: ANY, said: 'any type' },
-  V: { types: ANY, said: 'any type' },
+  A: { types: [...ANY, ...SMALL_FLOATS, ...SMALL_INTEGERS, POWERS], said: 'any type' },
+  Q: {
+    types: [...INTEGERS, ...SMALL_FLOATS, ...SMALL_INTEGERS],
+    said: 'a type of integers, or floats of 8 or 4 bits',
+  },
+  W: { types: [...FLOATS, POWERS], said: 'a float type of 16 bits or more, or float8e8m0' },
+  T: { types: ANY, said: 'a type of 8 bits or more that is no float of 8' },
+  V: { types: ANY, said: 'a type of 8 bits or more that is no float of 8' },
 };
 
 interface Rule {

@@ -1,5 +1,6 @@
 /** Elements of constants that are made of numbers, or of other constants. */
-import { BFLOAT16, FLOAT16, fromBits, infinityOf, toBits, type Float16Format } from '../tensor/float16';
+import { isSigned, packedBits } from '../tensor/packed';
+import { fromBits, nearestBits, smallFloatOf } from '../tensor/small_floats';
 import { CONSTRUCTORS, type DataType, type DataTypeMap } from '../tensor/tensor';
 import type { ConstantTensor } from './graph';
 
@@ -21,7 +22,7 @@ export function convertedTo<T extends DataType>(
   { type: own, data }: ConstantTensor,
 ): DataTypeMap[T] {
   const elements = Array.from(data as ArrayLike<number | bigint>);
-  const format = own === 'float16' ? FLOAT16 : own === 'bfloat16' ? BFLOAT16 : undefined;
+  const format = smallFloatOf(own);
   const isReal = format !== undefined || own.startsWith('float');
   const bounds = isReal ? boundsOf(type) : undefined;
   return typedArray(
@@ -39,6 +40,8 @@ type Bounds = readonly [least: bigint, greatest: bigint];
 function boundsOf(type: DataType): Bounds | undefined {
   const [, unsigned, width] = /^(u?)int(\d+)$/.exec(type) ?? [];
   if (width === undefined) return undefined;
+  // Floats that become smaller integers do so by way of one of 8 bits, of which the low ones are left.
+  if (packedBits(type) !== undefined) return [-128n, 127n];
   const bits = BigInt(width);
   return unsigned === 'u' ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
 }
@@ -51,14 +54,14 @@ function within(number: number, [least, greatest]: Bounds): number | bigint {
 }
 
 function converter(type: DataType): (element: number | bigint) => number | bigint {
+  const format = smallFloatOf(type);
+  if (format !== undefined) return (element) => nearestBits(shortened(element), format);
+  const bits = packedBits(type);
+  if (bits !== undefined) return (element) => lowBits(type, bits, element);
   switch (type) {
     case 'int64':
     case 'uint64':
       return (element) => (typeof element === 'bigint' ? element : BigInt(Math.trunc(element)));
-    case 'float16':
-      return (element) => halfOf(shortened(element), FLOAT16);
-    case 'bfloat16':
-      return (element) => halfOf(shortened(element), BFLOAT16);
     case 'float32':
       return shortened;
     case 'bool':
@@ -84,9 +87,8 @@ export function shortened(element: number | bigint): number {
   return element < 0n ? -odd : odd;
 }
 
-function halfOf(number: number, format: Float16Format): number {
-  const infinity = infinityOf(format.fractionBits);
-  if (Number.isNaN(number)) return infinity + 1;
-  const bits = Number.isFinite(number) ? toBits(number, format) : undefined;
-  return bits ?? (number < 0 ? 0x8000 | infinity : infinity);
+/** What is left of an integer in so many bits. */
+function lowBits(type: DataType, bits: number, element: number | bigint): number {
+  const integer = typeof element === 'bigint' ? element : BigInt(Math.trunc(element));
+  return Number(isSigned(type) ? BigInt.asIntN(bits, integer) : BigInt.asUintN(bits, integer));
 }

@@ -1,7 +1,7 @@
 /** The protocol's element types: their names there and in sessions, their arrays, and their elements in JSON. */
 import type { DataType } from '../tensor/tensor';
 import type { TypedArray } from '../tensor/typed_array';
-import { BFLOAT16, FLOAT16, fromBits, toBits, type Float16Format } from '../tensor/float16';
+import { BFLOAT16, FLOAT16, fromBits, toBits, type SmallFloat } from '../tensor/small_floats';
 
 type ElementArray = new (buffer: ArrayBufferLike, byteOffset: number, length: number) => TypedArray;
 
@@ -58,7 +58,7 @@ function floats(expected: string, round: (value: number) => number): Codec {
   };
 }
 
-function halves(expected: string, format: Float16Format): Codec {
+function halves(expected: string, format: SmallFloat): Codec {
   return {
     isFloat: true,
     expected,

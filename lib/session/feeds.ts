@@ -5,6 +5,7 @@ import {
   checkElements,
   checkIntegers,
   checkList,
+  elementCount,
   invalid,
   isObject,
   mismatch,
@@ -13,6 +14,7 @@ import {
 } from '../check';
 import type { Extent, ValueInfo } from '../model/graph';
 import type { Place } from '../placement';
+import { arrayLength } from '../tensor/packed';
 import { arraysOf, newArray, stable, type DataType } from '../tensor/tensor';
 import { readLocation, readOnGpu, type TensorLike } from '../tensor/tensor_like';
 import { bytesUnder, isDetached, kindOf, type TypedArray } from '../tensor/typed_array';
@@ -134,7 +136,7 @@ export function checkData(
 ): TypedArray {
   const kinds = arraysOf(type);
   if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
-  checkElements(`${called}.`, data as TypedArray, dims);
+  checkElements(`${called}.`, data as TypedArray, dims, arrayLength(type, elementCount(dims)));
   return data as TypedArray;
 }
 

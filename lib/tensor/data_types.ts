@@ -1,6 +1,9 @@
 /** The types of elements. */
 
-/** The array that holds the elements of each type. 16-bit floats travel as their bits. */
+/**
+ * The array that holds the elements of each type. Floats of 16 bits and less travel as their bits, and types of 4 and 2
+ * bits packed, the first element in the low bits.
+ */
 export interface DataTypeMap {
   float32: Float32Array;
   float64: Float64Array;
@@ -16,6 +19,16 @@ export interface DataTypeMap {
   uint32: Uint32Array;
   uint64: BigUint64Array;
   bool: Uint8Array;
+  float8e4m3fn: Uint8Array;
+  float8e4m3fnuz: Uint8Array;
+  float8e5m2: Uint8Array;
+  float8e5m2fnuz: Uint8Array;
+  float8e8m0: Uint8Array;
+  float4e2m1: Uint8Array;
+  int4: Int8Array;
+  uint4: Uint8Array;
+  int2: Int8Array;
+  uint2: Uint8Array;
 }
 
 type Integers64 = readonly (bigint | number)[];

@@ -1,6 +1,6 @@
 /** Elements of tensors that are given as a list of JavaScript values, as onnxruntime-common takes them. */
 import { describe, invalid, mismatch, unreadable } from '../check';
-import { BFLOAT16, FLOAT16, toBits, type Float16Format } from './float16';
+import { nearestBits, smallFloatOf } from './small_floats';
 import type { DataType } from './data_types';
 import type { TypedArray } from './typed_array';
 
@@ -12,8 +12,8 @@ type ReadElement = (name: string, value: unknown) => number | bigint;
 const READERS: Readonly<Record<DataType, ReadElement>> = {
   float32: readNumber,
   float64: readNumber,
-  float16: (name, value) => bitsOf(readNumber(name, value), FLOAT16),
-  bfloat16: (name, value) => bitsOf(readNumber(name, value), BFLOAT16),
+  float16: codesOf('float16'),
+  bfloat16: codesOf('bfloat16'),
   int8: integersFrom(-(2 ** 7), 2 ** 7 - 1),
   int16: integersFrom(-(2 ** 15), 2 ** 15 - 1),
   int32: integersFrom(-(2 ** 31), 2 ** 31 - 1),
@@ -23,6 +23,16 @@ const READERS: Readonly<Record<DataType, ReadElement>> = {
   uint32: integersFrom(0, 2 ** 32 - 1),
   uint64: bigIntegersFrom(0n, 2n ** 64n - 1n),
   bool: readBool,
+  float8e4m3fn: codesOf('float8e4m3fn'),
+  float8e4m3fnuz: codesOf('float8e4m3fnuz'),
+  float8e5m2: codesOf('float8e5m2'),
+  float8e5m2fnuz: codesOf('float8e5m2fnuz'),
+  float8e8m0: codesOf('float8e8m0'),
+  float4e2m1: codesOf('float4e2m1'),
+  int4: integersFrom(-8, 7),
+  uint4: integersFrom(0, 15),
+  int2: integersFrom(-2, 1),
+  uint2: integersFrom(0, 3),
 };
 
 /**
@@ -73,12 +83,9 @@ function readNumber(name: string, value: unknown): number {
   return value;
 }
 
-function bitsOf(value: number, format: Float16Format): number {
-  const infinity = 2 ** 15 - 2 ** format.fractionBits;
-  // The first bit of the fraction marks a NaN that signals nothing.
-  if (Number.isNaN(value)) return infinity | (2 ** (format.fractionBits - 1));
-  const bits = Number.isFinite(value) ? toBits(value, format) : undefined;
-  return bits ?? (value < 0 ? 0x8000 | infinity : infinity);
+function codesOf(type: DataType): ReadElement {
+  const format = smallFloatOf(type)!;
+  return (name, value) => nearestBits(readNumber(name, value), format);
 }
 
 function integersFrom(least: number, most: number): ReadElement {

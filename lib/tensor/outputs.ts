@@ -4,6 +4,7 @@ import { constants } from 'node:buffer';
 import { allocate } from './allocation';
 import { elementCount } from '../check';
 import { addon } from '../load';
+import { arrayLength } from './packed';
 import { CONSTRUCTORS, type DataType, type DataTypeMap } from './tensor';
 
 /**
@@ -18,7 +19,7 @@ export function newOutputArray<T extends DataType>(
   scratchBytes = 0,
 ): DataTypeMap[T] {
   const Elements = CONSTRUCTORS[type];
-  const bytes = elementCount(dims) * Elements.BYTES_PER_ELEMENT;
+  const bytes = arrayLength(type, elementCount(dims)) * Elements.BYTES_PER_ELEMENT;
   const purpose = { what: 'an output', dims, bytes, scratchBytes };
   return allocate(purpose, () => new Elements(allocateBytes(bytes)));
 }

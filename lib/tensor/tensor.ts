@@ -37,6 +37,7 @@ import {
   type Place,
 } from '../placement';
 import type { DataType, DataTypeMap, ListMap } from './data_types';
+import { arrayLength, elementsPerItem, packedBits, packTo } from './packed';
 import { bytesUnder, instability, kindOf, lengthOf, type TypedArray } from './typed_array';
 
 export type { DataType, DataTypeMap, ListMap };
@@ -59,6 +60,16 @@ const ARRAYS: Record<DataType, readonly string[]> = {
   float16: ['Float16Array', 'Uint16Array'],
   bfloat16: ['Uint16Array'],
   bool: ['Uint8Array'],
+  float8e4m3fn: ['Uint8Array'],
+  float8e4m3fnuz: ['Uint8Array'],
+  float8e5m2: ['Uint8Array'],
+  float8e5m2fnuz: ['Uint8Array'],
+  float8e8m0: ['Uint8Array'],
+  float4e2m1: ['Uint8Array'],
+  int4: ['Int8Array'],
+  uint4: ['Uint8Array'],
+  int2: ['Int8Array'],
+  uint2: ['Uint8Array'],
 };
 const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
 
@@ -83,6 +94,16 @@ export const CONSTRUCTORS: { readonly [T in DataType]: ArrayType<DataTypeMap[T]>
   uint32: Uint32Array,
   uint64: BigUint64Array,
   bool: Uint8Array,
+  float8e4m3fn: Uint8Array,
+  float8e4m3fnuz: Uint8Array,
+  float8e5m2: Uint8Array,
+  float8e5m2fnuz: Uint8Array,
+  float8e8m0: Uint8Array,
+  float4e2m1: Uint8Array,
+  int4: Int8Array,
+  uint4: Uint8Array,
+  int2: Int8Array,
+  uint2: Uint8Array,
 };
 
 /** Elements that the constructor of {@link Tensor} takes from this package alone. */
@@ -157,7 +178,7 @@ class UncheckedElements extends OwnElements {
 /** Memory on a GPU that has been opened, for that many elements: uninitialised. */
 function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number): GpuElements {
   const { GpuBuffer } = addon();
-  const bytes = length * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
+  const bytes = arrayLength(type, length) * CONSTRUCTORS[type].BYTES_PER_ELEMENT;
   return new GpuElements(
     place,
     type,
@@ -190,7 +211,7 @@ export function emptyOnGpu(place: Exclude<Place, 'cpu'>, dims: readonly number[]
 export function allocPinned<T extends DataType>(type: T, dims: readonly number[]): Tensor<T> {
   const Elements = CONSTRUCTORS[checkOneOf('type', type, DATA_TYPES)];
   const extents = checkDims(dims);
-  const bytes = elementCount(extents) * Elements.BYTES_PER_ELEMENT;
+  const bytes = arrayLength(type, elementCount(extents)) * Elements.BYTES_PER_ELEMENT;
   if (!(bytes <= Number.MAX_SAFE_INTEGER))
     throw invalid(`dims ${describe(extents)} need more bytes than can be counted`);
   const place = locate('cuda');
@@ -251,13 +272,14 @@ export class Tensor<T extends DataType = DataType> {
     this.type = (typeFirst ? checkOneOf('type', args[0], DATA_TYPES) : inferType(data)) as T;
     if (!OwnElements.isOne(data)) {
       const array = checkArray(this.type, data);
-      this.dims = Object.freeze(dims === undefined ? [lengthOf(array)] : checkDims(dims));
-      checkElements('', array, this.dims);
-      this.size = lengthOf(array);
+      const fallback = isList('data', data) ? data.length : lengthOf(array) * elementsPerItem(this.type);
+      this.dims = Object.freeze(dims === undefined ? [fallback] : checkDims(dims));
+      checkElements('', array, this.dims, arrayLength(this.type, elementCount(this.dims)));
+      this.size = elementCount(this.dims);
       this.#data = array as DataTypeMap[T];
     } else if (data instanceof UncheckedElements) {
       this.dims = dims as readonly number[];
-      this.size = data.array.length;
+      this.size = elementCount(this.dims);
       this.#data = data.array as DataTypeMap[T];
     } else if (data instanceof GpuElements) {
       this.dims = Object.freeze(checkDims(dims));
@@ -267,8 +289,8 @@ export class Tensor<T extends DataType = DataType> {
     } else {
       const pinned = data as PinnedElements;
       this.dims = Object.freeze(checkDims(dims));
-      checkElements('', pinned.array, this.dims);
-      this.size = lengthOf(pinned.array);
+      checkElements('', pinned.array, this.dims, arrayLength(this.type, elementCount(this.dims)));
+      this.size = elementCount(this.dims);
       this.#data = pinned.hold();
     }
     live++;
@@ -464,7 +486,7 @@ function inferType(data: unknown): DataType {
 /** A new array for the elements of a tensor, which is `what` a message calls it. */
 export function newArray(type: DataType, dims: readonly number[], what: string): TypedArray {
   const Elements = CONSTRUCTORS[type];
-  const length = elementCount(dims);
+  const length = arrayLength(type, elementCount(dims));
   return allocate({ what, dims, bytes: length * Elements.BYTES_PER_ELEMENT }, () => new Elements(length));
 }
 
@@ -483,10 +505,19 @@ export function tensorOver<T extends DataType>(
 }
 
 function checkArray(type: DataType, data: unknown): TypedArray {
-  if (isList('data', data)) return fromList(type, data, (length) => newArray(type, [length], 'a tensor'));
+  if (isList('data', data)) return listed(type, data);
   const kinds = ARRAYS[type];
   if (kinds.includes(kindOf(data) ?? '')) return data as TypedArray;
   throw mismatch('data', `a ${kinds.join(' or ')}, or a list, for type '${type}'`, data);
+}
+
+function listed(type: DataType, list: readonly unknown[]): TypedArray {
+  if (packedBits(type) === undefined)
+    return fromList(type, list, (length) => newArray(type, [length], 'a tensor'));
+  const elements = fromList(type, list, (length) => newArray('uint8', [length], 'a list'));
+  const packed = newArray(type, [elements.length], 'a tensor') as Uint8Array;
+  packTo(packed, type, elements as Uint8Array);
+  return packed;
 }
 
 function checkDims(dims: unknown): number[] {

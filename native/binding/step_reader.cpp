@@ -163,7 +163,17 @@ class Fields {
                                        {"uint16", ElementType::uint16},
                                        {"uint32", ElementType::uint32},
                                        {"uint64", ElementType::uint64},
-                                       {"bool", ElementType::boolean}});
+                                       {"bool", ElementType::boolean},
+                                       {"float8e4m3fn", ElementType::float8e4m3fn},
+                                       {"float8e4m3fnuz", ElementType::float8e4m3fnuz},
+                                       {"float8e5m2", ElementType::float8e5m2},
+                                       {"float8e5m2fnuz", ElementType::float8e5m2fnuz},
+                                       {"float8e8m0", ElementType::float8e8m0},
+                                       {"float4e2m1", ElementType::float4e2m1},
+                                       {"int4", ElementType::int4},
+                                       {"uint4", ElementType::uint4},
+                                       {"int2", ElementType::int2},
+                                       {"uint2", ElementType::uint2}});
   }
   static void read(const Napi::Value& value, IndexedStep::Mode& field) {
     using Mode = IndexedStep::Mode;

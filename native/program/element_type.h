@@ -6,7 +6,10 @@
 
 namespace warpconv::program {
 
-/** Types of elements. A boolean is stored as one byte, of which any but zero is true. */
+/**
+ * Types of elements. A boolean is stored as one byte, of which any but zero is true; types of less than 8 bits in a
+ * byte each, integers with a sign as an int8_t and the others in the low bits.
+ */
 enum class ElementType {
   float32,
   float64,
@@ -20,7 +23,17 @@ enum class ElementType {
   uint16,
   uint32,
   uint64,
-  boolean
+  boolean,
+  float8e4m3fn,
+  float8e4m3fnuz,
+  float8e5m2,
+  float8e5m2fnuz,
+  float8e8m0,
+  float4e2m1,
+  int4,
+  uint4,
+  int2,
+  uint2
 };
 
 /** Bytes of one element. */
@@ -28,7 +41,17 @@ WARPCONV_HOST_DEVICE constexpr int64_t widthOf(ElementType type) {
   switch (type) {
     case ElementType::int8:
     case ElementType::uint8:
-    case ElementType::boolean: return 1;
+    case ElementType::boolean:
+    case ElementType::float8e4m3fn:
+    case ElementType::float8e4m3fnuz:
+    case ElementType::float8e5m2:
+    case ElementType::float8e5m2fnuz:
+    case ElementType::float8e8m0:
+    case ElementType::float4e2m1:
+    case ElementType::int4:
+    case ElementType::uint4:
+    case ElementType::int2:
+    case ElementType::uint2: return 1;
     case ElementType::float16:
     case ElementType::bfloat16:
     case ElementType::int16:

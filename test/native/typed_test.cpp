@@ -299,12 +299,39 @@ TEST_CASE("typed casts of as many elements as threads share keep small numbers")
   std::vector<float> numbers(size(kCount));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 100);
   for (const ElementType first : test::kElementTypes) {
-    if (first == ElementType::boolean) continue;
+    if (!test::holdsHundred(first)) continue;
     const Elements once = cast(Elements(numbers), first);
     for (const ElementType second : test::kElementTypes) {
-      if (second == ElementType::boolean) continue;
+      if (!test::holdsHundred(second)) continue;
       requireSame(cast(cast(once, second), ElementType::float32), Elements(numbers));
     }
+  }
+}
+
+TEST_CASE("typed casts read every code of the floats of 8 and 4 bits, and round to the nearest of them") {
+  for (const ElementType type : test::kElementTypes) {
+    test::withElement(type, [&](auto like) {
+      using T = decltype(like);
+      if constexpr (test::isSmallFloat<T>()) {
+        INFO("type " << static_cast<int>(type));
+        std::vector<T> codes;
+        for (int code = 0; code < (type == ElementType::float4e2m1 ? 16 : 256); ++code) {
+          codes.push_back({static_cast<uint8_t>(code)});
+        }
+        std::vector<double> values;
+        for (const T code : codes) values.push_back(test::exactOf(code));
+        requireSame(cast(Elements(codes), ElementType::float64), Elements(values));
+        // Each number, what lies between it and the next, and on both sides of that.
+        std::vector<double> points = values;
+        for (size_t i = 0; i + 1 < values.size(); ++i) {
+          const double middle = (values[i] + values[i + 1]) / 2;
+          points.insert(points.end(), {middle, std::nextafter(middle, -kInfinity), std::nextafter(middle, kInfinity)});
+        }
+        std::vector<T> expected;
+        for (const double point : points) expected.push_back(test::elementOf<T>(point));
+        requireSame(cast(Elements(points), type), Elements(expected));
+      }
+    });
   }
 }
 

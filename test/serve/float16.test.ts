@@ -1,5 +1,5 @@
 /** The conversions of 16-bit floating-point numbers, over all of them. */
-import { BFLOAT16, FLOAT16, fromBits, toBits, type Float16Format } from '../../lib/tensor/float16';
+import { BFLOAT16, FLOAT16, fromBits, toBits, type SmallFloat } from '../../lib/tensor/small_floats';
 
 /** The float32 of those bits. */
 function float32(bits: number): number {
@@ -7,7 +7,7 @@ function float32(bits: number): number {
 }
 
 /** Both formats by way of float32, which has more exponents and more fraction: scaling moves between them exactly. */
-const REFERENCES: readonly [string, Float16Format, (bits: number) => number, largest: number][] = [
+const REFERENCES: readonly [string, SmallFloat, (bits: number) => number, largest: number][] = [
   ['float16', FLOAT16, (bits) => float32((bits & 0x7fff) << 13) * 2 ** 112, 0x7bff],
   ['bfloat16', BFLOAT16, (bits) => float32((bits & 0x7fff) << 16), 0x7f7f],
 ];

@@ -43,13 +43,23 @@ const TYPES = {
   uint32: [12, 4],
   uint64: [13, 8],
   bfloat16: [16, 2],
+  complex64: [14, 8],
   float8e4m3fn: [17, 1],
+  float8e4m3fnuz: [18, 1],
+  float8e5m2: [19, 1],
+  float8e5m2fnuz: [20, 1],
+  uint4: [21, 1],
   int4: [22, 1],
+  float4e2m1: [23, 1],
+  float8e8m0: [24, 1],
+  uint2: [25, 1],
+  int2: [26, 1],
+  float6e2m3: [27, 1],
 } as const;
 
 export type OnnxType = keyof typeof TYPES;
 
-/** For 16-bit floats, their bits. */
+/** For floats of 16 bits and less, their bits; for types of less than 8 bits, the bytes that hold them. */
 export type Elements = ArrayLike<number | bigint>;
 
 export interface OnnxModel {

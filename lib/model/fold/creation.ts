@@ -3,9 +3,10 @@ import { describe, elementCount } from '../../check';
 import { float, floats, integer, tensor } from '../attributes';
 import { invalidModel, quote, title } from '../complaints';
 import type { Sliced } from '../../slices';
+import { CONSTRUCTORS } from '../../tensor/tensor';
 import type { ConstantTensor, GraphNode } from '../graph';
 import type { Operands } from './operands';
-import { build, isFloat, checkSmall, LeftAlone, valueOf, walk, type Scalar, type Value } from './values';
+import { build, isFloat, checkSmall, LeftAlone, walk, type Scalar, type Value } from './values';
 
 /** A list of extents as the tensor that `Shape` makes of them. */
 export function shapeValue(dims: readonly number[]): ConstantTensor<'int64'> {
@@ -50,14 +51,18 @@ export function constant({ node }: Operands): ConstantTensor {
   }
 }
 
-export function constantOfShape(operands: Operands): Sliced<Value> {
+/** Of any type: nothing is computed of the element. */
+export function constantOfShape(operands: Operands): ConstantTensor {
   const dims = operands.list(0);
   if (dims.some((extent) => extent < 0)) throw operands.invalid(`cannot make dims ${describe(dims)}`);
   const filling = tensor(operands.node, 'value', null);
-  if (filling === null) return build('float32', dims, () => 0);
-  const { type, elements } = valueOf(filling);
-  if (elements.length !== 1) throw operands.invalid(`takes one element as 'value', got ${elements.length}`);
-  return build(type, dims, () => elements[0]!);
+  checkSmall(dims);
+  const count = elementCount(dims);
+  if (filling === null) return { type: 'float32', dims, data: new Float32Array(count) };
+  const { type, data } = filling;
+  if (data.length !== 1) throw operands.invalid(`takes one element as 'value', got ${data.length}`);
+  const elements = new CONSTRUCTORS[type](count) as Float32Array;
+  return { type, dims, data: elements.fill(data[0] as number) } as ConstantTensor;
 }
 
 export function range(operands: Operands): Sliced<Value> {

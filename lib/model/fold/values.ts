@@ -1,11 +1,24 @@
 /** Small constants as lists of numbers, which is what folding computes with. */
 import { elementCount } from '../../check';
+import { packedBits } from '../../tensor/packed';
+import { smallFloatOf } from '../../tensor/small_floats';
 import { CONSTRUCTORS, type DataType } from '../../tensor/tensor';
 import type { Sliced } from '../../slices';
 import type { ConstantTensor } from '../graph';
 
-/** 16-bit floats have no arithmetic here. */
-export type FoldableType = Exclude<DataType, 'float16' | 'bfloat16'>;
+/** Types that JavaScript has an array of numbers for: the others have no arithmetic here. */
+export type FoldableType =
+  | 'float32'
+  | 'float64'
+  | 'int8'
+  | 'int16'
+  | 'int32'
+  | 'int64'
+  | 'uint8'
+  | 'uint16'
+  | 'uint32'
+  | 'uint64'
+  | 'bool';
 
 /** A number for a float type; a bigint for an integer type, and 0n or 1n for bool. */
 export type Scalar = number | bigint;
@@ -37,7 +50,7 @@ export function isFloat(type: DataType): type is 'float32' | 'float64' {
 }
 
 export function isFoldable(type: DataType): type is FoldableType {
-  return type !== 'float16' && type !== 'bfloat16';
+  return smallFloatOf(type) === undefined && packedBits(type) === undefined;
 }
 
 export function valueOf({ type, dims, data }: ConstantTensor): Value {

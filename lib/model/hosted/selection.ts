@@ -5,7 +5,7 @@ import type { ConstantTensor } from '../graph';
 import { invalidNode } from '../refusals';
 import type { Hosted } from './hosted';
 import { around, axisOf, elementsOf, int64s, required, takeSlices, zeros } from './tensors';
-import { BFLOAT16, FLOAT16, floatsByBits } from '../../tensor/float16';
+import { floatsByBits, smallFloatOf } from '../../tensor/small_floats';
 import { typedArray } from '../typed_constants';
 
 /** The coordinates of the elements that are not zero, one row for each axis. A scalar counts as of one axis. */
@@ -28,8 +28,9 @@ export const nonZero: Hosted = (node, inputs) => {
 
 /** Comparable numbers of any type. */
 function numbersOf({ type, data }: ConstantTensor): ArrayLike<number | bigint> {
-  if (type !== 'float16' && type !== 'bfloat16') return data as ArrayLike<number>;
-  const table = floatsByBits(type === 'float16' ? FLOAT16 : BFLOAT16);
+  const format = smallFloatOf(type);
+  if (format === undefined) return data as ArrayLike<number>;
+  const table = floatsByBits(format);
   return Float32Array.from(data as Uint16Array, (bits) => table[bits]!);
 }
 

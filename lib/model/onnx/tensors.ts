@@ -2,9 +2,11 @@
 import { BinaryReader } from '@bufbuild/protobuf/wire';
 
 import { describe, elementCount, plural } from '../../check';
+import { arrayLength, packedBits } from '../../tensor/packed';
 import { CONSTRUCTORS, type DataType } from '../../tensor/tensor';
 import { invalidModel } from '../complaints';
 import { elementType, unsupportedTypeName } from '../element_types';
+import { unpacked } from '../packing';
 import type { Sliced } from '../../slices';
 import type { ConstantTensor } from '../graph';
 import { copyInSlices } from './files';
@@ -41,7 +43,11 @@ export function readHeader(what: string, tensor: TensorProto): TensorHeader {
     if (extent >= 0 && extent <= Number.MAX_SAFE_INTEGER) return Number(extent);
     throw invalidModel(`${what} has an extent of ${extent}`);
   });
-  return { type, dims, byteLength: elementCount(dims) * CONSTRUCTORS[type].BYTES_PER_ELEMENT };
+  return {
+    type,
+    dims,
+    byteLength: arrayLength(type, elementCount(dims)) * CONSTRUCTORS[type].BYTES_PER_ELEMENT,
+  };
 }
 
 /**
@@ -56,9 +62,16 @@ export function* readTensor(
   external: Uint8Array | undefined,
 ): Sliced<ConstantTensor> {
   const header = readHeader(what, tensor);
+  const { type, dims, byteLength } = header;
+  if (packedBits(type) !== undefined) {
+    const stored = { type: 'uint8', dims: [byteLength], byteLength } as const;
+    const bytes = yield* readData(what, stored, tensor, external);
+    const data = yield* unpacked(type, bytes as Uint8Array, elementCount(dims));
+    return { type, dims, data } as ConstantTensor;
+  }
   const data = yield* readData(what, header, tensor, external);
-  if (header.type === 'bool') yield* checkBooleans(what, data as Uint8Array);
-  return { type: header.type, dims: header.dims, data };
+  if (type === 'bool') yield* checkBooleans(what, data as Uint8Array);
+  return { type, dims, data };
 }
 
 type Data = ConstantTensor['data'];

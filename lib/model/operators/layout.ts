@@ -10,6 +10,7 @@ import { unsupportedNode } from '../refusals';
 import type { DataType } from '../../tensor/tensor';
 import { typedArray } from '../typed_constants';
 import { broadcastDims, broadcastStrides, bytesOf, extentOf, sizeOf, stridesOf, type Value } from '../values';
+import { castTo } from './casts';
 import { asType, scalar } from './typed';
 
 const identity: Lower = (x) => x.input(0);
@@ -414,11 +415,6 @@ const bitCast: Lower = (x) => {
 };
 
 const castLike: Lower = (x) => castTo(x, x.input(0), x.input(1).type);
-
-/** Rounded where the model says so, whatever is known of where a half came from. */
-function castTo(x: Lowering, input: Value, type: DataType): Value {
-  return type === input.type ? input : x.build.map('identity', [input], { outputType: type });
-}
 
 function blockSize(x: Lowering): number {
   const block = integer(x.node, 'blocksize');

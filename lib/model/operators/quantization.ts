@@ -5,7 +5,9 @@ import { elementType } from '../element_types';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import type { DataType } from '../../tensor/tensor';
+import { smallFloatOf } from '../../tensor/small_floats';
 import { sizeOf, type Value } from '../values';
+import { castTo } from './casts';
 import { convolveWith } from './convolution';
 import { areKnown, computed } from './known';
 import { along, takeAlong } from './layout';
@@ -19,6 +21,10 @@ const RANGES: Readonly<Partial<Record<DataType, readonly [least: number, greates
   uint8: [0, 255],
   int16: [-32768, 32767],
   uint16: [0, 65535],
+  int4: [-8, 7],
+  uint4: [0, 15],
+  int2: [-2, 1],
+  uint2: [0, 3],
 };
 
 /**
@@ -56,10 +62,13 @@ function* quantizeLinear(x: Lowering): Sliced<Value> {
   const given = x.optional(2);
   const number = integer(x.node, 'output_dtype', 0);
   const type = given?.type ?? (number === 0 ? 'uint8' : elementType(number));
-  if (type === undefined || RANGES[type] === undefined) {
+  const isFloat = type !== undefined && smallFloatOf(type) !== undefined;
+  if (type === undefined || (RANGES[type] === undefined && !isFloat)) {
     throw unsupportedNode(x.node, `makes ${type ?? `ONNX's type ${number}`}`);
   }
   const scale = yield* spread(x, x.input(1), input);
+  // Floats have a zero of their own.
+  if (isFloat) return castTo(x, apply(x, 'divide', [asFloat32(x, input), asFloat32(x, scale)]), type);
   const zero = yield* zeroPointOf(x, 2, input);
   return quantized(x, asFloat32(x, input), asFloat32(x, scale), zero, type);
 }
@@ -92,7 +101,7 @@ export function* centred(x: Lowering, input: Value, zero: Value | undefined): Sl
     return yield* computed(x, 'centred', [input, zero], (element, from) => element - from);
   }
   const isZero = zero?.constant?.data.length === 1 && Number(zero.constant.data[0]) === 0;
-  if (zero === undefined || isZero) return asFloat32(x, input);
+  if (zero === undefined || isZero || smallFloatOf(input.type) !== undefined) return asFloat32(x, input);
   return mapped(x, 'subtract', [input, zero], 'float32', { compute: 'int64' });
 }
 

@@ -4,7 +4,7 @@
  * steps for any type, one function at a time.
  */
 import { resultOf, type Sliced } from '../../slices';
-import { BFLOAT16, FLOAT16, floatsByBits } from '../../tensor/float16';
+import { floatsByBits, smallFloatOf } from '../../tensor/small_floats';
 import type { DataType } from '../../tensor/tensor';
 import { computeOf, instruction } from '../builder';
 import type { ConstantTensor } from '../graph';
@@ -68,7 +68,7 @@ function* widened(x: Lowering, value: Value): Sliced<Value> {
 const HALVES_AT_ONCE = 2 ** 18;
 
 function* floatsOf({ type, data }: ConstantTensor): Sliced<Float32Array> {
-  const table = floatsByBits(type === 'float16' ? FLOAT16 : BFLOAT16);
+  const table = floatsByBits(smallFloatOf(type)!);
   const floats = new Float32Array(data.length);
   for (let i = 0; i < floats.length; i++) {
     if (i % HALVES_AT_ONCE === 0) yield;

@@ -53,6 +53,16 @@ auto withType(ElementType type, const Body& body) {
     case uint16: return body(std::integral_constant<ElementType, uint16>{});
     case uint32: return body(std::integral_constant<ElementType, uint32>{});
     case uint64: return body(std::integral_constant<ElementType, uint64>{});
+    case float8e4m3fn: return body(std::integral_constant<ElementType, float8e4m3fn>{});
+    case float8e4m3fnuz: return body(std::integral_constant<ElementType, float8e4m3fnuz>{});
+    case float8e5m2: return body(std::integral_constant<ElementType, float8e5m2>{});
+    case float8e5m2fnuz: return body(std::integral_constant<ElementType, float8e5m2fnuz>{});
+    case float8e8m0: return body(std::integral_constant<ElementType, float8e8m0>{});
+    case float4e2m1: return body(std::integral_constant<ElementType, float4e2m1>{});
+    case int4: return body(std::integral_constant<ElementType, int4>{});
+    case uint4: return body(std::integral_constant<ElementType, uint4>{});
+    case int2: return body(std::integral_constant<ElementType, int2>{});
+    case uint2: return body(std::integral_constant<ElementType, uint2>{});
     case boolean: break;
   }
   return body(std::integral_constant<ElementType, boolean>{});

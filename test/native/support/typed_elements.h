@@ -23,9 +23,12 @@ namespace warpconv::test {
 using program::ElementType;
 
 inline constexpr ElementType kElementTypes[] = {
-    ElementType::float32, ElementType::float64, ElementType::float16, ElementType::bfloat16, ElementType::int8,
-    ElementType::int16,   ElementType::int32,   ElementType::int64,   ElementType::uint8,    ElementType::uint16,
-    ElementType::uint32,  ElementType::uint64,  ElementType::boolean};
+    ElementType::float32,        ElementType::float64,      ElementType::float16,        ElementType::bfloat16,
+    ElementType::int8,           ElementType::int16,        ElementType::int32,          ElementType::int64,
+    ElementType::uint8,          ElementType::uint16,       ElementType::uint32,         ElementType::uint64,
+    ElementType::boolean,        ElementType::float8e4m3fn, ElementType::float8e4m3fnuz, ElementType::float8e5m2,
+    ElementType::float8e5m2fnuz, ElementType::float8e8m0,   ElementType::float4e2m1,     ElementType::int4,
+    ElementType::uint4,          ElementType::int2,         ElementType::uint2};
 
 struct Float16 {
   uint16_t bits;
@@ -38,12 +41,35 @@ struct Boolean {
   uint8_t byte;
 };
 
+/** Of one of the types of 8 bits and less that C++ has none for. */
+template <ElementType kOf>
+struct Small {
+  static constexpr ElementType kType = kOf;
+  uint8_t byte;
+};
+
 /** Holds every integer of 64 bits, and the sum of any two. */
 __extension__ typedef __int128 Int128;
 __extension__ typedef unsigned __int128 UInt128;
 
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+template <typename T>
+inline constexpr bool kIsSmall = false;
+template <ElementType kOf>
+inline constexpr bool kIsSmall<Small<kOf>> = true;
+
+/** Of a small integer the bits, or 0 for a float. */
+constexpr int integerBitsOf(ElementType type) {
+  if (type == ElementType::int4 || type == ElementType::uint4) return 4;
+  return type == ElementType::int2 || type == ElementType::uint2 ? 2 : 0;
+}
+template <typename T>
+constexpr bool isSmallFloat() {
+  if constexpr (kIsSmall<T>) return integerBitsOf(T::kType) == 0;
+  return false;
+}
 
 /** Calls `body` with an element of the type. */
 template <typename Body>
@@ -61,9 +87,25 @@ auto withElement(ElementType type, const Body& body) {
     case ElementType::uint16: return body(uint16_t{});
     case ElementType::uint32: return body(uint32_t{});
     case ElementType::uint64: return body(uint64_t{});
+    case ElementType::float8e4m3fn: return body(Small<ElementType::float8e4m3fn>{});
+    case ElementType::float8e4m3fnuz: return body(Small<ElementType::float8e4m3fnuz>{});
+    case ElementType::float8e5m2: return body(Small<ElementType::float8e5m2>{});
+    case ElementType::float8e5m2fnuz: return body(Small<ElementType::float8e5m2fnuz>{});
+    case ElementType::float8e8m0: return body(Small<ElementType::float8e8m0>{});
+    case ElementType::float4e2m1: return body(Small<ElementType::float4e2m1>{});
+    case ElementType::int4: return body(Small<ElementType::int4>{});
+    case ElementType::uint4: return body(Small<ElementType::uint4>{});
+    case ElementType::int2: return body(Small<ElementType::int2>{});
+    case ElementType::uint2: return body(Small<ElementType::uint2>{});
     case ElementType::boolean: break;
   }
   return body(Boolean{});
+}
+
+/** Whether numbers from 0 to 100 are elements. */
+inline bool holdsHundred(ElementType type) {
+  return withElement(type,
+                     [](auto like) { return !kIsSmall<decltype(like)> && !std::is_same_v<decltype(like), Boolean>; });
 }
 
 template <typename T>
@@ -79,7 +121,13 @@ inline ElementType computeOf(ElementType type) {
   switch (type) {
     case ElementType::float32:
     case ElementType::float16:
-    case ElementType::bfloat16: return ElementType::float32;
+    case ElementType::bfloat16:
+    case ElementType::float8e4m3fn:
+    case ElementType::float8e4m3fnuz:
+    case ElementType::float8e5m2:
+    case ElementType::float8e5m2fnuz:
+    case ElementType::float8e8m0:
+    case ElementType::float4e2m1: return ElementType::float32;
     case ElementType::float64:
     case ElementType::uint64: return type;
     default: return ElementType::int64;
@@ -154,11 +202,70 @@ Half nearestHalf(Int128 value) {
   return nearestHalf<Half>(value < 0 ? -rounded : rounded);
 }
 
+/** What a code of a small float stands for, from the tables of its format. */
+inline double valueOfSmall(ElementType type, int code) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  if (type == ElementType::float8e8m0) return code == 0xff ? kNaN : std::ldexp(1.0, code - 127);
+  struct Format {
+    int width, fraction, bias;
+  };
+  const Format format = type == ElementType::float8e4m3fn     ? Format{8, 3, 7}
+                        : type == ElementType::float8e4m3fnuz ? Format{8, 3, 8}
+                        : type == ElementType::float8e5m2     ? Format{8, 2, 15}
+                        : type == ElementType::float8e5m2fnuz ? Format{8, 2, 16}
+                                                              : Format{4, 1, 1};
+  const int sign = 1 << (format.width - 1), magnitude = code % sign;
+  const bool isUnsignedZero = type == ElementType::float8e4m3fnuz || type == ElementType::float8e5m2fnuz;
+  if (isUnsignedZero && code == sign) return kNaN;
+  if (type == ElementType::float8e4m3fn && magnitude == 0x7f) return kNaN;
+  if (type == ElementType::float8e5m2 && magnitude > 0x7c) return kNaN;
+  const int exponent = magnitude >> format.fraction, units = magnitude % (1 << format.fraction);
+  const double value = type == ElementType::float8e5m2 && magnitude == 0x7c ? std::numeric_limits<double>::infinity()
+                       : exponent == 0
+                           ? std::ldexp(units, 1 - format.bias - format.fraction)
+                           : std::ldexp((1 << format.fraction) + units, exponent - format.bias - format.fraction);
+  return (code & sign) != 0 ? -value : value;
+}
+
+/** By a search among all: of two that are as near the even one; powers of two from above. */
+inline uint8_t nearestSmall(ElementType type, double value) {
+  const bool isPower = type == ElementType::float8e8m0, isFour = type == ElementType::float4e2m1;
+  const int sign = isFour ? 0x8 : 0x80, codes = isPower ? 255 : sign;
+  const auto nan = [&] {
+    return type == ElementType::float8e5m2 ? 0x7e : type == ElementType::float8e4m3fn ? 0x7f : isPower ? 0xff : sign;
+  };
+  if (std::isnan(value)) return static_cast<uint8_t>(nan());
+  const double magnitude = std::abs(value);
+  int last = codes - 1;
+  while (!std::isfinite(valueOfSmall(type, last))) --last;
+  int code = 0;
+  if (isPower) {
+    while (code <= last && valueOfSmall(type, code) < magnitude) ++code;
+    return static_cast<uint8_t>(code > last ? nan() : code);
+  }
+  for (; code <= last; ++code) {
+    const double own = valueOfSmall(type, code);
+    const double step = code < last ? valueOfSmall(type, code + 1) - own : own - valueOfSmall(type, code - 1);
+    if (magnitude < own + step / 2 || (magnitude == own + step / 2 && code % 2 == 0)) break;
+  }
+  if (code > last && type == ElementType::float8e5m2) code = 0x7c;
+  if (code > last && isFour) code = last;
+  if (code > last && type != ElementType::float8e5m2)
+    return static_cast<uint8_t>(type == ElementType::float8e4m3fn && std::signbit(value) ? 0xff : nan());
+  const bool hasSign = std::signbit(value) && !(code == 0 && valueOfSmall(type, sign) != 0);
+  return static_cast<uint8_t>(hasSign ? code | sign : code);
+}
+
 /** What an element is: a double that has its value, or an integer. */
 template <typename T>
 auto exactOf(T element) {
   if constexpr (kIsHalf<T>) {
     return valueOfHalf(element);
+  } else if constexpr (isSmallFloat<T>()) {
+    return valueOfSmall(T::kType, T::kType == ElementType::float4e2m1 ? element.byte % 16 : element.byte);
+  } else if constexpr (kIsSmall<T>) {
+    const bool isSigned = T::kType == ElementType::int4 || T::kType == ElementType::int2;
+    return static_cast<Int128>(isSigned ? static_cast<int8_t>(element.byte) : element.byte);
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<double>(element);
   } else if constexpr (std::is_same_v<T, Boolean>) {
@@ -166,6 +273,18 @@ auto exactOf(T element) {
   } else {
     return static_cast<Int128>(element);
   }
+}
+
+/** A double that is rounded to a few bits as the number itself is: what it has no bits for is in its last one. */
+inline double oddDouble(double exact) { return exact; }
+inline double oddDouble(Int128 exact) {
+  const UInt128 magnitude = exact < 0 ? -static_cast<UInt128>(exact) : static_cast<UInt128>(exact);
+  int cut = 0;
+  while (magnitude >> cut >> 53 != 0) ++cut;
+  UInt128 units = magnitude >> cut;
+  if ((units << cut) != magnitude) units |= 1;
+  const double odd = std::ldexp(static_cast<double>(units), cut);
+  return exact < 0 ? -odd : odd;
 }
 
 /**
@@ -178,6 +297,13 @@ T elementOf(Exact exact) {
     return {static_cast<uint8_t>(exact != 0 ? 1 : 0)};
   } else if constexpr (kIsHalf<T>) {
     return nearestHalf<T>(exact);
+  } else if constexpr (isSmallFloat<T>()) {
+    return {nearestSmall(T::kType, oddDouble(exact))};
+  } else if constexpr (kIsSmall<T>) {
+    constexpr int kRange = 1 << integerBitsOf(T::kType);
+    const int low = ((elementOf<int8_t>(exact) % kRange) + kRange) % kRange;
+    const bool isSigned = T::kType == ElementType::int4 || T::kType == ElementType::int2;
+    return {static_cast<uint8_t>(isSigned && low >= kRange / 2 ? low - kRange : low)};
   } else if constexpr (std::is_floating_point_v<T> || !std::is_same_v<Exact, double>) {
     return static_cast<T>(exact);
   } else {
@@ -191,7 +317,7 @@ T elementOf(Exact exact) {
 /** To the bit, but for NaN, which is any NaN. */
 template <typename T>
 bool isSame(T a, T b) {
-  if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+  if constexpr (kIsHalf<T> || isSmallFloat<T>() || std::is_floating_point_v<T>) {
     if (std::isnan(exactOf(a)) && std::isnan(exactOf(b))) return true;
   }
   return std::memcmp(&a, &b, sizeof a) == 0;
@@ -204,6 +330,8 @@ std::string shown(T element) {
     text << +element;
   } else if constexpr (std::is_same_v<T, Boolean>) {
     text << "byte " << +element.byte;
+  } else if constexpr (kIsSmall<T>) {
+    text << "code " << +element.byte;
   } else {
     text << std::setprecision(17) << exactOf(element);
   }
@@ -288,6 +416,8 @@ std::vector<T> widelySpread(Random& random) {
   for (T& value : values) {
     const auto bits = static_cast<uint64_t>(random.bits());
     std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
+    // Of a byte the few bits that count
+    if constexpr (kIsSmall<T>) value = elementOf<T>(exactOf(value));
   }
   if constexpr (std::is_same_v<T, Boolean>) {
     values.push_back({0}), values.push_back({1});
@@ -299,7 +429,7 @@ std::vector<T> widelySpread(Random& random) {
       }
     }
   }
-  if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+  if constexpr (kIsHalf<T> || isSmallFloat<T>() || std::is_floating_point_v<T>) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     for (const double real : {0.0, 0.1, 0.5, 1.9, 127.5, 128.9, 255.5, 3e9, 9223372036854775808.0, 1e19, 1e20, 1e-8,
                               1e-40, 1e-45, 65504.0, 65519.0, 65520.0, kInfinity}) {
