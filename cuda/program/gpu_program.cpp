@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -390,9 +391,28 @@ class GpuProgram final : public PreparedProgram {
     const Status launched = milliseconds == nullptr ? launch(place) : profile(place, *milliseconds);
     if (!launched.isOk()) return launched;
     if (Status status = checkRunIndices(place); !status.isOk()) return status;
+    return handOver(place, tensors);
+  }
+
+  Status bring(size_t input, const Tensors& tensors, void* to) const {
+    if (const DeviceMemory* const from = residentAt(tensors.residentInputs, input)) {
+      return copyWithin(from->data(), to, from->bytes());
+    }
+    if (const void* const whole = tensors.inputs[input]) return queue_.upload(whole, to, spec_.inputBytes[input]);
+    return queue_.upload(tensors.inputParts[input], to);
+  }
+
+  /** The outputs, to where they are wanted. When it returns all of them are there, for other queues, too. */
+  Status handOver(const Place& place, const Tensors& tensors) const {
+    for (size_t i = 0; i < place.outputs.size(); ++i) {
+      const DeviceMemory* const to = residentAt(tensors.residentOutputs, i);
+      if (to == nullptr || to->bytes() == 0) continue;
+      if (Status status = copyWithin(place.outputs[i], to->data(), to->bytes()); !status.isOk()) return status;
+    }
+    // A download waits for all that was enqueued before it, and so for the copies, too.
     bool isAwaited = false;
     for (size_t i = 0; i < place.outputs.size(); ++i) {
-      if (spec_.outputBytes[i] == 0) continue;
+      if (spec_.outputBytes[i] == 0 || tensors.outputs[i] == nullptr) continue;
       const Status status = queue_.download(place.outputs[i], tensors.outputs[i], spec_.outputBytes[i]);
       if (!status.isOk()) return status;
       isAwaited = true;
@@ -400,20 +420,16 @@ class GpuProgram final : public PreparedProgram {
     return isAwaited ? Status{} : queue_.wait();
   }
 
-  Status bring(size_t input, const Tensors& tensors, void* to) const {
-    const GpuMemory* const resident = tensors.residentInputs.empty() ? nullptr : tensors.residentInputs[input].get();
-    if (resident != nullptr) return copyWithin(*resident, to);
-    if (const void* const whole = tensors.inputs[input]) return queue_.upload(whole, to, spec_.inputBytes[input]);
-    return queue_.upload(tensors.inputParts[input], to);
+  /** Null for a tensor that is in CPU memory. All memory of a GPU is made by its engine. */
+  static const DeviceMemory* residentAt(std::span<const std::shared_ptr<const GpuMemory>> resident, size_t index) {
+    if (resident.empty() || resident[index] == nullptr) return nullptr;
+    return &static_cast<const ResidentMemory&>(*resident[index]).memory();
   }
 
-  /** All memory of a GPU is made by its engine. */
-  Status copyWithin(const GpuMemory& from, void* to) const {
-    const DeviceMemory& source = static_cast<const ResidentMemory&>(from).memory();
+  Status copyWithin(const void* from, void* to, int64_t bytes) const {
     return queue_.compute([&](cudaStream_t stream) {
-      return toStatus(
-          cudaMemcpyAsync(to, source.data(), static_cast<size_t>(source.bytes()), cudaMemcpyDeviceToDevice, stream),
-          "copying an input within the GPU");
+      return toStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
+                      "copying a tensor within the GPU");
     });
   }
 

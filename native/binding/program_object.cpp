@@ -77,8 +77,8 @@ struct ProgramObject::Run {
   /** For each input none, or the pieces that it comes in */
   std::vector<std::vector<HostBytes>> parts;
   std::vector<void*> outputs;
-  /** For each input its memory on the GPU, or null */
-  std::vector<std::shared_ptr<const GpuMemory>> residentInputs;
+  /** For each input, and each output, its memory on the GPU, or null */
+  std::vector<std::shared_ptr<const GpuMemory>> residentInputs, residentOutputs;
   /** Under arrays that JavaScript might let go of in the meantime */
   std::vector<std::shared_ptr<const PinnedMemory>> pinned;
 
@@ -109,24 +109,34 @@ struct ProgramObject::Run {
     residentInputs.emplace_back();
   }
 
-  /** `device` is the program's, by its number. */
+  /** That of a value which is no typed array. `device` is the program's, by its number. */
+  static std::shared_ptr<const GpuMemory> residentOf(const Napi::Value& value, int64_t needed, int device,
+                                                     const std::string& name) {
+    auto memory = GpuBuffer::memoryOf(value);
+    if (memory == nullptr) throwFailure(invalidArgument(name + " on a GPU was disposed before the run began"));
+    if (memory->device() == device && memory->bytes() == needed) return memory;
+    throwFailure(invalidArgument(name + " has " + std::to_string(memory->bytes()) +
+                                 " bytes on 'cuda:" + std::to_string(memory->device()) + "'; the network needs " +
+                                 std::to_string(needed) + " on the session's device"));
+  }
+
   void addInput(const Napi::Value& value, int64_t needed, int device) {
-    auto memory = value.IsTypedArray() ? nullptr : GpuBuffer::memoryOf(value);
-    if (memory != nullptr && (memory->device() != device || memory->bytes() != needed)) {
-      throwFailure(invalidArgument("an input has " + std::to_string(memory->bytes()) + " bytes on 'cuda:" +
-                                   std::to_string(memory->device()) + "'; the network needs " +
-                                   std::to_string(needed) + " on the session's device"));
-    }
-    if (memory == nullptr && !value.IsTypedArray()) {
-      throwFailure(invalidArgument("an input on a GPU was disposed before the run began"));
-    }
-    inputs.push_back(memory == nullptr ? arrayOf(value, needed, "an input") : nullptr);
-    residentInputs.push_back(std::move(memory));
+    const bool isArray = value.IsTypedArray();
+    inputs.push_back(isArray ? arrayOf(value, needed, "an input") : nullptr);
+    residentInputs.push_back(isArray ? nullptr : residentOf(value, needed, device, "an input"));
     parts.emplace_back();
   }
 
+  /** Null is for an output that nobody asked for, which a GPU keeps to itself. */
+  void addOutput(const Napi::Value& value, int64_t needed, int device) {
+    const bool isArray = value.IsTypedArray();
+    const bool isUnwanted = value.IsNull() && device >= 0;
+    outputs.push_back(isArray ? arrayOf(value, needed, "an output") : nullptr);
+    residentOutputs.push_back(isArray || isUnwanted ? nullptr : residentOf(value, needed, device, "an output"));
+  }
+
   Status operator()(const Cancellation* cancellation, std::vector<double>* milliseconds) const {
-    return prepared->run({inputs, outputs, residentInputs, parts}, cancellation, milliseconds);
+    return prepared->run({inputs, outputs, residentInputs, parts, residentOutputs}, cancellation, milliseconds);
   }
 };
 
@@ -217,7 +227,7 @@ Napi::Value ProgramObject::prepare(const Napi::CallbackInfo& info) {
   return Napi::Number::New(env_, id);
 }
 
-/** Two arguments: inputs, each of them one or a list of pieces; outputs. Reading them may run JavaScript. */
+/** Two arguments: inputs, each of them one or a list of pieces; outputs, or nulls. Reading them may run JavaScript. */
 ProgramObject::Values ProgramObject::valuesFrom(const Napi::CallbackInfo& info) const {
   Values values;
   const Napi::Array inputs = toValues(info[0], inputBytes_.size(), "inputs");
@@ -230,7 +240,7 @@ ProgramObject::Values ProgramObject::valuesFrom(const Napi::CallbackInfo& info) 
 /** Runs no JavaScript, so that nothing moves away from the address that is taken here. */
 ProgramObject::Run ProgramObject::runOf(const Values& values) const {
   if (!prepared_) throwFailure({StatusCode::disposed, "the session has been released"});
-  Run run{prepared_, {}, {}, {}, {}, {}};
+  Run run{prepared_, {}, {}, {}, {}, {}, {}};
   std::span<const Napi::Value> left(values.all);
   for (size_t i = 0; i < inputBytes_.size(); ++i) {
     const size_t pieces = values.pieces[i];
@@ -241,9 +251,7 @@ ProgramObject::Run ProgramObject::runOf(const Values& values) const {
     }
     left = left.subspan(pieces);
   }
-  for (size_t i = 0; i < outputBytes_.size(); ++i) {
-    run.outputs.push_back(run.arrayOf(left[i], outputBytes_[i], "an output"));
-  }
+  for (size_t i = 0; i < outputBytes_.size(); ++i) run.addOutput(left[i], outputBytes_[i], device_);
   return run;
 }
 

@@ -14,11 +14,14 @@ namespace warpconv::program {
 /** One run's tensors: dense, of the extents that the program was compiled for. In CPU memory, unless said otherwise. */
 struct Tensors {
   std::span<const void* const> inputs;
+  /** On a GPU null for those that nobody asked for */
   std::span<void* const> outputs;
   /** On a GPU: empty, or one for each input, which lies there unless it is null */
   std::span<const std::shared_ptr<const GpuMemory>> residentInputs = {};
   /** Empty, or for each input the pieces that follow each other in it, where it is null and does not lie on a GPU */
   std::span<const std::vector<HostBytes>> inputParts = {};
+  /** On a GPU: empty, or one for each output, which is wanted there unless it is null; no two are the same memory */
+  std::span<const std::shared_ptr<const GpuMemory>> residentOutputs = {};
 };
 
 /** The memory of a run, by which buffers become addresses. */
