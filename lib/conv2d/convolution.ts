@@ -185,7 +185,7 @@ export function newOutput(
 ): Tensor<'float32'> {
   return place === 'cpu'
     ? tensorOver('float32', newOutputArray('float32', dims, scratch), Object.freeze(dims))
-    : emptyOnGpu(place, dims);
+    : emptyOnGpu(place, 'float32', dims);
 }
 
 export function elementsOf(tensor: Tensor<'float32'>): NativeElements {

@@ -6,7 +6,7 @@ import type { Operand } from './values';
 
 /** One step of a compiled network. */
 export interface StepExplanation {
-  /** For example `'convolution'` or `'elementwise'` */
+  /** For example `'convolution'` or `'elementwise'`; `'hosted'` for what is computed between two programs, by JavaScript */
   readonly kind: string;
   /** The model's nodes that it computes */
   readonly nodes: readonly string[];
@@ -20,7 +20,7 @@ export interface StepExplanation {
   readonly milliseconds?: number;
 }
 
-/** What was compiled for one set of input dims. */
+/** What was compiled for one set of input dims, or, of a network that runs in parts, for a run. */
 export interface SessionExplanation {
   readonly device: string;
   readonly inputs: readonly Port[];

@@ -495,6 +495,9 @@ export interface NativeProgramSpec extends NativeProgramPart {
 /** What a run brings for an input: an array of all of it, or a list of its pieces, or memory of the program's GPU. */
 export type NativeInput = ArrayBufferView | readonly ArrayBufferView[] | NativeGpuBuffer;
 
+/** Where a run writes an output: an array, or memory of the program's GPU; on a GPU null where nobody wants it. */
+export type NativeOutput = ArrayBufferView | NativeGpuBuffer | null;
+
 /** A compiled network for inputs of fixed extents. */
 export interface NativeProgram {
   /** Brings what follows the steps and constants that it has; before it is prepared. */
@@ -504,11 +507,11 @@ export interface NativeProgram {
   /** `milliseconds`, unless null, gets one number a step. */
   run(
     inputs: readonly NativeInput[],
-    outputs: readonly ArrayBufferView[],
+    outputs: readonly NativeOutput[],
     milliseconds: number[] | null,
     done: Done,
   ): CallId;
-  runSync(inputs: readonly NativeInput[], outputs: readonly ArrayBufferView[]): void;
+  runSync(inputs: readonly NativeInput[], outputs: readonly NativeOutput[]): void;
   /** Memory that it holds besides its store, once it is prepared */
   readonly bytes: number;
   /** For each step what was chosen for it; null where there is no choice. */

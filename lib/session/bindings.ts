@@ -100,8 +100,9 @@ function isOfDims({ domain, operator }: GraphNode): boolean {
   return domain === '' && (operator === 'Shape' || operator === 'Size');
 }
 
-export function undecided({ node, value }: ValueNeeded): WarpconvError {
-  return unsupportedNode(node, `needs the elements of '${value}' before the network runs`);
+/** @param remedy - what to do, to be appended */
+export function undecided({ node, value }: ValueNeeded, remedy = ''): WarpconvError {
+  return unsupportedNode(node, `needs the elements of '${value}' before the network runs${remedy}`);
 }
 
 export function keyOf({ dims, constants }: Bindings): string {

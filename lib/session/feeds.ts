@@ -140,7 +140,8 @@ export function checkData(
   return data as TypedArray;
 }
 
-function residentElements(called: string, tensor: object, place: Place): NativeGpuBuffer {
+/** Those of a tensor that says it is in a GPU's memory. */
+export function residentElements(called: string, tensor: object, place: Place): NativeGpuBuffer {
   const given = readOnGpu(called, tensor);
   if (given.place === place) return given.elements;
   throw invalid(

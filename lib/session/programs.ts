@@ -40,7 +40,12 @@ export class Programs {
   #begun = 0;
   #idleTimer: NodeJS.Timeout | undefined;
 
-  constructor(place: Place, { cachedShapes, memoryLimit }: ProgramLimits) {
+  /** @param resident - the names of the outputs that are made on a GPU */
+  constructor(
+    place: Place,
+    { cachedShapes, memoryLimit }: ProgramLimits,
+    private readonly resident: ReadonlySet<string>,
+  ) {
     this.#place = place;
     this.#memory = new SessionMemory(memoryLimit, () => this.#held());
     this.#store = callNative(() => new (addon().Store)(indexOf(place)));
@@ -108,7 +113,7 @@ export class Programs {
 
   async #prepare(compile: () => Promise<Compiled>): Promise<Prepared> {
     const compiled = await compile();
-    const footprint = footprintOf(compiled, this.#place);
+    const footprint = footprintOf(compiled, this.#place, this.resident);
     const native = await this.#reserving(footprint, () => this.#build(compiled));
     const prepared = { compiled, native, footprint, lastRun: Infinity };
     this.#live.add(prepared);

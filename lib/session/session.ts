@@ -39,7 +39,10 @@ import { ValueNeeded } from '../model/lowering';
 import { rowFunction } from '../model/rows';
 import { loadOnnx } from '../model/onnx/load';
 import { explainProgram, type SessionExplanation } from '../model/explain';
+import type { NativeOutput } from '../model/steps';
 import {
+  ALL_OUTPUTS,
+  NONE_RESIDENT,
   readRunArguments,
   readSessionOptions,
   type RunArguments,
@@ -49,7 +52,8 @@ import {
 } from './session_options';
 import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
-import { byName, outputsFor } from './outputs';
+import { residentOutputs } from './output_locations';
+import { RunOutputs } from './outputs';
 import { Profiling } from './profiling';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from '../sharing/owner';
@@ -58,7 +62,6 @@ import type { Tensor } from '../tensor/tensor';
 import type { TensorLike } from '../tensor/tensor_like';
 import { SplitNetwork, type Part } from './split_network';
 import { tuneProgram } from './tuned_program';
-import type { TypedArray } from '../tensor/typed_array';
 
 /** Most input dims for which a session remembers what their rows compute. */
 const MOST_ROW_FUNCTIONS = 256;
@@ -86,6 +89,8 @@ class Loaded {
 interface Shared {
   readonly constants: Constants;
   readonly programs: Programs;
+  /** The names of the outputs that are made on the GPU */
+  readonly resident: ReadonlySet<string>;
   readonly running: Set<Promise<unknown>>;
   /** By the session that other threads use */
   readonly sharings: Map<SharingOwner, InferenceSession>;
@@ -182,10 +187,13 @@ export class InferenceSession {
     const place = locateForWork(request.device);
     await openPlace(place);
     const graph = await loadOnnx(model, request.externalData);
+    const outputNames = graph.outputs.map(({ name }) => name);
+    const resident = residentOutputs(request.outputLocations, outputNames, place);
     await requireOperators(graph);
     const shared = {
       constants: new Constants(graph.constants.values()),
-      programs: new Programs(place, request),
+      programs: new Programs(place, request, resident),
+      resident,
       running: new Set<Promise<unknown>>(),
       sharings: new Map<SharingOwner, InferenceSession>(),
       profiling: request.enableProfiling ? new Profiling(request.profileFilePrefix) : undefined,
@@ -201,7 +209,18 @@ export class InferenceSession {
    * Runs the network without holding up the event loop, and returns all outputs: on other threads, or, where its last run
    * for these dims took no more than three milliseconds and runs come one by one, on this one. Feeds are read in place:
    * neither write to them nor dispose them before the promise settles. On a GPU, those in CPU memory are copied there;
-   * tensors on that GPU are taken as they are. Outputs are in CPU memory.
+   * tensors on that GPU are not brought to CPU memory on the way.
+   *
+   * Outputs are new tensors in CPU memory or, where `preferredOutputLocation` says `'gpu-buffer'`, on the session's GPU. When
+   * the promise resolves they are complete, for every session. They have memory of their own, which outlives the session: it
+   * is freed by `dispose()` or, later, by the collector. So sessions follow each other on a GPU:
+   *
+   *     const options = { device: 'cuda', preferredOutputLocation: 'gpu-buffer' };
+   *     const encoder = await InferenceSession.create('encoder.onnx', options);
+   *     const decoder = await InferenceSession.create('decoder.onnx', { device: 'cuda' });
+   *     const { features } = await encoder.run({ image });
+   *     const { scores } = await decoder.run({ features });
+   *     features.dispose();
    *
    * @param feeds - a tensor for each input, by name
    * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT` naming the feed,
@@ -210,10 +229,12 @@ export class InferenceSession {
    */
   run(feeds: Readonly<Record<string, TensorLike>>, options?: RunOptions): Promise<Record<string, Tensor>>;
   /**
-   * As above, for some of the outputs.
+   * As above, for some of the outputs. What is returned has the very tensors that were brought for them. After a run that
+   * fails they may hold anything.
    *
    * @param fetches - the names of the outputs that are wanted, or for each a tensor to write it into, or null for a new
-   * one. Such a tensor is in CPU memory, over an ordinary `ArrayBuffer`, and shares no memory with feeds or other outputs
+   * one. Such a tensor is in CPU memory, over an ordinary `ArrayBuffer`, or on the session's GPU, and shares no memory with
+   * feeds, with other outputs, or with what another run uses that has not ended: each such run is refused
    */
   run(
     feeds: Readonly<Record<string, TensorLike>>,
@@ -221,7 +242,7 @@ export class InferenceSession {
     options?: RunOptions,
   ): Promise<Record<string, Tensor>>;
   async run(...args: [feeds: unknown, ...rest: unknown[]]): Promise<Record<string, Tensor>> {
-    const request = readRunArguments(args, this.outputNames);
+    const request = readRunArguments(args, this.outputNames, this.#shared.resident);
     const inputs = this.#readFeeds(request);
     this.#requireLive();
     return this.#track(this.#runWith(inputs, request));
@@ -237,9 +258,11 @@ export class InferenceSession {
    */
   async runJoined(
     feeds: Readonly<Record<string, readonly TensorLike[]>>,
-    ...rest: [options?: RunOptions] | [fetches: readonly string[], options?: RunOptions]
+    ...rest:
+      | [options?: RunOptions]
+      | [fetches: readonly string[] | Readonly<Record<string, Tensor | null>>, options?: RunOptions]
   ): Promise<Record<string, Tensor>> {
-    const request = readRunArguments([feeds, ...rest], this.outputNames);
+    const request = readRunArguments([feeds, ...rest], this.outputNames, this.#shared.resident);
     const inputs = this.#graph.inputs.map((info) => readJoinedFeed(info, request.feeds, this.#place));
     this.#requireLive();
     return this.#track(this.#runWith(inputs, request));
@@ -261,7 +284,7 @@ export class InferenceSession {
     options?: RunOptions,
   ): Record<string, Tensor>;
   runSync(...args: [feeds: unknown, ...rest: unknown[]]): Record<string, Tensor> {
-    const request = readRunArguments(args, this.outputNames);
+    const request = readRunArguments(args, this.outputNames, this.#shared.resident);
     const inputs = this.#readFeeds(request);
     this.#requireLive();
     return this.#runSyncWith(inputs, request);
@@ -275,9 +298,14 @@ export class InferenceSession {
     if (prepared === undefined) throw notCompiled(inputs);
     this.#programs.begin(prepared);
     try {
-      const outputs = outputsFor(prepared.compiled, inputs, request.fetches);
-      callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
-      return byName(prepared.compiled, outputs, request.fetches);
+      const outputs = new RunOutputs(prepared.compiled, inputs, request, this.#place);
+      try {
+        callNative(() => prepared.native.runSync(elementsOf(inputs), outputs.elements));
+        return outputs.finish();
+      } catch (error) {
+        outputs.abandon();
+        throw error;
+      }
     } finally {
       this.#programs.end(prepared);
     }
@@ -285,7 +313,7 @@ export class InferenceSession {
 
   /**
    * What was compiled for inputs of these dims: each step, what it computes, how and where. Where the elements of an input
-   * decide shapes, dims are not enough: {@link profile} takes both.
+   * decide shapes, or a value that the network computes does, dims are not enough: {@link profile} takes elements, too.
    */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
     this.#requireLive();
@@ -305,12 +333,15 @@ export class InferenceSession {
       ),
     );
     return this.#track(call).catch((error: unknown) => {
-      throw error instanceof ValueNeeded ? undecided(error) : error;
+      throw error instanceof ValueNeeded
+        ? undecided(error, '; profile(feeds) explains it, for such feeds')
+        : error;
     });
   }
 
   /**
-   * As {@link explain}, for the dims of these feeds, and with what each step took: the median of a few runs.
+   * As {@link explain}, for these feeds, and with what each step took: the median of a few runs. A network that runs in
+   * parts has the steps of one part after those of another; the body of a loop is measured in its first round.
    *
    * @param options - `runs`: how many; default 10
    */
@@ -323,10 +354,7 @@ export class InferenceSession {
     const { runs } = readProperties('options', options, { runs: 10 });
     const count = checkInteger('options.runs', runs, { min: 1, max: MAX_INT32 });
     this.#requireLive();
-    const call = this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, count));
-    return this.#track(call).catch((error: unknown) => {
-      throw error instanceof ValueNeeded ? undecided(error) : error;
-    });
+    return this.#track(this.#profile(inputs, count));
   }
 
   /** Records what each step of the runs takes from now on, which makes them slower. Again is harmless. */
@@ -400,7 +428,9 @@ export class InferenceSession {
     const run: Shareable['run'] = async (feeds, fetches, signal) => {
       this.#requireLive();
       const names = fetches && new Map(fetches.map((name) => [name, null]));
-      return this.#track(this.#runWith(feeds, { feeds: {}, fetches: names, signal }));
+      return this.#track(
+        this.#runWith(feeds, { feeds: {}, fetches: names, resident: NONE_RESIDENT, signal }),
+      );
     };
     const sharing = new SharingOwner(port1, { inputs, outputs, device: this.device, run }, () =>
       this.#shared.sharings.delete(sharing),
@@ -479,23 +509,52 @@ export class InferenceSession {
     return {
       run: (inputs, request) => part.#runWith(inputs, request),
       runSync: (inputs, request) => part.#runSyncWith(inputs, request),
+      profile: (inputs, runs) => part.#profile(inputs, runs),
     };
   }
 
-  #runWhole(inputs: readonly Feed[], { fetches, signal }: RunArguments): Promise<Record<string, Tensor>> {
+  async #profile(inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
+    const whole = () => this.#useFor(inputs, (prepared) => this.#profileWith(prepared, inputs, runs));
+    try {
+      return await (this.#split?.profile(inputs, runs) ?? whole());
+    } catch (error) {
+      if (!(error instanceof ValueNeeded)) throw error;
+      return await this.#splitAt(error).profile(inputs, runs);
+    }
+  }
+
+  #runWhole(inputs: readonly Feed[], request: RunArguments): Promise<Record<string, Tensor>> {
+    const { signal } = request;
     const work = async (prepared: Prepared) => {
       // It may have been there already, and on a GPU what is launched is not stopped.
       if (signal?.aborted) throw abortedBy(signal);
-      this.#programs.begin(prepared);
-      try {
-        const outputs = outputsFor(prepared.compiled, inputs, fetches);
-        await this.#execute(prepared, inputs, outputs, signal);
-        return byName(prepared.compiled, outputs, fetches);
-      } finally {
-        this.#programs.end(prepared);
-      }
+      return this.#runInto(prepared, inputs, request, (outputs) =>
+        this.#execute(prepared, inputs, outputs, signal),
+      );
     };
     return this.#useFor(inputs, work, signal);
+  }
+
+  /** What `execute` has written, which gets the memory of a run. */
+  async #runInto(
+    prepared: Prepared,
+    inputs: readonly Feed[],
+    request: RunArguments,
+    execute: (outputs: readonly NativeOutput[]) => Promise<void>,
+  ): Promise<Record<string, Tensor>> {
+    this.#programs.begin(prepared);
+    try {
+      const outputs = new RunOutputs(prepared.compiled, inputs, request, this.#place);
+      try {
+        await execute(outputs.elements);
+        return outputs.finish();
+      } catch (error) {
+        outputs.abandon();
+        throw error;
+      }
+    } finally {
+      this.#programs.end(prepared);
+    }
   }
 
   async #profileWith(prepared: Prepared, inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
@@ -503,12 +562,9 @@ export class InferenceSession {
     const times: number[][] = compiled.steps.map(() => []);
     for (let run = 0; run < runs; run++) {
       const taken: number[] = [];
-      this.#programs.begin(prepared);
-      try {
-        await this.#start(prepared, inputs, outputsFor(compiled, inputs, undefined), taken);
-      } finally {
-        this.#programs.end(prepared);
-      }
+      await this.#runInto(prepared, inputs, ALL_OUTPUTS, (outputs) =>
+        this.#start(prepared, inputs, outputs, taken),
+      );
       taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
     }
     const explanation = explainProgram(
@@ -523,7 +579,7 @@ export class InferenceSession {
   async #execute(
     prepared: Prepared,
     inputs: readonly Feed[],
-    outputs: readonly TypedArray[],
+    outputs: readonly NativeOutput[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const { profiling } = this.#shared;
@@ -550,7 +606,7 @@ export class InferenceSession {
   #start(
     { native }: Prepared,
     inputs: readonly Feed[],
-    outputs: readonly TypedArray[],
+    outputs: readonly NativeOutput[],
     milliseconds: number[] | null,
     signal?: AbortSignal,
   ): Promise<void> {

@@ -13,23 +13,28 @@ export interface Footprint {
   readonly own: number;
   /** For the tensors between the steps of a run and, on a GPU, its inputs and outputs */
   readonly scratch: number;
-  /** For the outputs of a run, where the device is the CPU */
+  /** For the outputs of a run that are in that memory */
   readonly outputs: number;
-  /** Of CPU memory for the outputs of a run, wherever it is */
+  /** Of CPU memory for the outputs of a run, wherever it is computed */
   readonly hostOutputs: number;
 }
 
-export function footprintOf({ program }: Compiled, place: Place): Footprint {
+/** @param resident - the names of the outputs that are made on a GPU */
+export function footprintOf(
+  { program, outputs: ports }: Compiled,
+  place: Place,
+  resident: ReadonlySet<string>,
+): Footprint {
   const { arenaBytes, inputBytes, outputBytes, constants, sharedConstants } = program;
   const outputs = sumOf(outputBytes);
   const bytes = place === 'cpu' ? weightBytes(program) : constants.map(({ byteLength }) => byteLength);
   const isShared = (_: unknown, i: number) => sharedConstants[i];
   const shared = new Map(constants.map((constant, i) => [constant, bytes[i]!] as const).filter(isShared));
   const own = sumOf(bytes) - sumOf([...shared.values()]);
-  const hostOutputs = outputs;
-  if (place === 'cpu') return { shared, own, scratch: arenaBytes, outputs, hostOutputs };
+  if (place === 'cpu') return { shared, own, scratch: arenaBytes, outputs, hostOutputs: outputs };
   const scratch = arenaBytes + GPU_PORTS * (sumOf(inputBytes) + outputs);
-  return { shared, own, scratch, outputs: 0, hostOutputs };
+  const onGpu = sumOf(outputBytes.filter((_, i) => resident.has(ports[i]!.name)));
+  return { shared, own, scratch, outputs: onGpu, hostOutputs: outputs - onGpu };
 }
 
 /** A run's inputs and outputs are copied while the next one computes. */

@@ -19,6 +19,7 @@ import {
 import { readAlgorithm, readByteLimit, readPrecision, readSignal } from '../conv2d/options';
 import type { AlgorithmName, Precision } from '../conv2d/names';
 import { checkDeviceOrAuto, type Device } from '../placement';
+import { readOutputLocations, type OutputLocations } from './output_locations';
 import { deviceOfProviders } from './providers';
 import type { Tensor } from '../tensor/tensor';
 import { kindOf } from '../tensor/typed_array';
@@ -51,7 +52,7 @@ export interface SessionOptions {
    * - the memory for the tensors between the steps of a run, as much as the largest of the dims that are kept needs: on the
    *   CPU for each of the most runs that have been under way at once, until a while passes without one; on a GPU once, and
    *   twice the inputs and outputs of a run;
-   * - for each run under way its outputs, whoever allocated them. Those of a GPU are in CPU memory, and do not count.
+   * - for each run under way its outputs, whoever allocated them; on a GPU those that `preferredOutputLocation` has there.
    *
    * The model as it was loaded does not count, nor do inputs, nor the workspace of a convolution on the CPU while it runs.
    *
@@ -68,7 +69,11 @@ export interface SessionOptions {
   readonly enableProfiling?: boolean;
   /** What the name of the file begins with that {@link InferenceSession.endProfiling} writes. */
   readonly profileFilePrefix?: string;
-  /** Where outputs are wanted: `'cpu'`, also by output. */
+  /**
+   * Where new outputs are made: in CPU memory for `'cpu'`, the default, and for `'cpu-pinned'`, or for `'gpu-buffer'` in the
+   * memory of the session's GPU, from where they can be fed to the next session. One for all, or by the name of the output;
+   * those that are not named are in CPU memory. Tensors that a run brings for outputs are written where they are.
+   */
   readonly preferredOutputLocation?: string | Readonly<Record<string, string>>;
 }
 
@@ -122,11 +127,11 @@ export interface SessionRequest {
   readonly externalData: ReadonlyMap<string, Uint8Array | string>;
   readonly enableProfiling: boolean;
   readonly profileFilePrefix: string;
+  readonly outputLocations: OutputLocations;
 }
 
 export function readSessionOptions(options: unknown = {}): SessionRequest {
   const given = readProperties('options', options, SESSION_DEFAULTS);
-  checkOutputLocation(given.preferredOutputLocation);
   return {
     device: readDevice(given.device, given.executionProviders),
     precision: readPrecision(given.precision),
@@ -137,6 +142,7 @@ export function readSessionOptions(options: unknown = {}): SessionRequest {
     externalData: readExternalFiles(given.externalData),
     enableProfiling: checkBoolean('options.enableProfiling', given.enableProfiling),
     profileFilePrefix: checkName('options.profileFilePrefix', given.profileFilePrefix),
+    outputLocations: readOutputLocations(given.preferredOutputLocation),
   };
 }
 
@@ -153,17 +159,6 @@ function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
     throw mismatch(`${called}.data`, 'a Uint8Array or a path', data);
   });
   return new Map(files);
-}
-
-/** Outputs come in CPU memory, whatever else onnxruntime has names for. */
-function checkOutputLocation(value: unknown): void {
-  const names = isObject(value)
-    ? readEntries('options.preferredOutputLocation', value, 'a location, or one by output').map(
-        ([, location]) => location,
-      )
-    : [value];
-  for (const name of names)
-    checkOneOf('options.preferredOutputLocation', name, ['cpu', 'cpu-pinned'] as const);
 }
 
 /** Providers are checked even where a device is given. */
@@ -210,13 +205,27 @@ export interface RunArguments {
   readonly feeds: object;
   /** `undefined` for all outputs; the tensor of each to write into, or null for a new one */
   readonly fetches: ReadonlyMap<string, Tensor | null> | undefined;
+  /** The outputs of which new tensors are made on the session's GPU */
+  readonly resident: ReadonlySet<string>;
   readonly signal: AbortSignal | undefined;
 }
+
+/** All new outputs in CPU memory. */
+export const NONE_RESIDENT: ReadonlySet<string> = new Set();
+
+/** Of a run whose outputs stay within the package: all of them, in CPU memory. */
+export const ALL_OUTPUTS: RunArguments = {
+  feeds: {},
+  fetches: undefined,
+  resident: NONE_RESIDENT,
+  signal: undefined,
+};
 
 /** `run(feeds, options?)` or `run(feeds, fetches, options?)`: an object is fetches where it has the name of an output. */
 export function readRunArguments(
   [feeds, second, third]: readonly unknown[],
   outputNames: readonly string[],
+  resident = NONE_RESIDENT,
 ): RunArguments {
   if (!isObject(feeds) || isList('feeds', feeds))
     throw mismatch('feeds', 'an object of tensors by name', feeds);
@@ -225,6 +234,7 @@ export function readRunArguments(
   return {
     feeds,
     fetches: isFetches ? readFetches(second, outputNames) : undefined,
+    resident,
     signal: options === undefined || options === null ? undefined : readRunOptions(options),
   };
 }

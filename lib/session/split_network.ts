@@ -5,12 +5,13 @@
 import type { Body, ConstantTensor, Graph, GraphNode, ValueInfo } from '../model/graph';
 import { readsOf } from '../model/graph';
 import { hostedOf, type BodyRun } from '../model/hosted';
+import type { SessionExplanation, StepExplanation } from '../model/explain';
 import { HostNeeded, type ValueNeeded } from '../model/lowering';
 import { invalidNode } from '../model/refusals';
 import { split, type Split } from '../model/split';
 import type { Tensor } from '../tensor/tensor';
 import { arrayOf, type Feed } from './feeds';
-import type { RunArguments } from './session_options';
+import { ALL_OUTPUTS, type RunArguments } from './session_options';
 
 export type Outputs = Record<string, Tensor>;
 
@@ -18,6 +19,8 @@ export type Outputs = Record<string, Tensor>;
 export interface Part {
   run(inputs: readonly Feed[], request: RunArguments): Promise<Outputs>;
   runSync(inputs: readonly Feed[], request: RunArguments): Outputs;
+  /** What was compiled for these inputs, and what its steps took. */
+  profile(inputs: readonly Feed[], runs: number): Promise<SessionExplanation>;
 }
 
 /** @param name - tells it from other parts of the network */
@@ -56,13 +59,40 @@ export class SplitNetwork {
     return parts && new SplitNetwork(graph, parts, make);
   }
 
-  async run(inputs: readonly Feed[], request: RunArguments): Promise<Outputs> {
+  run(inputs: readonly Feed[], request: RunArguments): Promise<Outputs> {
+    return this.#follow(inputs, request, ({ part, inputs: own, request: asked }) => part.run(own, asked));
+  }
+
+  async #follow(
+    inputs: readonly Feed[],
+    request: RunArguments,
+    run: (call: Call) => Promise<Outputs>,
+  ): Promise<Outputs> {
     const course = this.#course(inputs, request);
     for (let next = course.next(); ;) {
       if (next.done) return next.value;
-      const { part, inputs: own, request: asked } = next.value;
-      next = course.next(await part.run(own, asked));
+      next = course.next(await run(next.value));
     }
+  }
+
+  /** A run in which each part is measured where it comes first. */
+  async profile(inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
+    const measured = new Map<Part, SessionExplanation>();
+    await this.#follow(inputs, ALL_OUTPUTS, async ({ part, inputs: own, request }) => {
+      if (!measured.has(part)) measured.set(part, await part.profile(own, runs));
+      return part.run(own, request);
+    });
+    const parts = [...measured.values()];
+    const steps = parts.map((part) => part.steps);
+    const { node } = this.#split;
+    if (node !== undefined) steps.splice(this.#first === undefined ? 0 : 1, 0, [hostedStep(node)]);
+    return {
+      // Of the rest, which comes last
+      ...parts.at(-1)!,
+      inputs: inputs.map(({ name, type, dims }) => ({ name, type, dims })),
+      steps: steps.flat(),
+      arenaBytes: Math.max(...parts.map(({ arenaBytes }) => arenaBytes)),
+    };
   }
 
   runSync(inputs: readonly Feed[], request: RunArguments): Outputs {
@@ -76,7 +106,8 @@ export class SplitNetwork {
 
   *#course(inputs: readonly Feed[], request: RunArguments): Course {
     const values = new Map(inputs.map((feed) => [feed.name, feed]));
-    const all: RunArguments = { ...request, fetches: undefined };
+    // What lies between two parts is read here.
+    const all: RunArguments = { ...ALL_OUTPUTS, signal: request.signal };
     if (this.#first !== undefined) {
       const own = this.#split.first!.inputs.map(({ name }) => values.get(name)!);
       note(values, yield { part: this.#first, inputs: own, request: all });
@@ -141,6 +172,10 @@ export class SplitNetwork {
     const made = yield { part: known.part, inputs: own, request };
     return body.outputs.map((name) => made[name]! as unknown as ConstantTensor);
   }
+}
+
+function hostedStep({ name, operator }: GraphNode): StepExplanation {
+  return { kind: 'hosted', nodes: [name], summary: operator };
 }
 
 /** The node of which a branch makes the value, if it is none of the graph's own. */

@@ -187,10 +187,14 @@ function allocateOn(place: Exclude<Place, 'cpu'>, type: DataType, length: number
   );
 }
 
-/** A float32 tensor on a GPU that has been opened, its elements still to be written. */
-export function emptyOnGpu(place: Exclude<Place, 'cpu'>, dims: readonly number[]): Tensor<'float32'> {
-  const elements = allocateOn(place, 'float32', elementCount(dims));
-  return new Tensor('float32', elements as unknown as Float32Array, dims);
+/** A tensor on a GPU that has been opened, its elements still to be written. */
+export function emptyOnGpu<T extends DataType>(
+  place: Exclude<Place, 'cpu'>,
+  type: T,
+  dims: readonly number[],
+): Tensor<T> {
+  const elements = allocateOn(place, type, elementCount(dims));
+  return new Tensor<T>(type, elements as unknown as DataTypeMap[T], dims);
 }
 
 /**

@@ -162,9 +162,17 @@ export interface NamedElements {
   readonly elements: TypedArray | NativeGpuBuffer;
 }
 
+/** The first of others that has memory in common with it. */
+export function sharedMemory(
+  one: NamedElements,
+  others: readonly NamedElements[],
+): NamedElements | undefined {
+  return others.find(({ elements }) => shareMemory(one.elements, elements));
+}
+
 /** Checks that writing an output changes nothing else that the call reads or writes. */
 export function requireApart(output: NamedElements, others: readonly NamedElements[]): void {
-  const shared = others.find(({ elements }) => shareMemory(output.elements, elements));
+  const shared = sharedMemory(output, others);
   if (shared === undefined) return;
   throw invalid(`${output.name} shares memory with ${shared.name}; give it memory of its own`);
 }

@@ -456,13 +456,12 @@ describe('fetches and signals', () => {
     const memory = new Float32Array(9);
     const part = new Tensor('float32', memory.subarray(0, 3), [1, 3]);
     const sum = new Tensor('float32', memory.subarray(3), [2, 3]);
-    const fetches = (one: Tensor) => ({ sum: one }) as unknown as string[];
     const feeds = { x: [part, rows(4, 5, 6)], y: good.y };
-    const { sum: written } = await session.runJoined(feeds, fetches(sum));
+    const { sum: written } = await session.runJoined(feeds, { sum });
     expect(written).toBe(sum);
     expect(sum.data).toEqual(Float32Array.of(10, 20, 30, 48, 60, 72));
     const within = new Tensor('float32', memory.subarray(2, 8), [2, 3]);
-    await expect(session.runJoined(feeds, fetches(within))).rejects.toMatchObject({
+    await expect(session.runJoined(feeds, { sum: within })).rejects.toMatchObject({
       code: 'ERR_WARPCONV_INVALID_ARGUMENT',
       message: expect.stringMatching(/^fetches\.sum shares memory with feeds\.x/),
     });

@@ -67,12 +67,12 @@ const one = new Tensor(new Float32Array(1), [1, 1, 1, 1]);
 const shared = new Tensor(new Float32Array(new SharedArrayBuffer(4)), [1, 1, 1, 1]);
 
 it('for a tensor that is fetched from a GPU', async () => {
-  const large = emptyOnGpu('cuda:0', [TOO_MANY]);
+  const large = emptyOnGpu('cuda:0', 'float32', [TOO_MANY]);
   await expect(large.getData()).rejects.toMatchObject(failure(4 * TOO_MANY, 'a tensor'));
 });
 
 it('for weights that are fetched from a GPU', async () => {
-  const weight = emptyOnGpu('cuda:0', [TOO_MANY, 1, 1, 1]);
+  const weight = emptyOnGpu('cuda:0', 'float32', [TOO_MANY, 1, 1, 1]);
   const call = conv2d(one, weight as TensorLike, { device: 'cuda' });
   await expect(call).rejects.toMatchObject(failure(4 * TOO_MANY, 'a copy of weight'));
 });

@@ -1,0 +1,40 @@
+/** Where the outputs of a session's runs are made. */
+import { checkOneOf, invalid, isObject, readEntries } from '../check';
+import type { Place } from '../placement';
+
+export type OutputLocation = 'cpu' | 'gpu-buffer';
+
+/** `options.preferredOutputLocation`: of all outputs, or by output, of which those that are not named are in CPU memory. */
+export type OutputLocations = OutputLocation | ReadonlyMap<string, OutputLocation>;
+
+const OPTION = 'options.preferredOutputLocation';
+
+export function readOutputLocations(value: unknown): OutputLocations {
+  if (!isObject(value)) return readLocation(value);
+  const entries = readEntries(OPTION, value, 'a location, or an object of locations by output');
+  return new Map(entries.map(([name, location]) => [name, readLocation(location)]));
+}
+
+/** Pages are not locked for outputs, which would take longer than they save: what prefers that gets ordinary memory. */
+function readLocation(value: unknown): OutputLocation {
+  const location = checkOneOf(OPTION, value, ['cpu', 'cpu-pinned', 'gpu-buffer'] as const);
+  return location === 'gpu-buffer' ? location : 'cpu';
+}
+
+/** The outputs that are made in the memory of the session's GPU. */
+export function residentOutputs(
+  locations: OutputLocations,
+  outputNames: readonly string[],
+  place: Place,
+): ReadonlySet<string> {
+  const byName =
+    typeof locations === 'string' ? outputNames.map((name) => [name, locations]) : [...locations];
+  byName.forEach(([name]) => checkOneOf(`an output of ${OPTION}`, name, outputNames));
+  const names = byName.filter(([, location]) => location === 'gpu-buffer').map(([name]) => name!);
+  if (place === 'cpu' && names.length > 0)
+    throw invalid(
+      `${OPTION} asks for '${names[0]}' as 'gpu-buffer', and the session is on the CPU; ` +
+        `pass device: 'cuda' where there is a GPU, or prefer 'cpu'`,
+    );
+  return new Set(names);
+}
