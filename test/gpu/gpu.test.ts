@@ -349,4 +349,185 @@ describeGpu('a session on a GPU', () => {
     await session.release();
     expect(memory()).toMatchObject({ gpu: before.gpu, plans: before.plans });
   });
+
+  /** y is as above, and z twice that plus 1. */
+  const chained = [
+    onnxModel({
+      inputs: [value('x', inputDims)],
+      initializers: [tensor('w', weight.dims, weight.data), tensor('b', bias.dims, bias.data)],
+      nodes: [node('Conv', ['x', 'w', 'b'], ['a'], { pads: [1, 1, 1, 1] }), node('Relu', ['a'], ['y'])],
+      outputs: [value('a'), value('y')],
+    }),
+    onnxModel({
+      inputs: [value('y', expected.dims)],
+      initializers: [tensor('one', [], [1])],
+      nodes: [node('Add', ['y', 'y'], ['d']), node('Add', ['d', 'one'], ['z'])],
+      outputs: [value('z')],
+    }),
+  ] as const;
+  const inputOf = (seed: number) =>
+    new Tensor(
+      'float32',
+      input.data.map((element, index) => element + ((index * seed) % 3)),
+      inputDims,
+    );
+  const yOf = (x: Tensor<'float32'>) => conv2dSync(x, weight, { ...options, device: 'cpu' }).data;
+  const zOf = (x: Tensor<'float32'>) => yOf(x).map((element) => 2 * element + 1);
+
+  it('leaves outputs there, where the next session reads them, run after run', async () => {
+    const preferredOutputLocation = { y: 'gpu-buffer' };
+    const first = await InferenceSession.create(chained[0], { device: 'cuda', preferredOutputLocation });
+    await using second = await InferenceSession.create(chained[1], { device: 'cuda' });
+    // Later runs replay their launches as graphs.
+    for (let seed = 0; seed < 12; seed++) {
+      const x = inputOf(seed);
+      const { a, y } = await first.run({ x: seed % 2 === 0 ? x : await x.to('cuda') });
+      expect([a!.location, y!.location, y!.device, y!.dims]).toEqual([
+        'cpu',
+        'gpu-buffer',
+        'cuda:0',
+        expected.dims,
+      ]);
+      const { z } = await second.run({ y: y! });
+      expect(z!.data).toEqual(zOf(x));
+      expect(second.runSync({ y: y! }).z!.data).toEqual(zOf(x));
+      expect(await y!.getData()).toEqual(yOf(x));
+      expect((await y!.to('cpu')).data).toEqual(yOf(x));
+      expect((a!.data as Float32Array).map((element) => Math.max(element, 0))).toEqual(yOf(x));
+      y!.dispose();
+    }
+    // An output outlives its session.
+    const { y } = await first.run({ x: input });
+    await first.release();
+    expect((await second.run({ y: y! })).z!.data).toEqual(zOf(input));
+    y!.dispose();
+  });
+
+  it('has chains of two sessions overlap, and each chain its own tensors', async () => {
+    await using first = await InferenceSession.create(chained[0], {
+      device: 'cuda',
+      preferredOutputLocation: 'gpu-buffer',
+    });
+    await using second = await InferenceSession.create(chained[1], { device: 'cuda' });
+    const chains = Array.from({ length: 60 }, async (_, seed) => {
+      const { y } = await first.run({ x: inputOf(seed) }, ['y']);
+      const { z } = await second.run({ y: y! });
+      y!.dispose();
+      return z!.data;
+    });
+    const right = [0, 1, 2].map((seed) => zOf(inputOf(seed)));
+    for (const [seed, z] of (await Promise.all(chains)).entries()) expect(z).toEqual(right[seed % 3]);
+  });
+
+  it('writes into tensors on either side that runs bring, without allocating on the device', async () => {
+    await using session = await InferenceSession.create(chained[0], { device: 'cuda' });
+    const y = await new Tensor('float32', new Float32Array(expected.size), expected.dims).to('cuda');
+    const a = new Tensor('float32', new Float32Array(expected.size), expected.dims);
+    await session.run({ x: input }, { a, y });
+    const before = memory().gpu['cuda:0'];
+    for (let seed = 0; seed < 12; seed++) {
+      const x = inputOf(seed);
+      const results = seed % 2 === 0 ? await session.run({ x }, { y, a }) : session.runSync({ x }, { y, a });
+      expect([results.y === y, results.a === a]).toEqual([true, true]);
+      expect(await y.getData()).toEqual(yOf(x));
+      expect(a.data.map((element) => Math.max(element, 0))).toEqual(yOf(x));
+    }
+    const joined = await session.runJoined({ x: [input] }, { y });
+    expect([Object.keys(joined), joined.y === y]).toEqual([['y'], true]);
+    expect(await y.getData()).toEqual(expected.data);
+    expect(memory().gpu['cuda:0']).toBe(before);
+    y.dispose();
+  });
+
+  it('refuses outputs there that do not fit, or are in use', async () => {
+    await using session = await InferenceSession.create(model, { device: 'cuda' });
+    await using onCpu = await InferenceSession.create(model, { device: 'cpu' });
+    await session.run({ x: input });
+    const [y, x] = [await expected.to('cuda'), await input.to('cuda')];
+    await expect(session.run({ x }, { y: x })).rejects.toThrow(/float32 tensor of dims .* or on 'cuda:0'/);
+    await expect(onCpu.run({ x: input }, { y })).rejects.toThrow(
+      /float32 tensor of dims .* in CPU memory, got/,
+    );
+    const forged = {
+      type: 'float32',
+      dims: expected.dims,
+      location: 'gpu-buffer',
+      device: 'cuda:0',
+      gpuBuffer: {},
+    };
+    await expect(session.run({ x }, { y: forged as unknown as Tensor })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+    });
+    const runs = await Promise.allSettled([session.run({ x }, { y }), session.run({ x }, { y })]);
+    expect(runs.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+    expect(await y.getData()).toEqual(expected.data);
+    const doubled = await InferenceSession.create(
+      onnxModel({
+        inputs: [value('y', expected.dims)],
+        nodes: [node('Add', ['y', 'y'], ['z'])],
+        outputs: [value('z')],
+      }),
+      { device: 'cuda' },
+    );
+    await expect(doubled.run({ y }, { z: y })).rejects.toThrow('fetches.z shares memory with feeds.y');
+    await doubled.release();
+    for (const one of [x, y]) one.dispose();
+    await expect(session.run({ x: input }, { y })).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+  });
+
+  it('keeps tensors that are disposed while a run writes them until that has ended', async () => {
+    await using session = await InferenceSession.create(model, { device: 'cuda' });
+    await session.run({ x: input });
+    const before = memory().gpu['cuda:0']!;
+    const outputs = await Promise.all(Array.from({ length: 8 }, () => expected.to('cuda')));
+    const runs = outputs.map((y) => session.run({ x: input }, { y }));
+    await new Promise(setImmediate);
+    outputs.forEach((y) => y.dispose());
+    for (const [i, { y }] of (await Promise.all(runs)).entries()) expect(y).toBe(outputs[i]);
+    expect((await session.run({ x: input })).y!.data).toEqual(expected.data);
+    await collectGarbage();
+    // A second set of ports came with the runs that overlapped.
+    expect(memory().gpu['cuda:0']! - before).toBeLessThan(2 * 4 * expected.size);
+  });
+
+  it('has the collector free outputs that nobody disposed', async () => {
+    await using session = await InferenceSession.create(model, {
+      device: 'cuda',
+      preferredOutputLocation: 'gpu-buffer',
+    });
+    const run = async () => (await session.run({ x: input })).y!.location;
+    expect(await run()).toBe('gpu-buffer');
+    await collectGarbage();
+    const before = memory().gpu['cuda:0']!;
+    for (let i = 0; i < 20; i++) await run();
+    await collectGarbage();
+    expect(memory().gpu['cuda:0']!).toBeLessThanOrEqual(before);
+  });
+
+  it('keeps the type of outputs there, also of those without elements', async () => {
+    const plain = onnxModel({
+      inputs: [value('i', ['n'], 'int64'), value('h', ['n'], 'float16')],
+      nodes: [node('Identity', ['i'], ['j']), node('Identity', ['h'], ['k'])],
+      outputs: [value('j', undefined, 'int64'), value('k', undefined, 'float16')],
+    });
+    await using session = await InferenceSession.create(plain, {
+      device: 'cuda',
+      preferredOutputLocation: 'gpu-buffer',
+    });
+    for (const [i, h] of [
+      [BigInt64Array.of(-1n, 2n ** 53n + 1n), Uint16Array.of(0x3c00, 0xfbff)],
+      [new BigInt64Array(0), new Uint16Array(0)],
+    ] as const) {
+      const { j, k } = await session.run({ i: new Tensor(i), h: new Tensor('float16', h) });
+      expect([j!.type, j!.location, k!.type, k!.location]).toEqual([
+        'int64',
+        'gpu-buffer',
+        'float16',
+        'gpu-buffer',
+      ]);
+      expect(await j!.getData()).toEqual(i);
+      expect([...((await k!.getData()) as Uint16Array)]).toEqual([...h]);
+      for (const output of [j!, k!]) output.dispose();
+    }
+  });
 });

@@ -79,6 +79,74 @@ TEST_CASE("a resident program gives what its twin on the CPU gives, run after ru
   }
 }
 
+TEST_CASE("a resident program leaves outputs on the device, where another environment's programs read them") {
+  Twins twins;
+  const int64_t before = cuda::Device::bytesInUse(0);
+  {
+    const auto program = prepared(*twins.gpu, twins.network.spec("auto"));
+    // Of a queue of its own: all that orders the two is that a run has ended.
+    const std::shared_ptr<Gpu> other = openedGpu();
+    const int64_t bytes = 2 * kClasses * static_cast<int64_t>(sizeof(float));
+    CopyStep copy;
+    copy.bytes = 4, copy.extents = {2 * kClasses}, copy.inputStrides = copy.outputStrides = {1};
+    copy.input = {Space::input, 0, 0}, copy.output = {Space::output, 0, 0};
+    ProgramSpec spec;
+    spec.steps = {copy};
+    spec.inputBytes = spec.outputBytes = {bytes};
+    const auto reader = prepared(*other, std::move(spec));
+    const std::shared_ptr<const GpuMemory> between[] = {twins.gpu->allocate(bytes).value()};
+    const void* const nothing[] = {nullptr};
+    void* const nowhere[] = {nullptr};
+    for (int round = 0; round < 200; ++round) {
+      const Floats input = SmallNetwork::anyInput(twins.random);
+      const void* const inputs[] = {input.data()};
+      std::vector<double> milliseconds;
+      // The first launches kernels one by one, later ones a graph; some are measured.
+      REQUIRE(program
+                  ->run({.inputs = inputs, .outputs = nowhere, .residentOutputs = between}, nullptr,
+                        round % 16 == 5 ? &milliseconds : nullptr)
+                  .isOk());
+      Floats output(2 * kClasses, -1);
+      void* const outputs[] = {output.data()};
+      REQUIRE(reader->run({.inputs = nothing, .outputs = outputs, .residentInputs = between}, nullptr, nullptr).isOk());
+      REQUIRE(output == outputOf(*twins.expected, input));
+    }
+  }
+  CHECK(cuda::Device::bytesInUse(0) == before);
+}
+
+TEST_CASE("of a resident program's outputs each goes where it is wanted, or nowhere") {
+  Twins twins;
+  constexpr int64_t kCount = 1000, kBytes = kCount * 4;
+  ProgramSpec spec;
+  for (int i = 0; i < 3; ++i) {
+    CopyStep copy;
+    copy.bytes = 4, copy.extents = {kCount}, copy.inputStrides = copy.outputStrides = {1};
+    copy.input = {Space::input, i, 0}, copy.output = {Space::output, i, 0};
+    spec.steps.push_back(copy);
+    spec.inputBytes.push_back(kBytes), spec.outputBytes.push_back(kBytes);
+  }
+  const auto program = prepared(*twins.gpu, std::move(spec));
+  const std::shared_ptr<const GpuMemory> memory = twins.gpu->allocate(kBytes).value();
+  for (int round = 0; round < 6; ++round) {
+    std::vector<Floats> values(3, Floats(kCount));
+    for (Floats& one : values) test::fillWithIntegers(one, twins.random);
+    const void* const inputs[] = {values[0].data(), values[1].data(), values[2].data()};
+    // Each of the three ways for each of the outputs in turn
+    const size_t onDevice = static_cast<size_t>(round % 3), onHost = static_cast<size_t>((round + 1) % 3);
+    Floats brought(kCount);
+    void* outputs[] = {nullptr, nullptr, nullptr};
+    std::shared_ptr<const GpuMemory> resident[3];
+    outputs[onHost] = brought.data();
+    resident[onDevice] = memory;
+    REQUIRE(program->run({.inputs = inputs, .outputs = outputs, .residentOutputs = resident}, nullptr, nullptr).isOk());
+    CHECK(brought == values[onHost]);
+    Floats left(kCount);
+    REQUIRE(twins.gpu->download(*memory, left.data()).isOk());
+    CHECK(left == values[onDevice]);
+  }
+}
+
 TEST_CASE("a resident program says what was chosen for its convolutions, and what it holds") {
   Twins twins;
   const int64_t before = cuda::Device::bytesInUse(0);
@@ -224,6 +292,16 @@ TEST_CASE("wrong indices fail the run that brings them, constant ones every run"
   for (int round = 0; round < 4; ++round) {
     const void* const bad[] = {input.data(), wrong.data()};
     CHECK(program->run({bad, outputs}, nullptr, nullptr).code() == StatusCode::invalidArgument);
+    // What is on the device is not written by a run that fails.
+    const std::shared_ptr<const GpuMemory> kept[] = {twins.gpu->allocate(8).value()};
+    const Floats marks{-1, -2};
+    Floats left(2);
+    void* const nowhere[] = {nullptr};
+    REQUIRE(twins.gpu->upload(marks.data(), *kept[0]).isOk());
+    CHECK(program->run({.inputs = bad, .outputs = nowhere, .residentOutputs = kept}, nullptr, nullptr).code() ==
+          StatusCode::invalidArgument);
+    REQUIRE(twins.gpu->download(*kept[0], left.data()).isOk());
+    CHECK(left == marks);
     const void* const good[] = {input.data(), right.data()};
     REQUIRE(program->run({good, outputs}, nullptr, nullptr).isOk());
     CHECK(output == Floats{30, 10});

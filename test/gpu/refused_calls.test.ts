@@ -56,7 +56,17 @@ const body = () => {
     return JSON.parse(child.stdout) as Report;
   }
 
-  it.each(['conv2d', 'create', 'run', 'runResident', 'tensors', 'pinned', 'session', 'sessionRun'])(
+  it.each([
+    'conv2d',
+    'create',
+    'run',
+    'runResident',
+    'tensors',
+    'pinned',
+    'session',
+    'sessionRun',
+    'sessionOutputs',
+  ])(
     'of %s',
     (operation) => {
       const report = refuse(operation, MOST);

@@ -43,6 +43,10 @@ async function isRight(output) {
 async function operations() {
   const plan = await Conv2d.create(w, { ...options, inputDims: x.dims });
   const session = await InferenceSession.create(digits, { device: 'cuda' });
+  const residentSession = await InferenceSession.create(digits, {
+    device: 'cuda',
+    preferredOutputLocation: 'gpu-buffer',
+  });
   const feeds = Object.fromEntries(
     session.inputMetadata.map(({ name, shape }) => [
       name,
@@ -54,6 +58,7 @@ async function operations() {
   );
   const resident = await x.to('cuda');
   await session.run(feeds);
+  await residentSession.run(feeds);
   return {
     conv2d: () => conv2d(x, w, options),
     create: async () => (await Conv2d.create(w, { ...options, inputDims: x.dims })).dispose(),
@@ -77,6 +82,14 @@ async function operations() {
       }
     },
     sessionRun: () => session.run(feeds),
+    sessionOutputs: async () => {
+      const outputs = Object.values(await residentSession.run(feeds));
+      try {
+        for (const output of outputs) await output.getData();
+      } finally {
+        for (const output of outputs) output.dispose();
+      }
+    },
   };
 }
 
