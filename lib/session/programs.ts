@@ -77,7 +77,7 @@ export class Programs {
     const isNew = this.#place === 'cpu' && this.#running >= this.#overlapping;
     const unallocated = hostOutputs + (isNew ? scratch : 0);
     if (!this.#memory.isAmple(unallocated)) {
-      const alone = outputs + (this.#running + 1) * scratch;
+      const alone = outputs + (this.#place === 'cpu' ? this.#running + 1 : 1) * scratch;
       // The first run's was counted with the program.
       const more = outputs + (isNew && this.#overlapping > 0 ? this.#scratch : 0);
       this.#memory.require({ what: 'a run', alone, more, unallocated }, () => this.#evict(prepared));

@@ -181,6 +181,29 @@ describe('options.preferredOutputLocation', () => {
 });
 
 describe('outputs on a GPU', () => {
+  it.each([
+    ['gpu-buffer', 5],
+    ['cpu', 6],
+  ])('take of memoryLimit while runs are under way, those of %s', async (preferredOutputLocation, most) => {
+    // Inputs and outputs of 16 bytes each: the ports of two runs, and the outputs of one
+    const limit = 2 * (16 + 16) + 16;
+    const session = await open({ preferredOutputLocation, memoryLimit: limit });
+    await session.run(feeds);
+    for (let round = 0; round < 2; round++) {
+      const runs = await Promise.allSettled(Array.from({ length: 6 }, () => session.run(feeds)));
+      const done = runs.filter(({ status }) => status === 'fulfilled').length;
+      expect(done).toBe(most);
+      for (const run of runs.slice(most))
+        expect(run).toMatchObject({ reason: { code: 'ERR_WARPCONV_OUT_OF_MEMORY' } });
+    }
+    const refused = open({ preferredOutputLocation, memoryLimit: limit - 1 }).then((one) => one.run(feeds));
+    const outcome = await refused.then(
+      () => 'done',
+      (error: { code: string }) => error.code,
+    );
+    expect(outcome).toBe(preferredOutputLocation === 'cpu' ? 'done' : 'ERR_WARPCONV_OUT_OF_MEMORY');
+  });
+
   it('are read by the next session where they are', async () => {
     const [first, second] = [await open({ preferredOutputLocation: 'gpu-buffer' }), await open()];
     const { p, q } = await first.run(feeds);
