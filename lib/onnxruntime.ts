@@ -5,8 +5,8 @@
  *     const session = await ort.InferenceSession.create('model.onnx', { executionProviders: ['warpconv'] });
  *
  * Options of ours go beside the name: `{ name: 'warpconv', device: 'cpu' }`; outputs have to stay in CPU memory, from where
- * onnxruntime's tensors take them. With `['warpconv', 'cpu']` a model that this
- * package cannot run is given, whole, to onnxruntime's own provider, with a warning that says why.
+ * onnxruntime's tensors take them. With `['warpconv', 'cpu']` a model that this package cannot run is given, whole, to
+ * onnxruntime's own provider, with a warning that says why.
  *
  * @packageDocumentation
  */
