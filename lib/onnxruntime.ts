@@ -11,12 +11,19 @@
  * @packageDocumentation
  */
 import { createRequire } from 'node:module';
-import path from 'node:path';
-import { types } from 'node:util';
 
 import { checkList, isObject, mismatch, propertyOf, unreadable } from './check';
 import { WarpconvError } from './errors';
-import type { ValueMetadata } from './model/metadata';
+import { keep, type OnnxModelFile } from './session/create_arguments';
+import {
+  Fallback,
+  lookups,
+  resolvePackage,
+  type OtherMetadata,
+  type OtherSession,
+  type OtherTensor,
+  type Runtime,
+} from './session/fallback';
 import { InferenceSession } from './session/session';
 import type { SessionOptions } from './session/session_options';
 import type { Tensor } from './tensor/tensor';
@@ -26,8 +33,8 @@ import type { TensorLike } from './tensor/tensor_like';
 export interface SessionHandler {
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
-  readonly inputMetadata: readonly ValueMetadata[];
-  readonly outputMetadata: readonly ValueMetadata[];
+  readonly inputMetadata: readonly OtherMetadata[];
+  readonly outputMetadata: readonly OtherMetadata[];
   /** Ends the session. */
   dispose(): Promise<void>;
   /** Records runs, as {@link InferenceSession.startProfiling}. */
@@ -35,11 +42,11 @@ export interface SessionHandler {
   /** Writes what was recorded into the working directory. */
   endProfiling(): void;
   /** Runs the model. */
-  run(
-    feeds: Readonly<Record<string, TensorLike>>,
-    fetches: Readonly<Record<string, Tensor | null>>,
-  ): Promise<Record<string, Tensor>>;
+  run(feeds: Feeds, fetches: Fetches): Promise<Record<string, OtherTensor>>;
 }
+
+type Feeds = Readonly<Record<string, TensorLike>>;
+type Fetches = Readonly<Record<string, OtherTensor | null>>;
 
 /** onnxruntime's `Backend`. */
 export interface Backend {
@@ -62,99 +69,77 @@ export const backend: Backend = {
   init: () => Promise.resolve(),
   async createInferenceSessionHandler(model, options = {}) {
     const { own, others } = readOptions(options);
-    // The caller may change bytes once the session is there, and what cannot be run may show in the first run.
-    const isKept = others.length > 0 && types.isUint8Array(model) && model.byteLength > 0;
-    const kept = isKept ? Uint8Array.prototype.slice.call(model) : model;
-    const fallBack = (error: unknown) => fallBackTo(others, kept, options, error);
-    const session: Running = await InferenceSession.create(model, own).catch(fallBack);
-    return new Handler(session, fallBack);
+    if (others.length === 0) return new Handler(await InferenceSession.create(model, own), undefined);
+    // What cannot be run may show in the first run.
+    const kept = keep(model);
+    const fallback = new Fallback("onnxruntime's other providers", () =>
+      openElsewhere(others, kept, options),
+    );
+    const session = await InferenceSession.create(model, own).catch((error: unknown) =>
+      fallback.takeOver(error),
+    );
+    return new Handler(session, fallback);
   },
 };
-
-/** A session of ours, or of onnxruntime's own. */
-interface Running {
-  readonly inputNames: readonly string[];
-  readonly outputNames: readonly string[];
-  readonly inputMetadata: readonly ValueMetadata[];
-  readonly outputMetadata: readonly ValueMetadata[];
-  run(
-    feeds: Readonly<Record<string, TensorLike>>,
-    fetches: Readonly<Record<string, Tensor | null>>,
-  ): Promise<Record<string, Tensor>>;
-  release(): Promise<void>;
-}
 
 class Handler implements SessionHandler {
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
-  readonly inputMetadata: readonly ValueMetadata[];
-  readonly outputMetadata: readonly ValueMetadata[];
-  #session: Running;
-  readonly #fallBack: (error: unknown) => Promise<Running>;
-  #falling: Promise<Running> | undefined;
+  readonly inputMetadata: readonly OtherMetadata[];
+  readonly outputMetadata: readonly OtherMetadata[];
+  /** Until the other session takes over */
+  #own: InferenceSession | undefined;
+  readonly #fallback: Fallback | undefined;
 
-  constructor(session: Running, fallBack: (error: unknown) => Promise<Running>) {
+  /** @param session - of ours, or the one that took over already */
+  constructor(session: InferenceSession | OtherSession, fallback: Fallback | undefined) {
     this.inputNames = session.inputNames;
     this.outputNames = session.outputNames;
     this.inputMetadata = session.inputMetadata;
     this.outputMetadata = session.outputMetadata;
-    this.#session = session;
-    this.#fallBack = fallBack;
+    this.#own = session instanceof InferenceSession ? session : undefined;
+    this.#fallback = fallback;
   }
 
-  async run(
-    feeds: Readonly<Record<string, TensorLike>>,
-    fetches: Readonly<Record<string, Tensor | null>>,
-  ): Promise<Record<string, Tensor>> {
-    const session = this.#session;
-    if (!(session instanceof InferenceSession)) return session.run(feeds, fetches);
-    try {
-      return await session.run(feeds, fetches);
-    } catch (error) {
-      this.#falling ??= this.#fallBack(error);
-      // What is no reason to fall back is one run's alone.
-      const other = await this.#falling.finally(() => (this.#falling = undefined));
-      if (this.#session === session) {
-        this.#session = other;
-        void session.release();
-      }
-      return this.#session.run(feeds, fetches);
-    }
+  run(feeds: Feeds, fetches: Fetches): Promise<Record<string, OtherTensor>> {
+    const own = () => this.#own!.run(feeds, fetches as Readonly<Record<string, Tensor | null>>);
+    if (this.#fallback === undefined) return own();
+    return this.#fallback.run<Record<string, OtherTensor>>(own, (other) => {
+      this.#own?.dispose();
+      this.#own = undefined;
+      return other.run(feeds, fetches);
+    });
   }
 
-  dispose(): Promise<void> {
-    return this.#session.release();
+  async dispose(): Promise<void> {
+    await Promise.all([this.#own?.release(), this.#fallback?.release()]);
   }
 
   startProfiling(): void {
-    if (this.#session instanceof InferenceSession) this.#session.startProfiling();
+    this.#own?.startProfiling();
   }
 
   endProfiling(): void {
-    if (this.#session instanceof InferenceSession) this.#session.endProfiling();
+    this.#own?.endProfiling();
   }
 }
 
 /** onnxruntime's own session of a model that this package cannot run, where others may. */
-async function fallBackTo(
+async function openElsewhere(
   others: readonly unknown[],
-  model: string | Uint8Array,
+  model: OnnxModelFile,
   options: object,
-  error: unknown,
-): Promise<Running> {
-  const isUnsupported = error instanceof WarpconvError && error.code === 'ERR_WARPCONV_UNSUPPORTED';
-  if (!isUnsupported || others.length === 0) throw error;
+): Promise<OtherSession> {
   const own = { ...options, executionProviders: others };
+  let reason: unknown;
   for (const { InferenceSession: Other } of found) {
-    const session = await Other?.create(model, own).catch(() => undefined);
-    if (session === undefined) continue;
-    process.emitWarning(`a model is run by onnxruntime's other providers: ${error.message}`, {
-      type: 'WarpconvWarning',
-      code: 'WARPCONV_FALLBACK',
-    });
-    return session;
+    try {
+      if (Other !== undefined) return await Other.create(model, own);
+    } catch (error) {
+      reason = error;
+    }
   }
-  throw error;
+  throw reason;
 }
 
 /** Ours from beside our name, and of onnxruntime's own those that mean something here. */
@@ -200,10 +185,7 @@ function readProvider(_: string, entry: unknown): Provider {
   return { own };
 }
 
-interface Registry {
-  readonly InferenceSession?: {
-    create(model: string | Uint8Array, options: object): Promise<Running>;
-  };
+interface Registry extends Runtime {
   registerBackend(name: string, backend: Backend, priority: number): void;
 }
 
@@ -213,23 +195,14 @@ const PRIORITY = -1;
 /** onnxruntime-node's own copy of onnxruntime-common, and the one that the program has, which may be another. */
 function registries(): Registry[] {
   const found = new Map<string, Registry>();
-  for (const from of [path.join(process.cwd(), 'index.js'), __filename]) {
-    const require = createRequire(from);
-    const runtime = resolve(require, 'onnxruntime-node');
+  for (const require of lookups()) {
+    const runtime = resolvePackage(require, 'onnxruntime-node');
     for (const look of [require, ...(runtime === undefined ? [] : [createRequire(runtime)])]) {
-      const file = resolve(look, 'onnxruntime-common');
+      const file = resolvePackage(look, 'onnxruntime-common');
       if (file !== undefined) found.set(file, look(file) as Registry);
     }
   }
   return [...found.values()];
-}
-
-function resolve(require: NodeJS.Require, name: string): string | undefined {
-  try {
-    return require.resolve(name);
-  } catch {
-    return undefined;
-  }
 }
 
 const found = registries();

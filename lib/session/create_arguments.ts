@@ -1,10 +1,13 @@
 /** The ways in which onnxruntime-common's `InferenceSession.create` is called, as one. */
-import { isAnyArrayBuffer } from 'node:util/types';
+import { types } from 'node:util';
 
 import { checkInteger, invalid } from '../check';
 
+/** A path, or bytes. */
+export type OnnxModelFile = string | Uint8Array;
+
 export interface CreateArguments {
-  readonly model: string | Uint8Array;
+  readonly model: OnnxModelFile;
   readonly options: unknown;
 }
 
@@ -13,9 +16,9 @@ export interface CreateArguments {
  * of which the length or both may be left out, and options
  */
 export function readCreateArguments(model: unknown, rest: readonly unknown[]): CreateArguments {
-  if (!isAnyArrayBuffer(model)) {
+  if (!types.isAnyArrayBuffer(model)) {
     if (rest.length > 1) throw invalid(`create(model, options) takes two arguments, got ${rest.length + 1}`);
-    return { model: model as string | Uint8Array, options: rest[0] };
+    return { model: model as OnnxModelFile, options: rest[0] };
   }
   const numbers = rest.findIndex((value) => typeof value !== 'number');
   const range = numbers === -1 ? rest : rest.slice(0, numbers);
@@ -25,6 +28,11 @@ export function readCreateArguments(model: unknown, rest: readonly unknown[]): C
       'create(buffer, byteOffset, byteLength, options) takes no other arguments, in no other order',
     );
   return { model: bytesOf(model, range), options };
+}
+
+/** The model for a later time: the caller may change bytes once the session is there. */
+export function keep(model: OnnxModelFile): OnnxModelFile {
+  return types.isUint8Array(model) && model.byteLength > 0 ? Uint8Array.prototype.slice.call(model) : model;
 }
 
 function bytesOf(buffer: ArrayBufferLike, [byteOffset = 0, byteLength]: readonly unknown[]): Uint8Array {

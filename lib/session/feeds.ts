@@ -159,7 +159,9 @@ export function readDims(name: string, value: unknown, shape: ValueInfo['shape']
   return dims;
 }
 
+/** Whether they are what a model asks for. A scalar may come with any number of dims of 1: onnxruntime checks none, and programs give [1]. */
 export function fitsShape(dims: readonly number[], shape: readonly Extent[]): boolean {
+  if (shape.length === 0) return elementCount(dims) === 1;
   if (shape.length !== dims.length) return false;
   for (let axis = 0; axis < shape.length; axis++) {
     const extent = shape[axis];
