@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 import { addon } from './load';
+import type { InferenceSession } from './session/session';
 
 export { conv2d, conv2dSync } from './conv2d/convolution';
 export { Conv2d } from './conv2d/plan';
@@ -50,6 +51,26 @@ export type { ValueMetadata } from './model/metadata';
 export type { ExternalFile, RunOptions, SessionOptions } from './session/session_options';
 export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';
+export type {
+  ExternalDataFileDescription,
+  ExternalDataFileType,
+  FileData,
+  FileType,
+  FileUrlOrPath,
+  ImageTensorLayout,
+  OnnxModelOptions,
+  OnnxValue,
+  OnnxValueDataLocation,
+  TensorConstructor,
+  TensorFactory,
+  TensorFromGpuBufferOptions,
+  TensorFromImageDataOptions,
+  TensorToImageDataOptions,
+  TypedTensor,
+} from './onnxruntime_names';
+
+/** onnxruntime-common's name of the class as a value. */
+export type InferenceSessionFactory = typeof InferenceSession;
 
 // A binary that does not load is reported by the import, not by whichever call comes first.
 addon();

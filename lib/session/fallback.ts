@@ -36,7 +36,6 @@ export interface OtherSession {
 /** What is used of onnxruntime-node and onnxruntime-common. */
 export interface Runtime {
   readonly InferenceSession?: { create(model: OnnxModelFile, options: object): Promise<OtherSession> };
-  readonly Tensor?: new (type: string, data: unknown, dims: readonly number[]) => OtherTensor;
 }
 
 /** Who runs a model in the place of this package. */

@@ -84,6 +84,12 @@ function calledOf({ name }: Port): string {
   return `fetches.${name}`;
 }
 
+/** The memory that an output which comes from another runtime is copied to: that of the caller's tensor, checked, or new. */
+export function outputFor(port: Port, given: Tensor | null | undefined): TypedArray {
+  if (!given) return newOutputArray(port.type, port.dims);
+  return givenElements(port, given, 'cpu') as TypedArray;
+}
+
 /** The memory of a tensor that the caller brought. */
 function givenElements(port: Port, given: TensorLike, place: Place): TypedArray | NativeGpuBuffer {
   const called = calledOf(port);

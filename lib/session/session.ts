@@ -26,7 +26,9 @@ import {
   requireConsistent,
   type Feed,
 } from './feeds';
-import { readCreateArguments } from './create_arguments';
+import { keep, readCreateArguments, type OnnxModelFile } from './create_arguments';
+import { outlineOf, runElsewhere, toOnnxruntime } from './elsewhere';
+import type { Fallback, OtherSession } from './fallback';
 import { fixedDims, InputBinder, keyOf, undecided } from './bindings';
 import { readImageOptions, type ImageOptions } from './images';
 import { Chains } from '../model/chains';
@@ -36,6 +38,7 @@ import type { Graph } from '../model/graph';
 import { withImages } from '../model/images';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
 import { ValueNeeded } from '../model/lowering';
+import type * as names from '../onnxruntime_names';
 import { rowFunction } from '../model/rows';
 import { loadOnnx } from '../model/onnx/load';
 import { explainProgram, type SessionExplanation } from '../model/explain';
@@ -96,6 +99,8 @@ interface Shared {
   readonly sharings: Map<SharingOwner, InferenceSession>;
   /** While runs are recorded */
   profiling: Profiling | undefined;
+  /** Who runs the network where this package cannot, if somebody may */
+  readonly fallback: Fallback | undefined;
   isReleased: boolean;
 }
 
@@ -183,6 +188,27 @@ export class InferenceSession {
   static async create(...args: [model: unknown, ...rest: unknown[]]): Promise<InferenceSession> {
     const { model, options } = readCreateArguments(args[0], args.slice(1));
     const request = readSessionOptions(options);
+    if (request.fallback === 'none') return InferenceSession.#load(model, request, undefined);
+    // What cannot be run may show in the first run.
+    const fallback = toOnnxruntime(keep(model), request);
+    return InferenceSession.#load(model, request, fallback).catch(async (error: unknown) => {
+      const outline = outlineOf(await fallback.takeOver(error));
+      return new InferenceSession(
+        new Loaded(
+          outline,
+          'cpu',
+          request,
+          makeShared(outline, 'cpu', request, { resident: new Set(), fallback }),
+        ),
+      );
+    });
+  }
+
+  static async #load(
+    model: OnnxModelFile,
+    request: SessionRequest,
+    fallback: Fallback | undefined,
+  ): Promise<InferenceSession> {
     if (!isProbed(request.device)) await probeElsewhere(request.device);
     const place = locateForWork(request.device);
     await openPlace(place);
@@ -190,15 +216,7 @@ export class InferenceSession {
     const outputNames = graph.outputs.map(({ name }) => name);
     const resident = residentOutputs(request.outputLocations, outputNames, place);
     await requireOperators(graph);
-    const shared = {
-      constants: new Constants(graph.constants.values()),
-      programs: new Programs(place, request, resident),
-      resident,
-      running: new Set<Promise<unknown>>(),
-      sharings: new Map<SharingOwner, InferenceSession>(),
-      profiling: request.enableProfiling ? new Profiling(request.profileFilePrefix) : undefined,
-      isReleased: false,
-    };
+    const shared = makeShared(graph, place, request, { resident, fallback });
     const session = new InferenceSession(new Loaded(graph, place, request, shared));
     const dims = fixedDims(session.#graph, session.#options.freeDimensions);
     if (dims !== undefined) await session.#prepareAhead(dims);
@@ -245,7 +263,9 @@ export class InferenceSession {
     const request = readRunArguments(args, this.outputNames, this.#shared.resident);
     const inputs = this.#readFeeds(request);
     this.#requireLive();
-    return this.#track(this.#runWith(inputs, request));
+    const own = () => this.#runWith(inputs, request);
+    if (this.#fallback === undefined) return this.#track(own());
+    return this.#track(this.#fallback.run(own, (other) => this.#runElsewhere(other, inputs, request)));
   }
 
   /**
@@ -264,7 +284,7 @@ export class InferenceSession {
   ): Promise<Record<string, Tensor>> {
     const request = readRunArguments([feeds, ...rest], this.outputNames, this.#shared.resident);
     const inputs = this.#graph.inputs.map((info) => readJoinedFeed(info, request.feeds, this.#place));
-    this.#requireLive();
+    this.#requireOwn('runJoined()');
     return this.#track(this.#runWith(inputs, request));
   }
 
@@ -286,7 +306,7 @@ export class InferenceSession {
   runSync(...args: [feeds: unknown, ...rest: unknown[]]): Record<string, Tensor> {
     const request = readRunArguments(args, this.outputNames, this.#shared.resident);
     const inputs = this.#readFeeds(request);
-    this.#requireLive();
+    this.#requireOwn('runSync()');
     return this.#runSyncWith(inputs, request);
   }
 
@@ -316,7 +336,7 @@ export class InferenceSession {
    * decide shapes, or a value that the network computes does, dims are not enough: {@link profile} takes elements, too.
    */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
-    this.#requireLive();
+    this.#requireOwn('explain()');
     const dims =
       inputDims === undefined
         ? fixedDims(this.#graph, this.#options.freeDimensions)
@@ -353,7 +373,7 @@ export class InferenceSession {
     const inputs = this.#readFeeds(request);
     const { runs } = readProperties('options', options, { runs: 10 });
     const count = checkInteger('options.runs', runs, { min: 1, max: MAX_INT32 });
-    this.#requireLive();
+    this.#requireOwn('profile()');
     return this.#track(this.#profile(inputs, count));
   }
 
@@ -394,6 +414,7 @@ export class InferenceSession {
       return readDims(`inputDims.${name}`, given, shape);
     });
     if (counts.length < 2) return true;
+    if (this.#fallback?.taken !== undefined) return false;
     const total = counts.reduce((sum, count) => sum + count, 0);
     const joined = this.#rowFunction(dims, total);
     return joined !== undefined && counts.every((count) => this.#rowFunction(dims, count) === joined);
@@ -407,7 +428,7 @@ export class InferenceSession {
    * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
    */
   forImages(options: ImageOptions = {}): InferenceSession {
-    this.#requireLive();
+    this.#requireOwn('forImages()');
     if (this.#form !== '') throw invalid('this session takes images already; call the one it was made from');
     const form = readImageOptions('options', options, this.#graph);
     const graph = withImages(this.#graph, form);
@@ -422,7 +443,7 @@ export class InferenceSession {
    * @returns a port for one thread, to be transferred to it; one that is not has to be closed
    */
   share(): MessagePort {
-    this.#requireLive();
+    this.#requireOwn('share()');
     const { port1, port2 } = new MessageChannel();
     const { inputs, outputs } = this.#graph;
     const run: Shareable['run'] = async (feeds, fetches, signal) => {
@@ -447,7 +468,9 @@ export class InferenceSession {
     await Promise.allSettled(this.#shared.running);
     const sharings = [...this.#shared.sharings].filter(([, session]) => isWhole || session === this);
     await Promise.all(sharings.map(([sharing]) => sharing.close()));
-    if (isWhole) this.#programs.clear();
+    if (!isWhole) return;
+    this.#programs.clear();
+    await this.#fallback?.release();
   }
 
   /** As {@link InferenceSession.release}, without waiting. */
@@ -463,6 +486,20 @@ export class InferenceSession {
   /** As {@link InferenceSession.release}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
+  }
+
+  /** Of the whole network: its other forms are run here or not at all. */
+  get #fallback(): Fallback | undefined {
+    return this.#form === '' ? this.#shared.fallback : undefined;
+  }
+
+  async #runElsewhere(
+    other: OtherSession,
+    inputs: readonly Feed[],
+    request: RunArguments,
+  ): Promise<Record<string, Tensor>> {
+    if (request.signal?.aborted) throw abortedBy(request.signal);
+    return runElsewhere(other, inputs, request);
   }
 
   #readFeeds({ feeds }: RunArguments): Feed[] {
@@ -706,6 +743,66 @@ export class InferenceSession {
     if (this.#isReleased || this.#shared.isReleased)
       throw new WarpconvError('ERR_WARPCONV_DISPOSED', 'the session has been released');
   }
+
+  #requireOwn(call: string): void {
+    this.#requireLive();
+    if (this.#shared.fallback?.taken === undefined) return;
+    const message = `${call} needs a model that this package runs, and this one is run by onnxruntime-node; use run()`;
+    throw new WarpconvError('ERR_WARPCONV_UNSUPPORTED', message);
+  }
+}
+
+/** onnxruntime-common's names of types. */
+// eslint-disable-next-line @typescript-eslint/no-namespace -- they are in a namespace there
+export declare namespace InferenceSession {
+  /** Of {@link InferenceSession.create}. */
+  export type SessionOptions = names.SessionOptions;
+  /** Of {@link InferenceSession.run}. */
+  export type RunOptions = names.RunOptions;
+  /** What a model says of an input or output. */
+  export type ValueMetadata = names.ValueMetadata;
+  /** The inputs of a run. */
+  export type FeedsType = names.FeedsType;
+  /** The outputs that a run is to bring: their names, or where each is to be written. */
+  export type FetchesType = names.FetchesType;
+  /** Tensors by name. */
+  export type OnnxValueMapType = names.OnnxValueMapType;
+  /** Tensors by name, or null for new ones. */
+  export type NullableOnnxValueMapType = names.NullableOnnxValueMapType;
+  /** The outputs of a run. */
+  export type ReturnType = names.ReturnType;
+  /** A provider by its name. */
+  export type ExecutionProviderOption = names.ExecutionProviderOption;
+  /** The CPU. */
+  export type CpuExecutionProviderOption = names.CpuExecutionProviderOption;
+  /** A GPU. */
+  export type CudaExecutionProviderOption = names.CudaExecutionProviderOption;
+  /** The options of the providers that there are here. */
+  export type ExecutionProviderOptionMap = names.ExecutionProviderOptionMap;
+  /** The providers that there are here. */
+  export type ExecutionProviderName = names.ExecutionProviderName;
+  /** An element of `executionProviders`. */
+  export type ExecutionProviderConfig = names.ExecutionProviderConfig;
+  /** The same: every value is a tensor. */
+  export type TensorValueMetadata = names.ValueMetadata;
+}
+
+function makeShared(
+  graph: Graph,
+  place: Place,
+  request: SessionRequest,
+  { resident, fallback }: Pick<Shared, 'resident' | 'fallback'>,
+): Shared {
+  return {
+    constants: new Constants(graph.constants.values()),
+    programs: new Programs(place, request, resident),
+    resident,
+    running: new Set(),
+    sharings: new Map(),
+    profiling: request.enableProfiling ? new Profiling(request.profileFilePrefix) : undefined,
+    fallback,
+    isReleased: false,
+  };
 }
 
 function notCompiled(inputs: readonly Feed[]): WarpconvError {

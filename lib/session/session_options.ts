@@ -1,4 +1,6 @@
 /** The options of sessions and their runs. */
+import { types } from 'node:util';
+
 import {
   checkBoolean,
   checkInteger,
@@ -75,6 +77,25 @@ export interface SessionOptions {
    * those that are not named are in CPU memory. Tensors that a run brings for outputs are written where they are.
    */
   readonly preferredOutputLocation?: string | Readonly<Record<string, string>>;
+  /**
+   * Who runs a model that this package cannot run, whole: `'onnxruntime'`, where onnxruntime-node is installed, on the CPU, or
+   * `'none'`, so that `create` or `run` rejects. Default `'none'`. A warning `WARPCONV_FALLBACK` names the operators. The bytes
+   * of a model are kept for it. Only {@link InferenceSession.run} works then.
+   */
+  readonly fallback?: 'onnxruntime' | 'none';
+  /** onnxruntime's, as those below: taken, and without effect. `setThreads` says how many threads sessions share. */
+  readonly intraOpNumThreads?: number;
+  readonly interOpNumThreads?: number;
+  readonly graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  readonly enableCpuMemArena?: boolean;
+  readonly enableMemPattern?: boolean;
+  readonly executionMode?: 'sequential' | 'parallel';
+  readonly optimizedModelFilePath?: string;
+  readonly logId?: string;
+  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
+  readonly logVerbosityLevel?: number;
+  readonly enableGraphCapture?: boolean;
+  readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 /** A file that a model has data in. */
@@ -82,7 +103,7 @@ export interface ExternalFile {
   /** As the model calls it */
   readonly path: string;
   /** What it holds, or where it is */
-  readonly data: Uint8Array | string;
+  readonly data: Uint8Array | ArrayBufferLike | string;
 }
 
 /** onnxruntime's options that choose nothing here: taken, so that code can move over, and without effect. */
@@ -114,7 +135,8 @@ const SESSION_DEFAULTS = {
   enableProfiling: false,
   profileFilePrefix: 'warpconv_profile',
   preferredOutputLocation: 'cpu',
-} as const satisfies Record<keyof SessionOptions | keyof typeof WITHOUT_EFFECT, unknown>;
+  fallback: 'none',
+} as const satisfies Record<keyof SessionOptions, unknown>;
 
 /** Options of a session, checked. */
 export interface SessionRequest {
@@ -128,6 +150,7 @@ export interface SessionRequest {
   readonly enableProfiling: boolean;
   readonly profileFilePrefix: string;
   readonly outputLocations: OutputLocations;
+  readonly fallback: 'onnxruntime' | 'none';
 }
 
 export function readSessionOptions(options: unknown = {}): SessionRequest {
@@ -143,6 +166,7 @@ export function readSessionOptions(options: unknown = {}): SessionRequest {
     enableProfiling: checkBoolean('options.enableProfiling', given.enableProfiling),
     profileFilePrefix: checkName('options.profileFilePrefix', given.profileFilePrefix),
     outputLocations: readOutputLocations(given.preferredOutputLocation),
+    fallback: checkOneOf('options.fallback', given.fallback, ['onnxruntime', 'none']),
   };
 }
 
@@ -154,9 +178,10 @@ function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
     if (!isObject(entry)) throw mismatch(called, 'a path, or an object with a path and data', entry);
     const name = checkName(`${called}.path`, propertyOf(entry, 'path'));
     const data = propertyOf(entry, 'data');
+    if (types.isAnyArrayBuffer(data)) return [name, new Uint8Array(data)] as const;
     if (typeof data === 'string' || kindOf(data) === 'Uint8Array')
       return [name, data as Uint8Array | string] as const;
-    throw mismatch(`${called}.data`, 'a Uint8Array or a path', data);
+    throw mismatch(`${called}.data`, 'a Uint8Array, an ArrayBuffer or a path', data);
   });
   return new Map(files);
 }
@@ -188,6 +213,11 @@ export interface RunOptions {
   readonly signal?: AbortSignal;
   /** Whether the run is to be refused, with `ERR_WARPCONV_ABORTED`. */
   readonly terminate?: boolean;
+  /** onnxruntime's, as those below: taken, and without effect. */
+  readonly tag?: string;
+  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
+  readonly logVerbosityLevel?: number;
+  readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 const RUN_DEFAULTS = {

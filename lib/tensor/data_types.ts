@@ -35,11 +35,21 @@ type Integers64 = readonly (bigint | number)[];
 type Lists = { readonly [T in DataType]: readonly number[] };
 
 /** The lists that `Tensor` takes for each type. */
-export interface ListMap extends Omit<Lists, 'int64' | 'uint64' | 'bool'> {
+export interface ListMap extends Omit<Lists, 'int64' | 'uint64' | 'bool' | 'uint8'> {
   readonly int64: Integers64;
   readonly uint64: Integers64;
+  readonly uint8: readonly number[] | Uint8ClampedArray;
   readonly bool: readonly (boolean | number)[];
 }
 
 /** The types of elements a `Tensor` can hold; convolutions compute in float32. */
 export type DataType = keyof DataTypeMap;
+
+/** What an element of each type is. */
+export type ElementTypeMap = {
+  readonly [T in keyof DataTypeMap]: T extends 'int64' | 'uint64'
+    ? bigint
+    : T extends 'bool'
+      ? boolean
+      : number;
+};

@@ -36,9 +36,10 @@ import {
   type Device,
   type Place,
 } from '../placement';
+import type * as names from './data_types';
 import type { DataType, DataTypeMap, ListMap } from './data_types';
 import { arrayLength, elementsPerItem, packedBits, packTo } from './packed';
-import { bytesUnder, instability, kindOf, lengthOf, type TypedArray } from './typed_array';
+import { bytesUnder, instability, isDetached, kindOf, lengthOf, type TypedArray } from './typed_array';
 
 export type { DataType, DataTypeMap, ListMap };
 
@@ -72,6 +73,9 @@ const ARRAYS: Record<DataType, readonly string[]> = {
   uint2: ['Uint8Array'],
 };
 const DATA_TYPES = Object.keys(ARRAYS) as DataType[];
+
+/** What the constructor takes for bytes, too. */
+const CLAMPED = 'Uint8ClampedArray';
 
 interface ArrayType<A> {
   new (length: number): A;
@@ -260,14 +264,17 @@ export class Tensor<T extends DataType = DataType> {
   /**
    * @param type - the type of the elements
    * @param data - as many elements as `dims` describe: an array of the type, which is kept, or a list, which is copied: of
-   * numbers, for 64-bit integers also of bigints, for `'bool'` of booleans
+   * numbers, for 64-bit integers also of bigints, for `'bool'` of booleans; a `Uint8ClampedArray` is copied to `'uint8'`
    * @param dims - defaults to one dimension
    * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
    */
   constructor(type: T, data: DataTypeMap[T] | ListMap[T], dims?: readonly number[]);
   /** As above, with the type of the elements taken from the array's; a list of booleans is of type `'bool'`. */
   constructor(
-    data: DataTypeMap[T] | (T extends 'bool' ? readonly boolean[] : never),
+    data:
+      | DataTypeMap[T]
+      | (T extends 'bool' ? readonly boolean[] : never)
+      | (T extends 'uint8' ? Uint8ClampedArray : never),
     dims?: readonly number[],
   );
   constructor(...args: unknown[]) {
@@ -461,6 +468,29 @@ export class Tensor<T extends DataType = DataType> {
   }
 }
 
+/** onnxruntime-common's names of types. */
+// eslint-disable-next-line @typescript-eslint/no-namespace -- they are in a namespace there
+export declare namespace Tensor {
+  /** The name of a type of elements. */
+  export type Type = names.DataType;
+  /** The array that holds the elements of each type. */
+  export type DataTypeMap = names.DataTypeMap;
+  /** An array of elements. */
+  export type DataType = names.DataTypeMap[names.DataType];
+  /** What an element of each type is. */
+  export type ElementTypeMap = names.ElementTypeMap;
+  /** An element. */
+  export type ElementType = names.ElementTypeMap[names.DataType];
+  /** Where the elements are. */
+  export type DataLocation = Location;
+  /** The types that pinned memory can hold: all. */
+  export type CpuPinnedDataTypes = names.DataType;
+  /** The types that a GPU's memory can hold: all. */
+  export type GpuBufferDataTypes = names.DataType;
+  /** What {@link Tensor.gpuBuffer} is. */
+  export type GpuBufferType = object;
+}
+
 function inCpuMemory<T extends DataType>(elements: DataTypeMap[T] | PinnedElements): DataTypeMap[T] {
   return elements instanceof PinnedElements ? (elements.array as DataTypeMap[T]) : elements;
 }
@@ -481,6 +511,7 @@ export function copyOf(type: DataType, array: TypedArray, dims: readonly number[
 function inferType(data: unknown): DataType {
   if (isList('data', data)) return typeOfList(data);
   const kind = kindOf(data);
+  if (kind === CLAMPED) return 'uint8';
   const type = DATA_TYPES.find((candidate) => ARRAYS[candidate].includes(kind ?? ''));
   if (type === undefined)
     throw mismatch('data', 'a typed array, or given after the type of its elements', data);
@@ -492,6 +523,11 @@ export function newArray(type: DataType, dims: readonly number[], what: string):
   const Elements = CONSTRUCTORS[type];
   const length = arrayLength(type, elementCount(dims));
   return allocate({ what, dims, bytes: length * Elements.BYTES_PER_ELEMENT }, () => new Elements(length));
+}
+
+/** Whether there are tensors of a type of that name. */
+export function isDataType(name: string): name is DataType {
+  return Object.hasOwn(ARRAYS, name);
 }
 
 /** The kinds of arrays that a type takes. */
@@ -509,6 +545,7 @@ export function tensorOver<T extends DataType>(
 }
 
 function checkArray(type: DataType, data: unknown): TypedArray {
+  if (type === 'uint8' && kindOf(data) === CLAMPED) return unclamped(data as TypedArray);
   if (isList('data', data)) return listed(type, data);
   const kinds = ARRAYS[type];
   if (kinds.includes(kindOf(data) ?? '')) return data as TypedArray;
@@ -522,6 +559,11 @@ function listed(type: DataType, list: readonly unknown[]): TypedArray {
   const packed = newArray(type, [elements.length], 'a tensor') as Uint8Array;
   packTo(packed, type, elements as Uint8Array);
   return packed;
+}
+
+/** Bytes as a canvas has them: a copy, as onnxruntime-common makes it. */
+function unclamped(array: TypedArray): TypedArray {
+  return isDetached(array) ? array : copyOf('uint8', array, [lengthOf(array)]);
 }
 
 function checkDims(dims: unknown): number[] {

@@ -281,6 +281,19 @@ describe('feeds', () => {
     expect((await session.run(feeds)).most!.data).toEqual(Float32Array.of(36));
   });
 
+  test.each([[[]], [[1]], [[1, 1]]])('of one element and dims %j are taken for a scalar', async (dims) => {
+    const scalar = onnxModel({
+      inputs: [value('x', []), value('y', [2])],
+      nodes: [node('Mul', ['x', 'y'], ['product'])],
+      outputs: [value('product')],
+    });
+    const session = await create(scalar);
+    const y = new Tensor('float32', [1, 2], [2]);
+    const { product } = await session.run({ x: new Tensor('float32', [3], dims), y });
+    expect([...(product!.data as Float32Array)]).toEqual([3, 6]);
+    await expect(session.run({ x: y, y })).rejects.toThrow('feeds.x.dims must be [] as the model says');
+  });
+
   test('of any make are taken, over shared memory too', async () => {
     const session = await create(twoOutputs);
     const shared = new Float32Array(new SharedArrayBuffer(12));

@@ -89,6 +89,15 @@ describe('Tensor', () => {
     expect(new Tensor('bfloat16', [NaN]).data).toEqual(Uint16Array.of(0x7fc0));
   });
 
+  it('takes a copy of clamped bytes, for uint8 alone', () => {
+    const pixels = Uint8ClampedArray.of(1, 300);
+    for (const made of [new Tensor('uint8', pixels), new Tensor(pixels)]) {
+      expect(made).toMatchObject({ type: 'uint8', dims: [2], data: Uint8Array.of(1, 255) });
+      expect(made.data.buffer).not.toBe(pixels.buffer);
+    }
+    expect(() => new Tensor('bool', pixels as never)).toThrow(/^data must be a Uint8Array/);
+  });
+
   it('knows the type of a list of booleans', () => {
     expect(new Tensor([true, false])).toMatchObject({ type: 'bool', dims: [2] });
   });

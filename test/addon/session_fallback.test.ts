@@ -1,0 +1,129 @@
+/** `fallback: 'onnxruntime'`, with a session in the place of onnxruntime-node's. */
+import { InferenceSession, Tensor } from '../../lib';
+import * as fallbacks from '../../lib/session/fallback';
+import type { OtherSession, OtherTensor } from '../../lib/session/fallback';
+import { node, onnxModel, tensor, value } from '../support/onnx_builder';
+
+const odd = onnxModel({
+  inputs: [value('x', ['N'])],
+  nodes: [node('Odd', ['x'], ['y'])],
+  outputs: [value('y')],
+});
+/** Refused when it is known that the input is of one axis. */
+const late = onnxModel({
+  inputs: [value('x')],
+  nodes: [node('Dropout', ['x', '', 'true'], ['y'])],
+  initializers: [tensor('true', [], [1], 'bool')],
+  outputs: [value('y')],
+});
+
+const metadata = (name: string, type = 'float32') => ({ name, isTensor: true, type, shape: ['N'] });
+
+/** Doubles its input. */
+const other = {
+  inputNames: ['x'],
+  outputNames: ['y'],
+  inputMetadata: [metadata('x')],
+  outputMetadata: [metadata('y')],
+  run: jest.fn((feeds: Readonly<Record<string, OtherTensor>>) => {
+    const { type, dims, data } = feeds.x!;
+    return Promise.resolve({ y: { type, dims, data: (data as Float32Array).map((number) => 2 * number) } });
+  }),
+  release: jest.fn(() => Promise.resolve()),
+};
+const create = jest.fn((): Promise<OtherSession> => Promise.resolve(other));
+const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+const installed = jest
+  .spyOn(fallbacks, 'onnxruntimeNode')
+  .mockImplementation(() => ({ InferenceSession: { create } }));
+
+beforeEach(() => jest.clearAllMocks());
+afterAll(() => jest.restoreAllMocks());
+
+const options = { device: 'cpu', fallback: 'onnxruntime' } as const;
+const x = new Tensor('float32', [1, 2, 3], [3]);
+
+describe.each([
+  ['when it is loaded', odd],
+  ['in its first run', late],
+])('a model that is refused %s', (_, model) => {
+  test('is run there, with one warning, and its outputs are our tensors', async () => {
+    const session = await InferenceSession.create(model, options);
+    expect([session.inputNames, session.outputNames, session.device]).toEqual([['x'], ['y'], 'cpu']);
+    for (let run = 0; run < 2; run++) {
+      const { y } = await session.run({ x });
+      expect(y).toBeInstanceOf(Tensor);
+      expect([y!.dims, [...(y!.data as Float32Array)]]).toEqual([[3], [2, 4, 6]]);
+    }
+    expect(create.mock.calls).toHaveLength(1);
+    expect(warn.mock.calls).toEqual([
+      [
+        expect.stringMatching(/^a model is run by onnxruntime-node: .*(Odd|Dropout)/s),
+        { type: 'WarpconvWarning', code: 'WARPCONV_FALLBACK' },
+      ],
+    ]);
+    await session.release();
+    expect(other.release).toHaveBeenCalledTimes(1);
+    await expect(session.run({ x })).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+  });
+
+  test('writes to the tensors that it is given, and checks them', async () => {
+    const session = await InferenceSession.create(model, options);
+    const y = new Tensor('float32', new Float32Array(3), [3]);
+    expect((await session.run({ x }, { y })).y).toBe(y);
+    expect([...y.data]).toEqual([2, 4, 6]);
+    const short = new Tensor('float32', new Float32Array(2), [2]);
+    await expect(session.run({ x }, { y: short })).rejects.toThrow(/^fetches\.y must be a float32 tensor/);
+    await session.release();
+  });
+
+  test('is refused without the option', async () => {
+    const run = async () => (await InferenceSession.create(model, { device: 'cpu' })).run({ x });
+    await expect(run()).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+    expect(create).not.toHaveBeenCalled();
+  });
+});
+
+test('feeds are checked as ever, and what only this package does is refused', async () => {
+  const session = await InferenceSession.create(odd, options);
+  const wrong = new Tensor('int32', [1], [1]);
+  await expect(session.run({ x: wrong })).rejects.toThrow("feeds.x.type must be 'float32', got 'int32'");
+  expect(() => session.runSync({ x })).toThrow(/^runSync\(\) needs a model that this package runs/);
+  await expect(session.explain({ x: [1] })).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+  expect(session.canJoin({ x: [1] }, [1, 1])).toBe(false);
+  await session.release();
+});
+
+test('bytes may change once the session is there', async () => {
+  const bytes = Uint8Array.from(late);
+  const session = await InferenceSession.create(bytes, options);
+  bytes.fill(0);
+  await session.run({ x });
+  expect(create.mock.calls).toEqual([[late, expect.objectContaining({ executionProviders: ['cpu'] })]]);
+  await session.release();
+});
+
+test('a model that it runs needs nobody else', async () => {
+  const model = onnxModel({
+    inputs: [value('x', ['N'])],
+    nodes: [node('Neg', ['x'], ['y'])],
+    outputs: [value('y')],
+  });
+  const session = await InferenceSession.create(model, options);
+  expect([...((await session.run({ x })).y!.data as Float32Array)]).toEqual([-1, -2, -3]);
+  await session.release();
+  expect([create.mock.calls, warn.mock.calls]).toEqual([[], []]);
+});
+
+test('strings have no tensors here', async () => {
+  create.mockResolvedValueOnce({ ...other, outputMetadata: [metadata('label', 'string')] });
+  await expect(InferenceSession.create(odd, options)).rejects.toThrow(
+    /Odd.*; nor does onnxruntime-node run the model: 'label' is a tensor of type 'string'/s,
+  );
+  expect(other.release).toHaveBeenCalledTimes(1);
+});
+
+test('who has no onnxruntime-node is told', async () => {
+  installed.mockRestore();
+  await expect(InferenceSession.create(odd, options)).rejects.toThrow(/onnxruntime-node is not installed/);
+});
