@@ -19,6 +19,7 @@ import path from 'node:path';
 
 const ROOT = path.resolve(__dirname, '../..');
 const CONSUMER = path.join(__dirname, 'consumer');
+const PROGRAM = path.join(__dirname, 'program');
 const UNPACKED_BUDGET_MB = 25;
 
 interface Packed {
@@ -32,6 +33,8 @@ const scratch = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'warpconv-packag
 const project = path.join(scratch, 'project');
 let packed: Packed;
 let tarball: string;
+/** The tarballs of what the package depends on */
+let dependencies: readonly string[];
 let bareEnvironment: NodeJS.ProcessEnv;
 
 /** Runs a program to success and returns what it printed. */
@@ -49,7 +52,17 @@ function run(
 
 /** Runs a program in the project, where nothing but Node.js is installed. */
 function runBare(command: string, ...args: string[]): string {
-  return run(path.join(scratch, 'bin', command), args, { cwd: project, env: bareEnvironment });
+  return runBareIn(project, command, ...args);
+}
+
+function runBareIn(cwd: string, command: string, ...args: string[]): string {
+  return run(path.join(scratch, 'bin', command), args, { cwd, env: bareEnvironment });
+}
+
+/** Installs tarballs in a folder that has this manifest and nothing else. */
+function install(folder: string, manifest: object, ...tarballs: readonly string[]): void {
+  writeFileSync(path.join(folder, 'package.json'), JSON.stringify({ private: true, ...manifest }));
+  runBareIn(folder, 'npm', 'install', '--offline', '--no-audit', '--no-fund', ...tarballs);
 }
 
 function runTool(file: string, ...args: string[]): string {
@@ -85,7 +98,7 @@ async function closedPort(): Promise<number> {
 beforeAll(async () => {
   packed = pack(ROOT);
   tarball = path.join(scratch, packed.filename);
-  const dependencies = ['@bufbuild/protobuf', 'lru-cache', 'node-gyp-build', 'debug', 'ms'].map((name) =>
+  dependencies = ['@bufbuild/protobuf', 'lru-cache', 'node-gyp-build', 'debug', 'ms'].map((name) =>
     path.join(scratch, pack(path.join(ROOT, 'node_modules', name), '--ignore-scripts').filename),
   );
 
@@ -100,8 +113,7 @@ beforeAll(async () => {
     npm_config_registry: `http://127.0.0.1:${await closedPort()}/`,
     npm_config_update_notifier: 'false',
   };
-  writeFileSync(path.join(project, 'package.json'), '{ "private": true }');
-  runBare('npm', 'install', '--offline', '--no-audit', '--no-fund', tarball, ...dependencies);
+  install(project, {}, tarball, ...dependencies);
   for (const name of readdirSync(CONSUMER)) copyFileSync(path.join(CONSUMER, name), path.join(project, name));
 }, 600_000);
 
@@ -206,5 +218,28 @@ describe('the installed package', () => {
     const config = { compilerOptions, files: ['types.ts', 'types.mts', 'types.cts'] };
     writeFileSync(path.join(project, 'tsconfig.json'), JSON.stringify(config));
     runTool('typescript/bin/tsc', '-p', 'tsconfig.json');
+  });
+});
+
+describe('in the place of onnxruntime-node', () => {
+  const application = path.join(scratch, 'application');
+
+  beforeAll(() => {
+    mkdirSync(application);
+    const program = path.join(scratch, pack(PROGRAM, '--ignore-scripts').filename);
+    const overrides = { 'onnxruntime-node': `file:${tarball}` };
+    install(application, { overrides }, program, ...dependencies);
+  }, 60_000);
+
+  test.each(['required.cjs', 'imported.mjs'])('an unchanged program works: %s', (script) => {
+    runBareIn(application, 'node', path.join('node_modules/program', script));
+  });
+
+  test('the provider of onnxruntime does not take the package for it', () => {
+    const script = path.join(application, 'provider.cjs');
+    writeFileSync(script, "require('onnxruntime-node/onnxruntime');");
+    expect(() => runBareIn(application, 'node', script)).toThrow(
+      /needs onnxruntime-node .* which is not installed/,
+    );
   });
 });
