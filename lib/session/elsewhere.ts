@@ -13,19 +13,21 @@ import {
   type OtherSession,
   type OtherTensor,
 } from './fallback';
-import type { OnnxModelFile } from './create_arguments';
+import { keep, type OnnxModelFile } from './create_arguments';
 import { outputFor } from './outputs';
 import type { RunArguments, SessionRequest } from './session_options';
 
-/** The fallback of a session to onnxruntime-node, on the CPU. The model must not change any more. */
+/** The fallback of a session to onnxruntime-node, on the CPU. It keeps the bytes of the model and of its files for that time. */
 export function toOnnxruntime(model: OnnxModelFile, request: SessionRequest): Fallback {
+  const kept = keep(model);
+  const files = [...request.externalData].map(([path, data]) => [path, keep(data)] as const);
   return new Fallback('onnxruntime-node', async () => {
     const options = {
       executionProviders: ['cpu'],
       freeDimensionOverrides: Object.fromEntries(request.freeDimensions),
-      externalData: await Promise.all([...request.externalData].map(readFileOf)),
+      externalData: await Promise.all(files.map(readFileOf)),
     };
-    const session = await onnxruntimeNode().InferenceSession.create(model, options);
+    const session = await onnxruntimeNode().InferenceSession.create(kept, options);
     try {
       outlineOf(session);
       return session;

@@ -26,7 +26,7 @@ import {
   requireConsistent,
   type Feed,
 } from './feeds';
-import { keep, readCreateArguments, type OnnxModelFile } from './create_arguments';
+import { readCreateArguments, type OnnxModelFile } from './create_arguments';
 import { outlineOf, runElsewhere, toOnnxruntime } from './elsewhere';
 import type { Fallback, OtherSession } from './fallback';
 import { fixedDims, InputBinder, keyOf, undecided } from './bindings';
@@ -115,9 +115,6 @@ export class InferenceSession {
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
-  /** Where it runs, for example `'cuda:0'`. */
-  readonly device: string;
-
   readonly #graph: Graph;
   readonly #constants: Constants;
   /** None where all runs bring inputs of the same dims */
@@ -157,12 +154,16 @@ export class InferenceSession {
       fixedDims(this.#graph, this.#options.freeDimensions) === undefined
         ? new Chains(this.#constants)
         : undefined;
-    this.device = place;
     this.inputNames = Object.freeze(graph.inputs.map(({ name }) => name));
     this.outputNames = Object.freeze(graph.outputs.map(({ name }) => name));
     this.inputMetadata = Object.freeze(graph.inputs.map(metadataOf));
     this.outputMetadata = Object.freeze(graph.outputs.map(metadataOf));
     this.#sharesDimensions = hasSharedDimensions(graph.inputs);
+  }
+
+  /** Where it runs, for example `'cuda:0'`. */
+  get device(): string {
+    return this.#fallback?.taken === undefined ? this.#place : 'cpu';
   }
 
   /** As below, of the bytes of a buffer from `byteOffset` on, `byteLength` of them. */
@@ -190,7 +191,7 @@ export class InferenceSession {
     const request = readSessionOptions(options);
     if (request.fallback === 'none') return InferenceSession.#load(model, request, undefined);
     // What cannot be run may show in the first run.
-    const fallback = toOnnxruntime(keep(model), request);
+    const fallback = toOnnxruntime(model, request);
     return InferenceSession.#load(model, request, fallback).catch(async (error: unknown) => {
       const outline = outlineOf(await fallback.takeOver(error));
       return new InferenceSession(

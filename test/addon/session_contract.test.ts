@@ -55,6 +55,8 @@ describe('data in other files', () => {
     const model = path.join(folder, 'alone.onnx');
     writeFileSync(model, split);
     expect(await sumOf(model, [{ path: 'weights.bin', data: bytes }])).toEqual([11, 22]);
+    const { buffer } = Uint8Array.from(bytes);
+    expect(await sumOf(split, [{ path: 'weights.bin', data: buffer }])).toEqual([11, 22]);
   });
 
   test('may be changed by the caller once the model is loaded', async () => {

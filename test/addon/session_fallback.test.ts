@@ -95,11 +95,21 @@ test('feeds are checked as ever, and what only this package does is refused', as
 });
 
 test('bytes may change once the session is there', async () => {
-  const bytes = Uint8Array.from(late);
-  const session = await InferenceSession.create(bytes, options);
-  bytes.fill(0);
+  const [bytes, data] = [Uint8Array.from(late), Uint8Array.of(1)];
+  const externalData = [{ path: 'weights', data }];
+  const session = await InferenceSession.create(bytes, { ...options, externalData });
+  for (const one of [bytes, data]) one.fill(0);
   await session.run({ x });
-  expect(create.mock.calls).toEqual([[late, expect.objectContaining({ executionProviders: ['cpu'] })]]);
+  expect(create.mock.calls).toEqual([
+    [
+      late,
+      {
+        executionProviders: ['cpu'],
+        freeDimensionOverrides: {},
+        externalData: [{ path: 'weights', data: Uint8Array.of(1) }],
+      },
+    ],
+  ]);
   await session.release();
 });
 
