@@ -45,8 +45,10 @@ export interface SessionHandler {
   run(feeds: Feeds, fetches: Fetches): Promise<Record<string, OtherTensor>>;
 }
 
-type Feeds = Readonly<Record<string, TensorLike>>;
-type Fetches = Readonly<Record<string, OtherTensor | null>>;
+/** The inputs of a run. */
+export type Feeds = Readonly<Record<string, TensorLike>>;
+/** The outputs that a run is to bring, and where they are to be written. */
+export type Fetches = Readonly<Record<string, OtherTensor | null>>;
 
 /** onnxruntime's `Backend`. */
 export interface Backend {
@@ -61,6 +63,8 @@ export interface OrtOptions {
   readonly executionProviders?: readonly (string | ({ readonly name: string } & SessionOptions))[];
   readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
 }
+
+export type { OtherMetadata, OtherTensor } from './session/fallback';
 
 const NAME = 'warpconv';
 

@@ -1,9 +1,7 @@
 /** What onnxruntime-common calls its types, for programs in TypeScript that have its names. */
-import type { ValueMetadata as TensorMetadata } from './model/metadata';
-import type { ExternalFile, RunOptions as Run, SessionOptions as Options } from './session/session_options';
+import type { ExternalFile, SessionOptions } from './session/session_options';
 import type { FromImageOptions, ToImageDataOptions } from './tensor/from_image';
 import type { DataType, Location, Tensor } from './tensor/tensor';
-import type { TensorLike } from './tensor/tensor_like';
 
 /** A tensor of one type of elements. */
 export type TypedTensor<T extends DataType> = Tensor<T>;
@@ -12,7 +10,7 @@ export type OnnxValue = Tensor;
 /** Where its elements are. */
 export type OnnxValueDataLocation = Location;
 /** The options of a session that say where the model's data are. */
-export type OnnxModelOptions = Pick<Options, 'externalData'>;
+export type OnnxModelOptions = Pick<SessionOptions, 'externalData'>;
 
 /** A path. */
 export type FileUrlOrPath = string;
@@ -39,34 +37,3 @@ export type TensorToImageDataOptions = ToImageDataOptions;
 export type TensorFactory = typeof Tensor;
 /** The class {@link Tensor}, for its constructor. */
 export type TensorConstructor = typeof Tensor;
-
-/** Where a session may run. */
-export interface ExecutionProviderOption {
-  readonly name: string;
-}
-export interface CpuExecutionProviderOption extends ExecutionProviderOption {
-  readonly name: 'cpu';
-  /** Taken, without effect */
-  readonly useArena?: boolean;
-}
-export interface CudaExecutionProviderOption extends ExecutionProviderOption {
-  readonly name: 'cuda';
-  readonly deviceId?: number;
-}
-
-/** Those of the namespace of `InferenceSession`. */
-export type SessionOptions = Options;
-export type RunOptions = Run;
-export type ValueMetadata = TensorMetadata;
-export type FeedsType = Readonly<Record<string, TensorLike>>;
-export type FetchesType = readonly string[] | NullableOnnxValueMapType;
-export type OnnxValueMapType = Readonly<Record<string, Tensor>>;
-export type NullableOnnxValueMapType = Readonly<Record<string, Tensor | null>>;
-export type ReturnType = Record<string, Tensor>;
-export interface ExecutionProviderOptionMap {
-  readonly cpu: CpuExecutionProviderOption;
-  readonly cuda: CudaExecutionProviderOption;
-}
-export type ExecutionProviderName = keyof ExecutionProviderOptionMap;
-export type ExecutionProviderConfig =
-  ExecutionProviderOptionMap[ExecutionProviderName] | ExecutionProviderOption | string;

@@ -36,9 +36,9 @@ import { compile, requireOperators, type Bindings, type Compiled } from '../mode
 import { Constants } from '../model/constants';
 import type { Graph } from '../model/graph';
 import { withImages } from '../model/images';
+import type * as metadata from '../model/metadata';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
 import { ValueNeeded } from '../model/lowering';
-import type * as names from '../onnxruntime_names';
 import { rowFunction } from '../model/rows';
 import { loadOnnx } from '../model/onnx/load';
 import { explainProgram, type SessionExplanation } from '../model/explain';
@@ -53,6 +53,7 @@ import {
   type SessionOptions,
   type SessionRequest,
 } from './session_options';
+import type * as options from './session_options';
 import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
 import { residentOutputs } from './output_locations';
@@ -757,35 +758,48 @@ export class InferenceSession {
 // eslint-disable-next-line @typescript-eslint/no-namespace -- they are in a namespace there
 export declare namespace InferenceSession {
   /** Of {@link InferenceSession.create}. */
-  export type SessionOptions = names.SessionOptions;
+  export type SessionOptions = options.SessionOptions;
   /** Of {@link InferenceSession.run}. */
-  export type RunOptions = names.RunOptions;
+  export type RunOptions = options.RunOptions;
   /** What a model says of an input or output. */
-  export type ValueMetadata = names.ValueMetadata;
-  /** The inputs of a run. */
-  export type FeedsType = names.FeedsType;
-  /** The outputs that a run is to bring: their names, or where each is to be written. */
-  export type FetchesType = names.FetchesType;
-  /** Tensors by name. */
-  export type OnnxValueMapType = names.OnnxValueMapType;
-  /** Tensors by name, or null for new ones. */
-  export type NullableOnnxValueMapType = names.NullableOnnxValueMapType;
-  /** The outputs of a run. */
-  export type ReturnType = names.ReturnType;
-  /** A provider by its name. */
-  export type ExecutionProviderOption = names.ExecutionProviderOption;
-  /** The CPU. */
-  export type CpuExecutionProviderOption = names.CpuExecutionProviderOption;
-  /** A GPU. */
-  export type CudaExecutionProviderOption = names.CudaExecutionProviderOption;
-  /** The options of the providers that there are here. */
-  export type ExecutionProviderOptionMap = names.ExecutionProviderOptionMap;
-  /** The providers that there are here. */
-  export type ExecutionProviderName = names.ExecutionProviderName;
-  /** An element of `executionProviders`. */
-  export type ExecutionProviderConfig = names.ExecutionProviderConfig;
+  export type ValueMetadata = metadata.ValueMetadata;
   /** The same: every value is a tensor. */
-  export type TensorValueMetadata = names.ValueMetadata;
+  export type TensorValueMetadata = metadata.ValueMetadata;
+  /** The inputs of a run. */
+  export type FeedsType = Readonly<Record<string, TensorLike>>;
+  /** The outputs that a run is to bring: their names, or where each is to be written. */
+  export type FetchesType = readonly string[] | NullableOnnxValueMapType;
+  /** Tensors by name. */
+  export type OnnxValueMapType = Readonly<Record<string, Tensor>>;
+  /** Tensors by name, or null for new ones. */
+  export type NullableOnnxValueMapType = Readonly<Record<string, Tensor | null>>;
+  /** The outputs of a run. */
+  export type ReturnType = Record<string, Tensor>;
+  /** A provider by its name. */
+  export interface ExecutionProviderOption {
+    readonly name: string;
+  }
+  /** The CPU. */
+  export interface CpuExecutionProviderOption extends ExecutionProviderOption {
+    readonly name: 'cpu';
+    /** Taken, without effect */
+    readonly useArena?: boolean;
+  }
+  /** A GPU. */
+  export interface CudaExecutionProviderOption extends ExecutionProviderOption {
+    readonly name: 'cuda';
+    readonly deviceId?: number;
+  }
+  /** The options of the providers that there are here. */
+  export interface ExecutionProviderOptionMap {
+    readonly cpu: CpuExecutionProviderOption;
+    readonly cuda: CudaExecutionProviderOption;
+  }
+  /** The providers that there are here. */
+  export type ExecutionProviderName = keyof ExecutionProviderOptionMap;
+  /** An element of `executionProviders`. */
+  export type ExecutionProviderConfig =
+    ExecutionProviderOptionMap[ExecutionProviderName] | ExecutionProviderOption | string;
 }
 
 function makeShared(

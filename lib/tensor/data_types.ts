@@ -44,12 +44,3 @@ export interface ListMap extends Omit<Lists, 'int64' | 'uint64' | 'bool' | 'uint
 
 /** The types of elements a `Tensor` can hold; convolutions compute in float32. */
 export type DataType = keyof DataTypeMap;
-
-/** What an element of each type is. */
-export type ElementTypeMap = {
-  readonly [T in keyof DataTypeMap]: T extends 'int64' | 'uint64'
-    ? bigint
-    : T extends 'bool'
-      ? boolean
-      : number;
-};

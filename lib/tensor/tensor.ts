@@ -478,9 +478,15 @@ export declare namespace Tensor {
   /** An array of elements. */
   export type DataType = names.DataTypeMap[names.DataType];
   /** What an element of each type is. */
-  export type ElementTypeMap = names.ElementTypeMap;
+  export type ElementTypeMap = {
+    readonly [T in keyof names.DataTypeMap]: T extends 'int64' | 'uint64'
+      ? bigint
+      : T extends 'bool'
+        ? boolean
+        : number;
+  };
   /** An element. */
-  export type ElementType = names.ElementTypeMap[names.DataType];
+  export type ElementType = ElementTypeMap[names.DataType];
   /** Where the elements are. */
   export type DataLocation = Location;
   /** The types that pinned memory can hold: all. */
