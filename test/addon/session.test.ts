@@ -435,14 +435,14 @@ describe('a model', () => {
     const model = onnxModel({
       inputs: [value('x', [3])],
       nodes: [
-        node('Det', ['x'], ['a'], {}, { name: 'first' }),
-        node('STFT', ['a'], ['b'], {}, { name: 'second' }),
+        node('TfIdfVectorizer', ['x'], ['a'], {}, { name: 'first' }),
+        node('Bernoulli', ['a'], ['b'], {}, { name: 'second' }),
       ],
       outputs: [value('b')],
     });
     const creation = create(model);
     await expect(creation).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
-    await expect(creation).rejects.toThrow(/Det: 'first'\s+STFT: 'second'/);
+    await expect(creation).rejects.toThrow(/TfIdfVectorizer: 'first'\s+Bernoulli: 'second'/);
   });
 
   test('that would need more memory than there is, is refused', async () => {

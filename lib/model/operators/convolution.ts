@@ -73,6 +73,7 @@ function convolve(
 
 /** An attribute that says again what the filter's dims say. */
 function requireKernelShape(x: Lowering, weight: Value): void {
+  if (weight.dims.slice(2).includes(0)) throw x.invalid(`has filters of no extent: ${shapeOf(weight)}`);
   const given = integers(x.node, 'kernel_shape', null);
   if (given === null || areSameDims(given, weight.dims.slice(2))) return;
   throw x.invalid(`has kernel_shape [${given.join(', ')}] and a filter of ${shapeOf(weight)}`);
