@@ -56,9 +56,12 @@ std::vector<CpuInfo> cpusToTest() {
 }
 
 /** The oracle and the baseline are plain C++ for all instruction sets. */
-bool isPortable(const CpuAlgorithm& algorithm) { return algorithm.name == kDirect.name || algorithm.name == kIm2col.name; }
+bool isPortable(const CpuAlgorithm& algorithm) {
+  return algorithm.name == kDirect.name || algorithm.name == kIm2col.name;
+}
 
-/** Calls `body(algorithm, cpu)` for every algorithm that takes the problem, with every instruction set that it knows. */
+/** Calls `body(algorithm, cpu)` for every algorithm that takes the problem, with every instruction set that it knows.
+ */
 template <typename Body>
 void forEachPath(const ConvProblem& problem, Body body) {
   const std::vector<CpuInfo> cpus = cpusToTest();
@@ -202,27 +205,34 @@ class Fuzz {
 
 }  // namespace
 
+namespace {
+
+/** By every algorithm and instruction set: integers exactly, reals within the fp32 rule. */
+void checkEveryPath(const ConvRequest& request, std::mt19937& random) {
+  const ConvProblem problem = makeConvProblem(request).value();
+  test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
+  forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
+    fill(tensors, random, test::fillWithIntegers);
+    const test::Reference exact = referenceOf(request, problem, tensors);
+    const std::vector<float> integers = convolve(algorithm, cpu, problem, tensors);
+    for (size_t i = 0; i < integers.size(); ++i) REQUIRE(double{integers[i]} == exact.output[i]);
+
+    fill(tensors, random, test::fillWithReals);
+    const test::Reference real = referenceOf(request, problem, tensors);
+    const std::vector<float> reals = convolve(algorithm, cpu, problem, tensors);
+    for (size_t i = 0; i < reals.size(); ++i) {
+      REQUIRE(std::abs(double{reals[i]} - real.output[i]) <= 4e-6 * real.bound[i]);
+    }
+  });
+}
+
+}  // namespace
+
 TEST_CASE("every algorithm on fuzzed problems: integers exactly, reals within the fp32 rule") {
   Fuzz fuzz;
-  std::mt19937& random = fuzz.random;
   for (int round = 0; round < test::played(600); ++round) {
-    const ConvRequest request = test::randomRequest(random, 4e4);
-    const ConvProblem problem = makeConvProblem(request).value();
-    test::Tensors tensors = tensorsFor(problem, random() % 2 == 0, random() % 2 == 0);
     INFO("round " << round);
-    forEachPath(problem, [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu) {
-      fill(tensors, random, test::fillWithIntegers);
-      const test::Reference exact = referenceOf(request, problem, tensors);
-      const std::vector<float> integers = convolve(algorithm, cpu, problem, tensors);
-      for (size_t i = 0; i < integers.size(); ++i) REQUIRE(double{integers[i]} == exact.output[i]);
-
-      fill(tensors, random, test::fillWithReals);
-      const test::Reference real = referenceOf(request, problem, tensors);
-      const std::vector<float> reals = convolve(algorithm, cpu, problem, tensors);
-      for (size_t i = 0; i < reals.size(); ++i) {
-        REQUIRE(std::abs(double{reals[i]} - real.output[i]) <= 4e-6 * real.bound[i]);
-      }
-    });
+    checkEveryPath(test::randomRequest(fuzz.random, 4e4), fuzz.random);
   }
 }
 
@@ -248,6 +258,20 @@ TEST_CASE("depthwise around the width of every vector: integers exactly, and not
   }
 }
 
+TEST_CASE("depthwise filters as large as their maps: integers exactly, reals within the fp32 rule") {
+  Fuzz fuzz;
+  for (const int64_t width : {1, 3, 4, 7, 8, 16, 17, 33}) {
+    for (const int64_t height : {1, 5, 8}) {
+      ConvRequest request;
+      request.groups = 6;
+      request.inputDims = {2, 6, height, width};
+      request.weightDims = {fuzz.random() % 2 == 0 ? 6 : 12, 1, height, width};
+      INFO("maps of " << height << " x " << width);
+      checkEveryPath(request, fuzz.random);
+    }
+  }
+}
+
 TEST_CASE("winograd around the tiles of every vector: integers exactly, and nothing beside the tensors is touched") {
   Fuzz fuzz;
   constexpr int64_t kFilters[] = {1, 4, 7, 8, 13, 16, 17, 32, 33};
@@ -267,7 +291,8 @@ TEST_CASE("winograd around the tiles of every vector: integers exactly, and noth
   }
 }
 
-TEST_CASE("strided filters of one tap, enough of them to copy pixels for: integers exactly, and nothing else is touched") {
+TEST_CASE(
+    "strided filters of one tap, enough of them to copy pixels for: integers exactly, and nothing else is touched") {
   Fuzz fuzz;
   for (const auto& [strideH, strideW] : {std::pair{2, 2}, {1, 2}, {2, 1}, {3, 3}, {1, 5}}) {
     for (int64_t width = 1; width <= 20; ++width) {
@@ -590,7 +615,8 @@ TEST_CASE("any number of threads, and runs that overlap, give bitwise the same o
     test::Tensors tensors = tensorsFor(problem, true, false);
     fill(tensors, random, test::fillWithReals);
     const auto check = [&](const CpuAlgorithm& algorithm, const CpuInfo& cpu, const sconv::Switches& switches) {
-      const auto prepared = test::prepare(algorithm, problem, {}, tensors.weight.data(), tensors.bias.data(), cpu, switches);
+      const auto prepared =
+          test::prepare(algorithm, problem, {}, tensors.weight.data(), tensors.bias.data(), cpu, switches);
       const std::vector<float> expected = convolve(algorithm, cpu, problem, tensors, {}, switches);
       Executor executor(3);
       std::vector<std::vector<float>> outputs(4, std::vector<float>(size(problem.outputSize())));

@@ -307,8 +307,10 @@ function* resizeAll(x: Lowering, axes: readonly Axis[], method: Method): Sliced<
   const { type } = input;
   let value = method.mode === 'nearest' ? input : asNumbers(x, input);
   const [before, after] = [dims.map(() => 0), dims.map(() => 0)];
-  // Along the innermost axes first while they are small: the shrinking ones.
-  for (const axis of changing.sort((a, b) => a.output / a.input - b.output / b.input)) {
+  // The shrinking axes first, so that little is left for the others; of two that are alike the inner one, since along the
+  // outer one whole rows are taken.
+  const growth = ({ input: from, output }: Axis) => output / from;
+  for (const axis of changing.sort((a, b) => growth(a) - growth(b) || b.axis - a.axis)) {
     const all = yield* placesAlong(x, axis, method);
     // They go one way, so those within the input follow each other.
     const places = axis.region === undefined ? all : all.filter((place) => isInside(place, axis.input));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/depthwise/depthwise_kernel.h"
 #include "cpu/direct/cpu_direct.h"
+#include "cpu/vector_loops/vector_loops.h"
 #include "memory/aligned_buffer.h"
 
 namespace warpconv {
@@ -33,6 +35,12 @@ namespace {
 constexpr double kLeastParallelMilliseconds = 0.005;
 /** and below which only threads that are awake help; the time is sconv's. */
 constexpr double kLeastWakingMilliseconds = 0.04;
+
+/** Whether each filter is as large as its map, so that an output is one scalar product. */
+bool coversMap(const ConvProblem& x) {
+  const bool isWhole = x.r == x.h && x.s == x.w && x.p == 1 && x.q == 1;
+  return isWhole && x.dilation.h == 1 && x.dilation.w == 1 && x.padding.top == 0 && x.padding.left == 0;
+}
 
 const DepthwiseKernel& chooseKernel(const ConvProblem& problem, const CpuInfo& cpu) {
   const DepthwiseKernel* best = depthwiseKernels().front();
@@ -67,7 +75,9 @@ class DepthwiseConvolution final : public CpuConvolution {
         [&](int64_t task) {
           const int64_t end = maps * (task + 1) / tasks;
           int64_t map = maps * task / tasks;
-          while (map < end && !context.isCancelled()) map += convolveFrom(map, end, tensors);
+          while (map < end && !context.isCancelled()) {
+            map += coversMap(x) ? multiplyMap(map, tensors, context.isa) : convolveFrom(map, end, tensors);
+          }
         },
         milliseconds < kLeastWakingMilliseconds ? Executor::Sleepers::leave : Executor::Sleepers::wake);
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
@@ -76,6 +86,26 @@ class DepthwiseConvolution final : public CpuConvolution {
   int64_t bytes() const override { return bias_.bytes(); }
 
  private:
+  /** A map of one output, along whose taps a vector goes. Returns 1. */
+  int64_t multiplyMap(int64_t map, const ConvTensors& tensors, Isa isa) const {
+    const ConvProblem& x = problem_;
+    const int64_t taps = x.h * x.w;
+    const int64_t n = map / x.k, k = map % x.k;
+    float* const output = tensors.output + map;
+    vectorLoops(isa).multiplyColumns({.left = tensors.input + (n * x.c + k / x.groupOutputs()) * taps,
+                                      .leftStride = taps,
+                                      .rows = 1,
+                                      .right = filters_->data.data() + k * taps,
+                                      .rightStride = taps,
+                                      .columns = 1,
+                                      .k = taps,
+                                      .sums = output,
+                                      .sumsStride = 1});
+    const float* const residual = tensors.residual == nullptr ? nullptr : tensors.residual + map;
+    finishOutputs(output, 1, bias_.data()[k], residual, activation_);
+    return 1;
+  }
+
   /** Returns how many maps of [map, end) it took at once: never two of different images, whose filters are apart. */
   int64_t convolveFrom(int64_t map, int64_t end, const ConvTensors& tensors) const {
     const ConvProblem& x = problem_;
