@@ -41,6 +41,7 @@ import { metadataOf, type ValueMetadata } from '../model/metadata';
 import { ValueNeeded } from '../model/lowering';
 import { rowFunction } from '../model/rows';
 import { loadOnnx } from '../model/onnx/load';
+import { withoutSubnormals } from '../model/subnormals';
 import { explainProgram, type SessionExplanation } from '../model/explain';
 import type { NativeOutput } from '../model/steps';
 import {
@@ -214,7 +215,7 @@ export class InferenceSession {
     if (!isProbed(request.device)) await probeElsewhere(request.device);
     const place = locateForWork(request.device);
     await openPlace(place);
-    const graph = await loadOnnx(model, request.externalData);
+    const graph = await withoutSubnormals(await loadOnnx(model, request.externalData));
     const outputNames = graph.outputs.map(({ name }) => name);
     const resident = residentOutputs(request.outputLocations, outputNames, place);
     await requireOperators(graph);

@@ -108,19 +108,25 @@ export function readFilters(
 
 const conv: Lower = (x) => convolveWith(x, x.input(0), x.input(1), x.optional(2));
 
-interface ConvolveOptions {
-  readonly keepsIntegers?: boolean;
-  /** Those that the node says, unless given */
-  readonly groups?: number;
-}
-
 /** By the attributes of the node. */
 export function convolveWith(
   x: Lowering,
   input: Value,
   weight: Value,
   bias: Value | undefined,
-  { keepsIntegers = false, groups = integer(x.node, 'group', 1) }: ConvolveOptions = {},
+  keepsIntegers = false,
+): Value {
+  return convolveInGroups(x, input, weight, bias, integer(x.node, 'group', 1), keepsIntegers);
+}
+
+/** The same in groups that the node does not say. */
+export function convolveInGroups(
+  x: Lowering,
+  input: Value,
+  weight: Value,
+  bias: Value | undefined,
+  groups: number,
+  keepsIntegers = false,
 ): Value {
   const filters = readFilters(x, input, weight, bias, groups);
   if (!isPlain(input)) {

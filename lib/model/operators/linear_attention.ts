@@ -4,7 +4,7 @@ import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import { sizeOf, stridesOf, type Value } from '../values';
-import { convolveWith } from './convolution';
+import { convolveInGroups } from './convolution';
 import { cumulate } from './indexing';
 import { along, join, padWith, repeated } from './layout';
 import { multiply } from './matrix';
@@ -362,7 +362,7 @@ const causalConvolution: Lower = (x) => {
   requireDims(x, 3, [batch, channels, before]);
   const padded =
     past === undefined ? padWith(x, input, [0, 0, before], [0, 0, 0]) : join(x, [past, input], 2);
-  const sums = convolveWith(x, padded, weight, bias, { groups: channels });
+  const sums = convolveInGroups(x, padded, weight, bias, channels);
   const activation = string(x.node, 'activation', ['none', 'silu', 'swish'], 'none');
   const start = padded.dims[2]! - before;
   return [

@@ -246,18 +246,10 @@ function convolveIntegers(x: Lowering, input: Value, weight: Value): Value {
     const part = [{ axis: 1, start, step: 1, count: Math.min(count, channels - start) }];
     const [own, filters] =
       parts === 1 ? [input, weight] : [along(x, input, part), channelsOf(x, weight, part[0]!)];
-    const made = mapped(
-      x,
-      'identity',
-      [convolveWith(x, own, filters, undefined, { keepsIntegers: true })],
-      'int32',
-    );
+    const made = mapped(x, 'identity', [convolveWith(x, own, filters, undefined, true)], 'int32');
     sum = sum === undefined ? made : apply(x, 'add', [sum, made]);
   }
-  return (
-    sum ??
-    mapped(x, 'identity', [convolveWith(x, input, weight, undefined, { keepsIntegers: true })], 'int32')
-  );
+  return sum ?? mapped(x, 'identity', [convolveWith(x, input, weight, undefined, true)], 'int32');
 }
 
 function channelsOf(
