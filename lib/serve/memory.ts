@@ -53,8 +53,8 @@ export class Holding {
     this.budget.counter.add(bytes);
   }
 
-  release(): void {
-    this.keep(-this.#bytes);
+  release(bytes = this.#bytes): void {
+    this.keep(-bytes);
   }
 }
 

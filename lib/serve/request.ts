@@ -16,6 +16,7 @@ import {
 } from '../check';
 import type { TypedArray } from '../tensor/typed_array';
 import type { Datatype } from './datatypes';
+import { readEncoding, type Encoding } from './encodings';
 import { checkLength, ElementSink, notNested, parseJson, parseLongList, type LongLists } from './json';
 import type { ImageSpec, ModelDescription, ValueSpec } from './model';
 import { USUAL_URGENCY } from './queue';
@@ -95,6 +96,8 @@ const HEADER_LENGTH = 'Inference-Header-Content-Length';
 export interface Framing {
   /** Whether the whole body is an encoded image. */
   readonly isImage: boolean;
+  /** `undefined` where it is sent as it is. All else that is said here is of the decoded body. */
+  readonly encoding: Encoding | undefined;
   /** Length of the JSON in front of binary tensors; `undefined` where the whole body is JSON. */
   readonly headerLength: number | undefined;
   readonly maxBytes: number;
@@ -117,18 +120,14 @@ export function readHeaders(
     throw new Refusal(415, `Content-Type must be ${alternatives(types)}, got ${describe(type)}`);
   }
   const isImage = type !== undefined && IMAGE_TYPES.includes(type);
-  // Tensors of activations hardly shrink, and inflating them would take time and memory that no limit here counts.
-  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
-  if (encoding !== 'identity') {
-    const message = `Content-Encoding ${describe(encoding)} is not supported; send the body as it is`;
-    throw new Refusal(415, message, { 'Accept-Encoding': 'identity' });
-  }
+  const encoding = readEncoding(headers);
   const headerLength = readHeaderLength(headers[HEADER_LENGTH.toLowerCase()]);
-  if (isImage) return { isImage, headerLength: undefined, maxBytes: limits.maxBodyBytes };
+  if (isImage) return { isImage, encoding, headerLength: undefined, maxBytes: limits.maxBodyBytes };
   if (headerLength === undefined) {
-    return { isImage, headerLength, maxBytes: Math.min(limits.maxBodyBytes, limits.maxJsonBytes) };
+    return { isImage, encoding, headerLength, maxBytes: Math.min(limits.maxBodyBytes, limits.maxJsonBytes) };
   }
-  if (headerLength <= limits.maxJsonBytes) return { isImage, headerLength, maxBytes: limits.maxBodyBytes };
+  if (headerLength <= limits.maxJsonBytes)
+    return { isImage, encoding, headerLength, maxBytes: limits.maxBodyBytes };
   throw new Refusal(413, `${HEADER_LENGTH} is ${headerLength}; JSON may have ${limits.maxJsonBytes} bytes`);
 }
 

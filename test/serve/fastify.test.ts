@@ -1,6 +1,7 @@
 /** The same, as a plugin of Fastify. */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 
 import Fastify, { type FastifyInstance } from 'fastify';
 
@@ -87,6 +88,24 @@ test('hooks of the application see the answers, and its own routes keep their pa
   const received = await postJson(url, INFER, GOOD);
   expect([received.status, received.headers['x-seen']]).toEqual([200, 'yes']);
   expect(json(await postJson(url, '/echo', { a: 1 }))).toEqual({ a: 1 });
+});
+
+test.each([
+  ['gzip', gzipSync],
+  ['deflate', deflateSync],
+  ['br', brotliCompressSync],
+])('bodies in %s, in front of hooks that do not know of it', async (encoding, encode) => {
+  await app.register(servePlugin, {
+    prefix: '/ml',
+    models: { double: doublingSession() },
+    maxJsonBytes: 200,
+  });
+  const headers = { 'Content-Type': 'application/json', 'Content-Encoding': encoding };
+  const send = (text: string) => request(url, { path: INFER, headers, body: encode(text) });
+  const url = await listen();
+  const received = await send(JSON.stringify(GOOD));
+  expect([received.status, json(received).outputs]).toEqual([200, expect.any(Array)]);
+  expect((await send(JSON.stringify(GOOD).padEnd(201))).status).toBe(413);
 });
 
 test('limits are those of the plugin', async () => {

@@ -576,7 +576,7 @@ describe.each([
         { error: expect.stringContaining(`'image/jpeg', 'image/png' or 'image/webp', got '${type}'`) },
       ]);
     }
-    const headers = { 'Content-Type': 'image/png', 'Content-Encoding': 'gzip' };
+    const headers = { 'Content-Type': 'image/png', 'Content-Encoding': 'zstd' };
     expect((await request(url, { path: '/v2/models/i/infer', headers, body: file })).status).toBe(415);
     await untilIdle(url);
   });

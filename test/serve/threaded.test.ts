@@ -8,6 +8,9 @@ jest.mock('./support/serving', () => {
 // Runs are joined by the built package, which is not what those tests would mock.
 jest.mock('../../lib/serve/batch_sizes', () => jest.requireActual<object>('../../dist/serve/batch_sizes'));
 
-describe.each(['drain', 'malformed', 'protocol', 'overload', 'metrics', 'batching'])('%s', (suite) => {
-  jest.requireActual(`./${suite}.test`);
-});
+describe.each(['drain', 'malformed', 'protocol', 'encodings', 'overload', 'metrics', 'batching'])(
+  '%s',
+  (suite) => {
+    jest.requireActual(`./${suite}.test`);
+  },
+);
