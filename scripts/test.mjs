@@ -116,7 +116,11 @@ async function gpuTests(sanitize) {
     'transferred',
     'tune',
   ];
-  const suites = ['test/gpu', ...neutral.map((name) => `test/addon/${name}.test.ts`)];
+  const suites = [
+    'test/gpu',
+    'test/examples/detect.test.ts',
+    ...neutral.map((name) => `test/addon/${name}.test.ts`),
+  ];
   const counts = [
     kernelCheck(),
     await runNative('native tests, GPU', [program], {}),
