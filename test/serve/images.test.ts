@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { crc32, deflateSync } from 'node:zlib';
+import { crc32, deflateSync, gzipSync } from 'node:zlib';
 
 import sharp from 'sharp';
 
@@ -578,6 +578,19 @@ describe.each([
     }
     const headers = { 'Content-Type': 'image/png', 'Content-Encoding': 'zstd' };
     expect((await request(url, { path: '/v2/models/i/infer', headers, body: file })).status).toBe(415);
+    await untilIdle(url);
+  });
+
+  test('a file that is compressed once more is answered as it is', async () => {
+    const url = await serveModel(await echo());
+    const file = await gradient(6, 4).png().toBuffer();
+    const headers = { 'Content-Type': 'image/png', 'Content-Encoding': 'gzip' };
+    const [plain, compressed] = await Promise.all([
+      post(url, 'image/png', file),
+      request(url, { path: INFER, headers, body: gzipSync(file) }),
+    ]);
+    expect([plain.status, compressed.status]).toEqual([200, 200]);
+    expect(json(compressed).outputs).toEqual(json(plain).outputs);
     await untilIdle(url);
   });
 
