@@ -19,7 +19,7 @@ export interface HandlerOptions {
   readonly models: Readonly<Record<string, ServedSession | ModelOptions>>;
   /** Most requests that wait for one model; those beyond are answered by 503. Default 256. */
   readonly maxQueue?: number;
-  /** Longest body of a request, in bytes. Default 32 MiB. */
+  /** Longest body of a request, in bytes, decoded where it is compressed. Default 32 MiB. */
   readonly maxBodyBytes?: number;
   /**
    * Longest JSON in a request or a response, in bytes. It takes 5 to 15 ms of processor time per MiB, in several turns of
