@@ -1,6 +1,5 @@
 /** The boxes of each class that overlap none of a higher score by too much. */
 import { flag } from '../attributes';
-import type { ConstantTensor } from '../graph';
 import { invalidNode } from '../refusals';
 import type { Hosted } from './hosted';
 import { int64s, required, scalarOf } from './tensors';
@@ -31,7 +30,7 @@ export const nonMaxSuppression: Hosted = (node, inputs) => {
   const isCentered = flag(node, 'center_point_box', false);
   const found: number[] = [];
   for (let n = 0; n < batches && most > 0; n++) {
-    const own = boxesOf(boxes, n, count, isCentered);
+    const own = new Boxes(boxes.data as Float32Array, n * count, isCentered);
     for (let c = 0; c < classes; c++) {
       const first = (n * classes + c) * count;
       const kept = suppress(
@@ -47,23 +46,40 @@ export const nonMaxSuppression: Hosted = (node, inputs) => {
   return [int64s([found.length / 3, 3], found)];
 };
 
-function boxesOf({ data }: ConstantTensor, batch: number, count: number, isCentered: boolean): Box[] {
-  const round = Math.fround;
-  return Array.from({ length: count }, (_, i) => {
-    const at = (batch * count + i) * 4;
-    const [a, b, c, d] = [0, 1, 2, 3].map((k) => data[at + k] as number) as [number, number, number, number];
+/** Those of one image. Most are of no candidate, and are not made. */
+class Boxes {
+  readonly #made = new Map<number, Box>();
+
+  constructor(
+    private readonly data: Float32Array,
+    private readonly first: number,
+    private readonly isCentered: boolean,
+  ) {}
+
+  at(i: number): Box {
+    let box = this.#made.get(i);
+    if (box === undefined) {
+      box = this.#read((this.first + i) * 4);
+      this.#made.set(i, box);
+    }
+    return box;
+  }
+
+  #read(at: number): Box {
+    const round = Math.fround;
+    const [a, b, c, d] = this.data.subarray(at, at + 4) as unknown as [number, number, number, number];
     // Centers are x, y, width and height; corners are y, x, y, x, in any order.
     const [halfWidth, halfHeight] = [round(c / 2), round(d / 2)];
-    const [y1, x1, y2, x2] = isCentered
+    const [y1, x1, y2, x2] = this.isCentered
       ? [round(b - halfHeight), round(a - halfWidth), round(b + halfHeight), round(a + halfWidth)]
       : [Math.min(a, c), Math.min(b, d), Math.max(a, c), Math.max(b, d)];
     return { y1, x1, y2, x2, area: round(round(y2 - y1) * round(x2 - x1)) };
-  });
+  }
 }
 
 /** In the order of their scores; of equal ones the first comes first. */
 function suppress(
-  boxes: readonly Box[],
+  boxes: Boxes,
   scores: Float32Array,
   least: number,
   overlap: number,
@@ -75,7 +91,8 @@ function suppress(
   const kept: number[] = [];
   for (const i of candidates) {
     if (kept.length >= most) break;
-    if (!kept.some((other) => overlaps(boxes[i]!, boxes[other]!, overlap))) kept.push(i);
+    const box = boxes.at(i);
+    if (!kept.some((other) => overlaps(box, boxes.at(other), overlap))) kept.push(i);
   }
   return kept;
 }
