@@ -11,6 +11,7 @@ import { Node, type RefNode } from './node';
 import { normalization } from './normalization';
 import { roundedOutput } from './precision';
 import { products } from './products';
+import { quantization } from './quantization';
 import { recurrence } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
@@ -29,6 +30,7 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
   ...normalization,
   ...pooling,
   ...products,
+  ...quantization,
   ...recurrence,
   ...reduction,
   ...resizing,

@@ -18,6 +18,8 @@ const ANY_13: Types = [...NUMBER_13, 'bool'];
 const INDEX: Types = ['int32', 'int64'];
 const INT64: Types = ['int64'];
 const BOOL: Types = ['bool'];
+const BYTES: Types = ['int8', 'uint8'];
+const QUANTIZED: Types = [...BYTES, 'int32'];
 
 export interface Input {
   readonly name: string;
@@ -259,6 +261,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [11, 'X:T', { T: ANY }, 'blocksize:int! mode:string'],
     [13, 'X:T', { T: ANY_13 }, 'blocksize:int! mode:string'],
   ],
+  DequantizeLinear: [
+    [10, 'X:Q scale:S zero:Q?', { Q: QUANTIZED, S: ['float32'] }],
+    [13, 'X:Q scale:S zero:Q?', { Q: QUANTIZED, S: ['float32'] }, 'axis:int'],
+  ],
   Div: arithmetic,
   Dropout: [
     [7, 'X:T', { T: HALF }, 'ratio:float', { outputs: 2 }],
@@ -342,6 +348,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Log: unary(6, '', 13),
   LogSoftmax: softmax,
   MatMul: product,
+  MatMulInteger: [[10, 'A:A B:B a_zero:A? b_zero:B?', { A: BYTES, B: BYTES }]],
   Max: extreme,
   MaxPool: [
     [1, 'X:T', { T: HALF }, `${WINDOW} kernel_shape:ints!`],
@@ -421,6 +428,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [12, 'X:T Y:U', { T: ['int32', 'int64', ...HALF], U: NUMBER }],
     [13, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER }],
     [15, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER_13 }],
+  ],
+  QuantizeLinear: [
+    [10, 'X:X scale:S zero:Z?', { X: ['float32'], S: ['float32'], Z: BYTES }],
+    [13, 'X:X scale:S zero:Z?', { X: ['float32'], S: ['float32'], Z: BYTES }, 'axis:int'],
   ],
   RNN: recurrent('', '', 2),
   Range: [

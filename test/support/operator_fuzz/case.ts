@@ -101,7 +101,7 @@ function float16Of(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-function attributeOf(given: Attribute): AttributeValue {
+export function attributeOf(given: Attribute): AttributeValue {
   switch (given.kind) {
     case 'int':
       return given.value;

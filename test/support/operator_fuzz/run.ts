@@ -73,7 +73,7 @@ async function runModel(model: Uint8Array, drawn: Case, repeats: boolean): Promi
 }
 
 /** Tensors for the outputs, of which every element must be written. */
-function garbageLike(results: Readonly<Record<string, Tensor>>): Record<string, Tensor> {
+export function garbageLike(results: Readonly<Record<string, Tensor>>): Record<string, Tensor> {
   const entries = Object.entries(results).map(([name, { type, dims, data }]) => {
     const garbage = new Uint8Array(data.byteLength).fill(0xa5);
     const Elements = CONSTRUCTORS[type];
@@ -82,7 +82,7 @@ function garbageLike(results: Readonly<Record<string, Tensor>>): Record<string, 
   return Object.fromEntries(entries);
 }
 
-function feedOf(tensor: RefTensor): Tensor {
+export function feedOf(tensor: RefTensor): Tensor {
   const { type, dims } = tensor;
   const data = elementsOf(tensor);
   return new Tensor(type, data, dims);
