@@ -234,7 +234,7 @@ function lower(graph: Graph, build: Builder, node: GraphNode, values: Values): M
   const inputs = node.inputs.map((name) => (name === '' ? undefined : values.get(name)));
   build.enter(node);
   if (isBranch(node)) return lowerBranch(graph, build, node, inputs, values);
-  if (inputs.every((value) => value === undefined || value.isFixed)) {
+  if (areFixed(inputs)) {
     return lowerFixed(graph, build, node, inputs, values);
   }
   const known = evaluateKnown(node, graph.opset, inputs);
@@ -266,7 +266,8 @@ function* lowerBranch(
   if (body.outputs.length !== node.outputs.length) {
     throw invalidNode(node, `has ${node.outputs.length} outputs, and a branch with ${body.outputs.length}`);
   }
-  return yield* lowerBody(graph, build, body, outer, []);
+  const outputs = yield* lowerBody(graph, build, body, outer, []);
+  return condition!.isFixed ? outputs : outputs.map(unfixed);
 }
 
 /** A graph that a node has, in the place of the node. */
@@ -337,15 +338,25 @@ function lowerOperator(
       return outputs;
     }),
   );
-  return isSliced(lowered) ? listOf(lowered) : listed(lowered);
+  return isSliced(lowered) ? listOf(lowered, inputs) : listed(lowered, inputs);
 }
 
-function* listOf(lowered: Sliced<Value | readonly Value[]>): Sliced<readonly Value[]> {
-  return listed(yield* lowered);
+function* listOf(lowered: Sliced<Value | readonly Value[]>, inputs: NodeInputs): Sliced<readonly Value[]> {
+  return listed(yield* lowered, inputs);
 }
 
-function listed(outputs: Value | readonly Value[]): readonly Value[] {
-  return 'operand' in outputs ? [outputs] : outputs;
+/** Where not all that a node reads is fixed, neither is what it makes, though for these dims it be one of its inputs. */
+function listed(outputs: Value | readonly Value[], inputs: NodeInputs): readonly Value[] {
+  const list = 'operand' in outputs ? [outputs] : outputs;
+  return areFixed(inputs) ? list : list.map(unfixed);
+}
+
+function areFixed(inputs: NodeInputs): boolean {
+  return inputs.every((value) => value === undefined || value.isFixed);
+}
+
+function unfixed<T extends Value | undefined>(value: T): T {
+  return value?.isFixed ? { ...value, isFixed: false } : value;
 }
 
 function describeAll(inputs: NodeInputs): string {

@@ -41,10 +41,10 @@ export function* findChains(found: Compilation, constants: Constants): Sliced<Ch
   for (const group of yield* groupsOf(fused)) {
     yield;
     if (group.nodes.size === 1 || group.steps.length > MOST_STEPS) continue;
-    const members = [...group.nodes]
-      .map((name) => nodes.get(name)!)
-      .sort((a, b) => a.index - b.index)
-      .map(({ node }) => node);
+    const known = [...group.nodes].flatMap((name) => nodes.get(name) ?? []);
+    // Nodes of a branch are none of the graph's: for other dims, another branch may be taken.
+    if (known.length < group.nodes.size) continue;
+    const members = known.sort((a, b) => a.index - b.index).map(({ node }) => node);
     const chain = new Finder(found, members, group.steps, readers, writers).chain();
     if (chain && isRight(chain, found, group.steps, writers, constants)) chains.push(chain);
   }
@@ -175,11 +175,15 @@ class Finder {
     return { nodes, residual, fuse };
   }
 
+  /** -1 where there is none, or where several leaves are one tensor: for other dims, which one is read would matter. */
   #leafAt({ storage, offset }: Operand): number {
-    return [...this.#leaves.keys()].findIndex((name) => {
+    const isThere = (name: string) => {
       const { operand } = this.found.values.get(name);
       return operand.storage === storage && operand.offset === offset;
-    });
+    };
+    const names = [...this.#leaves.keys()];
+    const index = names.findIndex(isThere);
+    return index === names.findLastIndex(isThere) ? index : -1;
   }
 
   #sourceOf(operand: Operand, { extents, strides }: ElementwiseStep<Operand>, i: number): Source | undefined {
