@@ -55,8 +55,9 @@ export interface Body {
 
 /** The values that a node reads: its inputs, without those that are left out, and what its bodies capture. */
 export function readsOf({ inputs, bodies }: GraphNode): readonly string[] {
-  if (bodies === undefined) return inputs;
-  return [...inputs, ...[...bodies.values()].flatMap(({ captures }) => captures)];
+  const given = inputs.includes('') ? inputs.filter((name) => name !== '') : inputs;
+  if (bodies === undefined) return given;
+  return [...given, ...[...bodies.values()].flatMap(({ captures }) => captures)];
 }
 
 export interface Graph {

@@ -404,6 +404,22 @@ describe('dims that a run finds', () => {
     expect((await outcome(session, { x, rows: floats(2) })).y!.dims).toEqual([2, 3]);
   });
 
+  test('by a node with an output without a name, before one with an input that is left out', async () => {
+    const session = await open({
+      inputs: [value('x', ['n'])],
+      initializers: [tensor('most', [], [2])],
+      nodes: [
+        node('Unique', ['x'], ['values', '', '', 'counts']),
+        node('Clip', ['values', '', 'most'], ['y']),
+      ],
+      outputs: [value('y'), value('counts', undefined, 'int64')],
+    });
+    expect(await outcome(session, { x: floats(3, 1, 1) })).toEqual({
+      y: { dims: [2], elements: [1, 2] },
+      counts: { dims: [2], elements: [2, 1] },
+    });
+  });
+
   test('end with the session, runs under way before it', async () => {
     const session = await open({
       inputs: [value('x', ['n'])],
