@@ -176,9 +176,15 @@ export function floats(...list: number[]): AttributeValue {
   return { content: { type: AttributeType.FLOATS, floats: list } };
 }
 
+/** Field 2 of a GraphProto, which the library does not read, and other runtimes ask for. */
+const GRAPH_NAME = Buffer.from([0x12, 4, ...Buffer.from('body')]);
+
 /** An attribute of type GRAPH: the graph of a model, or bytes that should be one. */
 export function subgraph(graph: OnnxModel | Uint8Array = new Uint8Array()): AttributeValue {
-  const g = graph instanceof Uint8Array ? graph : toBinary(GraphProtoSchema, onnxProto(graph).graph!);
+  const g =
+    graph instanceof Uint8Array
+      ? graph
+      : Buffer.concat([toBinary(GraphProtoSchema, onnxProto(graph).graph!), GRAPH_NAME]);
   return { content: { type: AttributeType.GRAPH, g } };
 }
 

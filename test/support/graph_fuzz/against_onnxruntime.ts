@@ -5,15 +5,16 @@
  *     WARPCONV_ONNXRUNTIME=/somewhere/node_modules/onnxruntime-node \
  *       npx ts-node test/support/graph_fuzz/against_onnxruntime.ts 1 0 2000    # seed, first model, number of models
  */
+import { spawn } from 'node:child_process';
+import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
 
 import { isFloat, type ElementType, type Expected, type RefTensor } from '../onnx_reference/tensor';
 import { ELEMENT_ARRAYS, loaded, stored } from '../operator_fuzz/case';
 import { complaintAbout } from '../operator_fuzz/judge';
-import { randomOf } from '../operator_fuzz/generate';
-import { graphOf, withOtherFeeds } from './generate';
 import { describeGraph, modelOf, type Graph } from './graph';
-import { expectedOf, judged } from './run';
+import { drawnOf, expectedOf, judged } from './run';
 import { shrunk } from './shrink';
 
 interface OtherTensor {
@@ -59,7 +60,10 @@ function loadedFrom({ type, dims, data }: OtherTensor): RefTensor {
 function loosened(expected: Expected): Expected {
   const { type, data, allowed } = expected;
   if (!isFloat(type)) return { ...expected, allowed: allowed ?? data.map(() => 0) };
-  return { ...expected, allowed: data.map((x, i) => 16 * (allowed?.[i] ?? 0) + 1e-5 * Math.abs(Number(x)) + 1e-6) };
+  return {
+    ...expected,
+    allowed: data.map((x, i) => 16 * (allowed?.[i] ?? 0) + 1e-5 * Math.abs(Number(x)) + 1e-6),
+  };
 }
 
 interface Judged {
@@ -80,32 +84,64 @@ async function judgedThere(graph: Graph): Promise<Judged> {
       return complaint === undefined ? [] : [`${name}: ${complaint}`];
     });
     await session.release();
-    return complaints.length === 0 ? { kind: 'agrees', reason: '' } : { kind: 'fault', reason: complaints[0]! };
+    return complaints.length === 0
+      ? { kind: 'agrees', reason: '' }
+      : { kind: 'fault', reason: complaints[0]! };
   } catch (error) {
-    return { kind: 'refused', reason: String(error).replace(/\s+/g, ' ').slice(0, 400) };
+    return { kind: 'refused', reason: String(error).replace(/\s+/g, ' ').slice(0, 260) };
   }
 }
 
-async function main(): Promise<void> {
-  const [seed, first, count] = process.argv.slice(2).map(Number) as [number, number, number];
-  const counts = { agrees: 0, refused: 0, fault: 0 };
-  const here = { computed: 0, refused: 0, fault: 0 };
-  const refusals = new Map<string, number>();
-  for (let index = first; index < first + count; index++) {
-    const graph = graphOf(seed, index);
+/** Says on standard error what comes next, or what became of it: onnxruntime may end the process. */
+const note = (line: string) => writeSync(2, `@${line}\n`);
+
+async function runHere(seed: number, first: number, end: number): Promise<void> {
+  for (let index = first; index < end; index++) {
+    note(`at ${index}`);
+    const { graph, others } = drawnOf(seed, index);
     const there = await judgedThere(graph);
-    counts[there.kind]++;
-    here[(await judged(graph, withOtherFeeds(graph, randomOf(seed ^ 0x07e5, index)))).kind]++;
-    if (there.kind === 'refused') {
-      const reason = there.reason.replace(/\d+/g, 'N').slice(0, 260);
-      refusals.set(reason, (refusals.get(reason) ?? 0) + 1);
-    }
+    const here = await judged(graph, others);
+    note(`there ${there.kind === 'refused' ? `refused: ${there.reason.replace(/\d+/g, 'N')}` : there.kind}`);
+    note(`here ${here.kind}`);
+    if (here.kind === 'fault') console.log(`${seed}:${index} here: ${here.reason}`);
     if (there.kind !== 'fault') continue;
-    const small = await shrunk(graph, graph, judgedThere);
-    console.log(`${seed}:${index} ${there.reason}\n${describeGraph(small.graph)}\n    ${small.reason}`);
+    const small = await shrunk({ graph, others: [], reason: there.reason }, judgedThere);
+    console.log(
+      `${seed}:${index} there: ${there.reason}\n${describeGraph(small.graph)}\n    ${small.reason}`,
+    );
   }
-  for (const [reason, times] of [...refusals].sort(([, a], [, b]) => b - a)) console.log(`  ${times} ${reason}`);
-  console.log(`seed ${seed}, ${count} models: there ${JSON.stringify(counts)}, here ${JSON.stringify(here)}`);
+}
+
+/** @returns where to go on */
+async function runThere(
+  seed: number,
+  first: number,
+  end: number,
+  counts: Map<string, number>,
+): Promise<number> {
+  const args = [...process.execArgv, __filename, ...[seed, first, end].map(String), 'here'];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'pipe'] });
+  let at = first;
+  const lines = createInterface({ input: child.stderr });
+  lines.on('line', (line) => {
+    if (line.startsWith('@at ')) at = Number(line.slice(4));
+    else if (line.startsWith('@')) counts.set(line.slice(1), (counts.get(line.slice(1)) ?? 0) + 1);
+  });
+  const status = await new Promise((resolve) => child.on('close', resolve));
+  if (status === 0) return end;
+  counts.set('there ended the process', (counts.get('there ended the process') ?? 0) + 1);
+  console.log(`${seed}:${at} ended the process`);
+  return at + 1;
+}
+
+async function main(): Promise<void> {
+  const [seed, first, last] = process.argv.slice(2, 5).map(Number) as [number, number, number];
+  if (process.argv[5] === 'here') return runHere(seed, first, last);
+  const end = first + last;
+  const counts = new Map<string, number>();
+  for (let index = first; index < end;) index = await runThere(seed, index, end, counts);
+  const sorted = [...counts].sort(([, a], [, b]) => b - a);
+  console.log(sorted.map(([line, count]) => `  ${count} ${line}`).join('\n'));
 }
 
 void main();

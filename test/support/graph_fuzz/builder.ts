@@ -1,6 +1,13 @@
 /** A model while it is drawn: each node is computed as soon as it is there, so that the next one knows its inputs. */
 import type { Attribute } from '../onnx_reference/node';
-import { isFloat, sizeOf, type Dims, type ElementType, type Expected, type RefTensor } from '../onnx_reference/tensor';
+import {
+  isFloat,
+  sizeOf,
+  type Dims,
+  type ElementType,
+  type Expected,
+  type RefTensor,
+} from '../onnx_reference/tensor';
 import { int, ints, type Attributes } from '../operator_fuzz/draw';
 import { anyTensor, list, type Kind } from '../operator_fuzz/values';
 import type { Random } from '../random';
@@ -87,7 +94,8 @@ export class GraphBuilder {
   }
 
   constant(tensor: RefTensor): string {
-    if (this.random.chance(0.1)) return this.add('Constant', [], { value: { kind: 'tensor', value: tensor } });
+    if (this.random.chance(0.1))
+      return this.add('Constant', [], { value: { kind: 'tensor', value: tensor } });
     const name = this.newName('c');
     this.#constants.set(name, tensor);
     this.scope.set(name, tensor);

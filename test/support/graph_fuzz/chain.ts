@@ -35,8 +35,7 @@ class ChainDraw extends Draw {
   override dims(options: DimsOptions = {}): number[] {
     const { least = 0, most = 5, isEmptyAllowed = true } = options;
     const { dims } = this.source;
-    const fits =
-      dims.length >= least && dims.length <= most && (isEmptyAllowed || !dims.includes(0));
+    const fits = dims.length >= least && dims.length <= most && (isEmptyAllowed || !dims.includes(0));
     if (fits && this.random.chance(0.9)) return [...dims];
     for (;;) {
       const drawn = super.dims(options);
@@ -102,9 +101,7 @@ function placeFree(builder: GraphBuilder, tensor: RefTensor, source: string): st
   const { type } = builder.of(source);
   if (random.chance(type === tensor.type ? 0.5 : 0.1) && sizeOf(tensor.dims) > 0) {
     const cast =
-      type === tensor.type
-        ? source
-        : builder.add('Cast', [source], { to: int(typeNumber(tensor.type)) });
+      type === tensor.type ? source : builder.add('Cast', [source], { to: int(typeNumber(tensor.type)) });
     return builder.brought(cast, tensor.dims);
   }
   return builder.given(tensor);
@@ -131,7 +128,8 @@ function extentOf(builder: GraphBuilder, wanted: number): string | undefined {
   const shape = builder.add('Shape', [name]);
   const axis = builder.of(name).dims.indexOf(wanted);
   if (builder.random.chance(0.3)) return builder.part(shape, axis, axis + 1);
-  if (builder.random.chance(0.4)) return builder.add('Gather', [shape, builder.list([axis])], { axis: int(0) });
+  if (builder.random.chance(0.4))
+    return builder.add('Gather', [shape, builder.list([axis])], { axis: int(0) });
   const place: RefTensor = { type: 'int64', dims: [], data: [BigInt(axis)] };
   const extent = builder.add('Gather', [shape, builder.constant(place)], { axis: int(0) });
   return builder.along('Unsqueeze', extent, [0]);

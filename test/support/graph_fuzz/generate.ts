@@ -8,7 +8,9 @@ import { addDrawn } from './chain';
 import { pruned, type Feed, type Graph, type Typed } from './graph';
 import { IDIOMS, RARE_IDIOMS } from './idioms';
 
-const OPSETS = [8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 18, 19, 20, 21, 21, 22, 23, 24, 26, 28];
+const OPSETS = [
+  8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 18, 19, 20, 21, 21, 22, 23, 24, 26, 28,
+];
 const LEAST_NODES = 3;
 const MOST_NODES = 14;
 const MOST_OUTPUTS = 6;
@@ -16,7 +18,19 @@ const MOST_FED = 120;
 
 const TYPES: readonly ElementType[] = [
   ...new Array<ElementType>(12).fill('float32'),
-  ...(['float16', 'float16', 'float64', 'int32', 'int64', 'int64', 'uint8', 'int8', 'bool', 'uint32', 'bfloat16'] as const),
+  ...([
+    'float16',
+    'float16',
+    'float64',
+    'int32',
+    'int64',
+    'int64',
+    'uint8',
+    'int8',
+    'bool',
+    'uint32',
+    'bfloat16',
+  ] as const),
 ];
 
 /** The model of that number, of which every value is known well enough. */
@@ -48,9 +62,7 @@ function addFeed(builder: GraphBuilder, isLast: boolean): void {
 /** Another node or idiom, if what is drawn suits. */
 function grow(builder: GraphBuilder): void {
   const { random } = builder;
-  const draw = random.chance(0.6)
-    ? addDrawn
-    : random.pick(random.chance(0.07) ? RARE_IDIOMS : IDIOMS);
+  const draw = random.chance(0.6) ? addDrawn : random.pick(random.chance(0.07) ? RARE_IDIOMS : IDIOMS);
   try {
     builder.attempt(() => draw(builder));
   } catch (error) {
@@ -68,16 +80,24 @@ function outputsOf(builder: GraphBuilder): Typed[] {
   if (chosen.length === 0) chosen.push(made.at(-1)!);
   if (random.chance(0.1)) chosen.push(builder.add('Identity', [random.pick(chosen)]));
   if (random.chance(0.05)) chosen.push(builder.add('Identity', [random.pick(builder.names)]));
+  const through = builder.names.find((name) => !made.includes(name) && name.startsWith('x'));
+  if (through !== undefined && random.chance(0.04)) chosen.push(through);
   return chosen.map((name) => ({ name, type: builder.of(name).type }));
 }
 
 /** The same model with other feeds: other elements, and of extents that have a name sometimes others. */
 export function withOtherFeeds(graph: Graph, random: Random): Graph {
-  const names = [...new Set(graph.feeds.flatMap(({ shape }) => shape.filter((one) => typeof one === 'string')))];
+  const names = [
+    ...new Set(graph.feeds.flatMap(({ shape }) => shape.filter((one) => typeof one === 'string'))),
+  ];
+  // What is 1, and what is the same, decides what is broadcast and which tensors are views of others.
+  const how = random.uniform();
+  const common = how < 0.2 ? 1 : how < 0.4 ? random.integer(2, 5) : undefined;
   const changed = new Map(
     names.map((name) => {
       const extent = Number(name.slice(1));
-      return [name, random.chance(0.5) ? extent : random.integer(1, 2 * extent + 1)] as const;
+      const other = random.chance(0.4) ? extent : random.integer(1, 2 * extent + 1);
+      return [name, common ?? other] as const;
     }),
   );
   const feeds = graph.feeds.map((feed): Feed => {

@@ -1,5 +1,13 @@
 /** Models of several nodes: as the fuzz draws them, as files, and as lines that say what they are. */
-import { node, onnxModel, subgraph, tensor, value, type AttributeValue, type OnnxModel } from '../onnx_builder';
+import {
+  node,
+  onnxModel,
+  subgraph,
+  tensor,
+  value,
+  type AttributeValue,
+  type OnnxModel,
+} from '../onnx_builder';
 import type { Attribute } from '../onnx_reference/node';
 import type { ElementType, RefTensor } from '../onnx_reference/tensor';
 import { attributeOf, stored, tensorText } from '../operator_fuzz/case';
@@ -55,9 +63,7 @@ export function modelOf(graph: Graph): Uint8Array {
 
 function contentOf({ constants, nodes, outputs }: Pick<Graph, 'constants' | 'nodes' | 'outputs'>): OnnxModel {
   return {
-    initializers: [...constants].map(([name, given]) =>
-      tensor(name, given.dims, stored(given), given.type),
-    ),
+    initializers: [...constants].map(([name, given]) => tensor(name, given.dims, stored(given), given.type)),
     nodes: nodes.map(nodeOf),
     outputs: outputs.map(({ name, type }) => value(name, undefined, type)),
   };
@@ -67,7 +73,10 @@ function nodeOf({ domain, operator, inputs, outputs, attributes, bodies = {} }: 
   const given = Object.entries(attributes).map(([key, one]) => [key, attributeOf(one)] as const);
   const graphs = Object.entries(bodies).map(([key, body]): [string, AttributeValue] => [
     key,
-    subgraph({ inputs: body.inputs.map(({ name, type }) => value(name, undefined, type)), ...contentOf(body) }),
+    subgraph({
+      inputs: body.inputs.map(({ name, type }) => value(name, undefined, type)),
+      ...contentOf(body),
+    }),
   ]);
   const all = Object.fromEntries<AttributeValue>([...given, ...graphs]);
   return node(operator, inputs, outputs, all, { domain, name: outputs.find((name) => name !== '') ?? '' });
@@ -106,6 +115,11 @@ export function describeGraph({ opset, feeds, constants, nodes, outputs }: Graph
     ({ name, tensor: given, shape }) => `${name} = feed ${tensorText(given)} as [${shape}]`,
   );
   return [head, ...brought, ...linesOf({ constants, nodes })].map((line) => `    ${line}`).join('\n');
+}
+
+/** The same model's other feeds. */
+export function describeFeeds({ feeds }: Graph): string {
+  return `    other feeds ${feeds.map(({ name, tensor: given }) => `${name} = ${tensorText(given)}`).join(', ')}`;
 }
 
 function linesOf({ constants, nodes }: Pick<Graph, 'constants' | 'nodes'>): string[] {

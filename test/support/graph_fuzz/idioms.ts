@@ -5,7 +5,7 @@ import { float, int, ints } from '../operator_fuzz/draw';
 import { anyTensor, list } from '../operator_fuzz/values';
 import { Unsuited, type GraphBuilder } from './builder';
 import { listOfExtents } from './chain';
-import type { Body } from './graph';
+import type { Body, GraphNode } from './graph';
 
 type Idiom = (b: GraphBuilder) => void;
 
@@ -72,7 +72,9 @@ const convolution: Idiom = (b) => {
   const kernel = random.pick([1, 3, 3]);
   const stride = keeps ? 1 : random.integer(1, 2);
   const padding = kernel === 3 ? 1 : 0;
-  const w = b.constant(anyTensor(random, 'float32', [filters, isDepthwise ? 1 : channels, kernel, kernel], 'unit'));
+  const w = b.constant(
+    anyTensor(random, 'float32', [filters, isDepthwise ? 1 : channels, kernel, kernel], 'unit'),
+  );
   const inputs = random.chance(0.5) ? [x, w] : [x, w, b.tensor([filters])];
   let y = b.add('Conv', inputs, {
     kernel_shape: ints([kernel, kernel]),
@@ -113,7 +115,9 @@ const dense: Idiom = (b) => {
   let x = ofRank(b, rank);
   if (random.chance(0.4)) {
     const order = [...Array(rank).keys()];
-    x = b.add('Transpose', [x], { perm: ints(random.chance(0.5) ? order.toReversed() : [...order.slice(0, -2), rank - 1, rank - 2]) });
+    x = b.add('Transpose', [x], {
+      perm: ints(random.chance(0.5) ? order.toReversed() : [...order.slice(0, -2), rank - 1, rank - 2]),
+    });
   }
   const depth = b.of(x).dims.at(-1)!;
   const width = random.integer(1, 8);
@@ -210,7 +214,13 @@ const filled: Idiom = (b) => {
       return;
     }
     case 2:
-      b.add('Expand', [b.tensor(dims.map((extent) => (random.chance(0.5) ? 1 : extent)), type), shape]);
+      b.add('Expand', [
+        b.tensor(
+          dims.map((extent) => (random.chance(0.5) ? 1 : extent)),
+          type,
+        ),
+        shape,
+      ]);
       return;
     default: {
       const size = b.add('Cast', [b.add('Size', [x])], { to: int(1) });
@@ -227,9 +237,17 @@ const quantizedPair: Idiom = (b) => {
   const isByAxis = b.opset >= 13 && dims.length > 1 && random.chance(0.3);
   const length: Dims = isByAxis ? [dims[1]!] : [];
   const count = sizeOf(length);
-  const scale = b.constant({ type: 'float32', dims: length, data: Array.from({ length: count }, () => Math.fround(0.01 + random.uniform() / 8)) });
+  const scale = b.constant({
+    type: 'float32',
+    dims: length,
+    data: Array.from({ length: count }, () => Math.fround(0.01 + random.uniform() / 8)),
+  });
   const zero = random.chance(0.7)
-    ? b.constant({ type, dims: length, data: Array.from({ length: count }, () => BigInt(random.integer(0, 9))) })
+    ? b.constant({
+        type,
+        dims: length,
+        data: Array.from({ length: count }, () => BigInt(random.integer(0, 9))),
+      })
     : '';
   const q = b.add('QuantizeLinear', zero === '' ? [x, scale] : [x, scale, zero]);
   const moved = random.chance(0.3) ? b.add('Identity', [q]) : q;
@@ -250,7 +268,18 @@ const quantizedProduct: Idiom = (b) => {
 };
 
 const TYPES: readonly ElementType[] = [
-  ...(['float32', 'float16', 'float64', 'int32', 'int64', 'uint8', 'int8', 'bool', 'int16', 'bfloat16'] as const),
+  ...([
+    'float32',
+    'float16',
+    'float64',
+    'int32',
+    'int64',
+    'uint8',
+    'int8',
+    'bool',
+    'int16',
+    'bfloat16',
+  ] as const),
 ];
 
 /** To another type, something there, and back. */
@@ -287,7 +316,9 @@ const parts: Idiom = (b) => {
   const pieces =
     b.opset >= 13 && random.chance(0.5)
       ? b.addAll('Split', [x, listOfExtents(b, [middle, extent - middle])], { axis: int(axis) }, 2)
-      : [[0, middle] as const, [middle, extent] as const].map(([start, end]) => sliced(b, x, axis, start, end));
+      : [[0, middle] as const, [middle, extent] as const].map(([start, end]) =>
+          sliced(b, x, axis, start, end),
+        );
   const [first, second] = pieces as [string, string];
   const changed = b.of(second).type === 'float32' ? activated(b, b.add('Neg', [second])) : second;
   const more = random.chance(0.3) ? [random.chance(0.5) ? first : x] : [];
@@ -307,8 +338,48 @@ function sliced(b: GraphBuilder, x: string, axis: number, start: number, end: nu
 const branches: Idiom = (b) => {
   const x = ofRank(b, b.random.integer(2, 4));
   const made = Array.from({ length: b.random.integer(2, 3) }, () => activated(b, x));
-  const joined = b.add('Concat', b.random.chance(0.3) ? [...made, x] : made, { axis: int(b.random.integer(0, 1)) });
+  const joined = b.add('Concat', b.random.chance(0.3) ? [...made, x] : made, {
+    axis: int(b.random.integer(0, 1)),
+  });
   if (b.random.chance(0.5)) activated(b, joined);
+};
+
+/** What is computed and then surrounded, or repeated, in a larger tensor. */
+const placed: Idiom = (b) => {
+  const { random } = b;
+  const y = activated(b, b.add('Neg', [pickFloat(b)]));
+  const rank = b.of(y).dims.length;
+  if (rank === 0) throw new Unsuited('no axis');
+  if (random.chance(0.4)) {
+    b.add('Concat', [y, y], { axis: int(random.integer(0, rank - 1)) });
+    return;
+  }
+  const counts = Array.from({ length: 2 * rank }, () => random.integer(0, 1));
+  const padded =
+    b.opset < 11 ? b.add('Pad', [y], { pads: ints(counts) }) : b.add('Pad', [y, listOfExtents(b, counts)]);
+  if (random.chance(0.5)) activated(b, padded);
+};
+
+/** Halves, which are rounded between nodes or not, as wholes and in part. */
+const halves: Idiom = (b) => {
+  const { random } = b;
+  const { opset } = b;
+  const x = random.chance(0.5)
+    ? pick(b, ({ type, dims }) => type === 'float16' && dims.length > 0)
+    : b.add('Cast', [ofRank(b, random.integer(1, 2))], { to: int(10) });
+  const extent = b.of(x).dims[0]!;
+  let y = b.add(random.pick(['Sigmoid', 'Tanh', 'Neg', 'Exp']), [x]);
+  if (random.chance(0.6)) y = sliced(b, y, 0, 0, Math.max(1, extent - 1));
+  else if (random.chance(0.5)) y = b.add('Reshape', [y, b.list([-1])]);
+  y = b.add(random.pick(['Sigmoid', 'Abs', 'Sqrt', 'Neg']), [y]);
+  if (random.chance(0.5)) b.add('Cast', [y], { to: int(random.pick(opset < 13 ? [1, 11] : [1, 11, 16])) });
+};
+
+/** Two values of a square that are one where it has one element. */
+const twins: Idiom = (b) => {
+  const x = pick(b, ({ type, dims }) => type === 'float32' && dims.length === 2 && dims[0] === dims[1]);
+  const y = b.random.chance(0.6) ? b.add('Transpose', [x]) : b.add('Concat', [x], { axis: int(0) });
+  activated(b, b.add(b.random.pick(['Add', 'Sub']), b.random.chance(0.5) ? [x, y] : [y, x]));
 };
 
 /** One of two values, by what a comparison says. */
@@ -319,17 +390,37 @@ const chosen: Idiom = (b) => {
   b.add('Where', [condition, activated(b, x), b.random.chance(0.5) ? x : b.scalar(-1)]);
 };
 
-/** A node of each branch, or nothing. */
+function nodeOf(operator: string, inputs: readonly string[], output: string): GraphNode {
+  return { domain: '', operator, attributes: {}, inputs, outputs: [output] };
+}
+
+const UNARY = ['Identity', 'Neg', 'Abs', 'Relu'];
+const BINARY = ['Add', 'Sub', 'Mul'];
+
+/** A few nodes that read what lies around them, a constant of their own, and each other. */
 function branchOf(b: GraphBuilder, x: string): Body {
-  const { type } = b.of(x);
-  const name = b.newName('b');
-  const operator = b.random.pick(['Identity', 'Neg', 'Abs']);
-  return {
-    inputs: [],
-    constants: new Map(),
-    nodes: [{ domain: '', operator, attributes: {}, inputs: [x], outputs: [name] }],
-    outputs: [{ name, type }],
-  };
+  const { random } = b;
+  const { type, dims } = b.of(x);
+  const isAlike = (name: string) => b.of(name).type === type && b.of(name).dims.join() === dims.join();
+  const others = b.names.filter(isAlike);
+  const own = b.newName('b');
+  const constants = new Map([[own, anyTensor(random, type, random.chance(0.5) ? [] : dims, 'unit')]]);
+  const nodes: GraphNode[] = [];
+  let result = x;
+  for (let count = random.integer(1, 3); count > 0; count--) {
+    const name = b.newName('b');
+    const isBinary = random.chance(0.5);
+    const other = random.chance(0.5) ? own : random.pick(others);
+    // Integers come to have a rectifier late.
+    const unary = type === 'float32' ? UNARY : UNARY.slice(0, -1);
+    nodes.push(
+      isBinary
+        ? nodeOf(random.pick(BINARY), random.chance(0.5) ? [result, other] : [other, result], name)
+        : nodeOf(random.pick(unary), [result], name),
+    );
+    result = name;
+  }
+  return { inputs: [], constants, nodes, outputs: [{ name: result, type }] };
 }
 
 /** Asks for an extent, for an element of a feed, or for what is computed. */
@@ -338,34 +429,52 @@ const conditional: Idiom = (b) => {
   if (b.opset < 11) throw new Unsuited('older branches');
   const x = pick(b, ({ type, data }) => (type === 'float32' || type === 'int64') && data.length > 0);
   const { type } = b.of(x);
-  const value =
-    random.chance(0.5)
-      ? b.add('Size', [x])
-      : b.add('Cast', [b.add('ReduceMax', [x], { keepdims: int(0) })], { to: int(7) });
+  const value = random.chance(0.5)
+    ? b.add('Size', [x])
+    : b.add('Cast', [b.add('ReduceMax', [x], { keepdims: int(0) })], { to: int(7) });
   const condition = b.add('Greater', [value, b.scalar(random.integer(-2, 8), 'int64')]);
-  const y = b.add('If', [condition], {}, {
-    bodies: { then_branch: branchOf(b, x), else_branch: branchOf(b, x) },
-  });
+  const y = b.add(
+    'If',
+    [condition],
+    {},
+    {
+      bodies: { then_branch: branchOf(b, x), else_branch: branchOf(b, x) },
+    },
+  );
   if (type === 'float32') b.add('Add', [y, x]);
 };
+
+/** As many as are taken apart. */
+function newNames(b: GraphBuilder, count: number) {
+  const names = Array.from({ length: count }, () => b.newName('l'));
+  return names as [string, string, string, string, string, string];
+}
 
 const loop: Idiom = (b) => {
   const { random } = b;
   if (b.opset < 13) throw new Unsuited('older loops');
   const x = pickFloat(b);
-  const other = pick(b, ({ type, dims }) => type === 'float32' && dims.length === 0 || dims.join() === b.of(x).dims.join() && type === 'float32');
-  const [round, goesOn, state, next, row, still] = Array.from({ length: 6 }, () => b.newName('l')) as [string, string, string, string, string, string];
-  const node = (operator: string, inputs: string[], output: string) => ({ domain: '', operator, attributes: {}, inputs, outputs: [output] });
+  const isAddend = (dims: Dims) => dims.length === 0 || dims.join() === b.of(x).dims.join();
+  const other = pick(b, ({ type, dims }) => type === 'float32' && isAddend(dims));
+  const [round, goesOn, state, next, row, still] = newNames(b, 6);
   const type = 'float32' as const;
   const body: Body = {
-    inputs: [{ name: round, type: 'int64' }, { name: goesOn, type: 'bool' }, { name: state, type }],
+    inputs: [
+      { name: round, type: 'int64' },
+      { name: goesOn, type: 'bool' },
+      { name: state, type },
+    ],
     constants: new Map(),
     nodes: [
-      node('Identity', [goesOn], still),
-      node(random.pick(['Add', 'Sub', 'Max']), [state, other], next),
-      node(random.pick(['Tanh', 'Neg', 'Identity']), [next], row),
+      nodeOf('Identity', [goesOn], still),
+      nodeOf(random.pick(['Add', 'Sub', 'Max']), [state, other], next),
+      nodeOf(random.pick(['Tanh', 'Neg', 'Identity']), [next], row),
     ],
-    outputs: [{ name: still, type: 'bool' }, { name: next, type }, { name: row, type }],
+    outputs: [
+      { name: still, type: 'bool' },
+      { name: next, type },
+      { name: row, type },
+    ],
   };
   const trips = b.scalar(random.integer(1, 3), 'int64');
   b.addAll('Loop', [trips, '', x], {}, 2, { bodies: { body } });
@@ -376,14 +485,19 @@ const scan: Idiom = (b) => {
   if (b.opset < 11) throw new Unsuited('older scans');
   const x = ofRank(b, random.integer(1, 3));
   const start = b.tensor(b.of(x).dims.slice(1));
-  const [state, slice, next, row] = Array.from({ length: 4 }, () => b.newName('s')) as [string, string, string, string];
-  const node = (operator: string, inputs: string[], output: string) => ({ domain: '', operator, attributes: {}, inputs, outputs: [output] });
+  const [state, slice, next, row] = newNames(b, 4);
   const type = 'float32' as const;
   const body: Body = {
-    inputs: [{ name: state, type }, { name: slice, type }],
+    inputs: [
+      { name: state, type },
+      { name: slice, type },
+    ],
     constants: new Map(),
-    nodes: [node(random.pick(['Add', 'Max', 'Min']), [state, slice], next), node('Neg', [next], row)],
-    outputs: [{ name: next, type }, { name: row, type }],
+    nodes: [nodeOf(random.pick(['Add', 'Max', 'Min']), [state, slice], next), nodeOf('Neg', [next], row)],
+    outputs: [
+      { name: next, type },
+      { name: row, type },
+    ],
   };
   b.addAll('Scan', [start, x], { num_scan_inputs: int(1) }, 2, { bodies: { body } });
 };
@@ -396,7 +510,8 @@ const found: Idiom = (b) => {
   const mask = b.add('Greater', [x, b.scalar(0)]);
   if (random.chance(0.4)) {
     const places = b.add('NonZero', [mask]);
-    const values = b.opset >= 12 ? b.add('GatherND', [x, b.add('Transpose', [places], { perm: ints([1, 0]) })]) : places;
+    const values =
+      b.opset >= 12 ? b.add('GatherND', [x, b.add('Transpose', [places], { perm: ints([1, 0]) })]) : places;
     if (b.of(values).type === 'float32') activated(b, values);
     return;
   }
@@ -445,19 +560,26 @@ const resized: Idiom = (b) => {
   if (b.of(x).data.length > 300) throw new Unsuited('large');
   if (b.opset >= 13 && random.chance(0.6)) {
     const scales: RefTensor = { type: 'float32', dims: [4], data: [1, 1, 2, 2] };
-    b.add('Resize', [x, '', b.constant(scales)], { mode: { kind: 'string', value: random.pick(['nearest', 'linear']) } });
+    b.add('Resize', [x, '', b.constant(scales)], {
+      mode: { kind: 'string', value: random.pick(['nearest', 'linear']) },
+    });
     return;
   }
-  const padded = b.opset < 11
-    ? b.add('Pad', [x], { pads: ints([0, 0, 1, 1, 0, 0, 1, 1]) })
-    : b.add('Pad', [x, b.constant(list([0, 0, 1, 1, 0, 0, 1, 1]))]);
-  b.add(random.pick(['MaxPool', 'AveragePool']), [padded], { kernel_shape: ints([2, 2]), strides: ints([1, 1]) });
+  const padded =
+    b.opset < 11
+      ? b.add('Pad', [x], { pads: ints([0, 0, 1, 1, 0, 0, 1, 1]) })
+      : b.add('Pad', [x, b.constant(list([0, 0, 1, 1, 0, 0, 1, 1]))]);
+  b.add(random.pick(['MaxPool', 'AveragePool']), [padded], {
+    kernel_shape: ints([2, 2]),
+    strides: ints([1, 1]),
+  });
 };
 
 export const IDIOMS: readonly Idiom[] = [
   ...[convolution, convolution, convolution, residual, residual, dense, dense, handwritten, attention],
   ...[reshaped, reshaped, computedDims, filled, filled, quantizedPair, quantizedProduct, casts, casts],
-  ...[parts, parts, branches, branches, chosen, conditional, found, transposed, transposed, embedding, resized],
+  ...[parts, parts, branches, branches, placed, placed, halves, halves, twins, chosen, conditional],
+  ...[conditional, found, transposed, transposed, embedding, resized],
 ];
 
 export const RARE_IDIOMS: readonly Idiom[] = [loop, scan, empty];

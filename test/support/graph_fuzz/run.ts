@@ -1,14 +1,21 @@
 /** Runs a model of several nodes in every way that there is, and says what is wrong with what came out. */
-import { InferenceSession, type Tensor } from '../../../lib';
+import { InferenceSession, type RunOptions, type Tensor } from '../../../lib';
 import { TEST_DEVICE } from '../gpu';
-import { Illegal, TooLarge, Unjudged, type ElementType, type Expected, type RefTensor } from '../onnx_reference/tensor';
+import {
+  Illegal,
+  TooLarge,
+  Unjudged,
+  type ElementType,
+  type Expected,
+  type RefTensor,
+} from '../onnx_reference/tensor';
 import { loaded } from '../operator_fuzz/case';
 import { randomOf } from '../operator_fuzz/generate';
 import { complaintAbout } from '../operator_fuzz/judge';
 import { feedOf, garbageLike } from '../operator_fuzz/run';
 import { evaluateGraph } from './evaluate';
 import { graphOf, withOtherFeeds } from './generate';
-import { describeGraph, modelOf, type Graph } from './graph';
+import { describeFeeds, describeGraph, modelOf, type Graph } from './graph';
 import { shrunk } from './shrink';
 
 /** What became of a model. */
@@ -16,8 +23,8 @@ export interface Outcome {
   readonly kind: 'computed' | 'refused' | 'fault';
   /** What is wrong, or why it was refused */
   readonly reason: string;
-  /** Whether other feeds were judged, too */
-  readonly isRunWithOthers: boolean;
+  /** How many other feeds were judged, too */
+  readonly others: number;
   /** Elements of outputs, and those of which the reference says nothing */
   readonly elements: number;
   readonly unknown: number;
@@ -25,6 +32,8 @@ export interface Outcome {
 
 /** Longer than any of these models may take. */
 const MOST_MILLISECONDS = 20_000;
+
+const OTHERS = 3;
 
 type Results = Readonly<Record<string, Tensor>>;
 
@@ -53,15 +62,39 @@ export function feedsOf({ feeds }: Graph): Record<string, Tensor> {
 
 class Fault extends Error {}
 
-function requireRight(graph: Graph, actual: readonly RefTensor[], expected: readonly Expected[], what: string): void {
+function requireRight(
+  graph: Graph,
+  actual: readonly RefTensor[],
+  expected: readonly Expected[],
+  what: string,
+): void {
   for (const [i, { name }] of graph.outputs.entries()) {
     const complaint = complaintAbout([actual[i]!], [expected[i]!]);
     if (complaint !== undefined) throw new Fault(`${what}: ${name}: ${complaint}`);
   }
 }
 
-/** Runs with the feeds twice, by names of outputs, into given tensors, and with other feeds in between. */
-async function check(session: InferenceSession, graph: Graph, other: Graph): Promise<boolean> {
+/** The feeds in two parts each, as far as they have rows for it. */
+function partsOf({ feeds }: Graph): Record<string, Tensor[]> {
+  const halves = feeds.map(({ name, tensor: { type, dims, data } }) => {
+    const [rows, ...row] = dims as [number, ...number[]];
+    const [first, size] = [Math.floor(rows / 2), row.reduce((product, extent) => product * extent, 1)];
+    const parts: RefTensor[] = [
+      { type, dims: [first, ...row], data: data.slice(0, first * size) },
+      { type, dims: [rows - first, ...row], data: data.slice(first * size) },
+    ];
+    return [name, parts.map(feedOf)] as const;
+  });
+  return Object.fromEntries(halves);
+}
+
+/**
+ * Runs with the feeds in every way there is, and with other feeds in between.
+ *
+ * @param others - the same model with other feeds
+ * @returns with how many of the others the reference has an answer
+ */
+async function check(session: InferenceSession, graph: Graph, others: readonly Graph[]): Promise<number> {
   const expected = expectedOf(graph);
   if (expected === undefined) throw new Fault('the generator draws what the reference cannot judge');
   const feeds = feedsOf(graph);
@@ -74,44 +107,57 @@ async function check(session: InferenceSession, graph: Graph, other: Graph): Pro
   again(session.runSync(feeds, garbageLike(results)), 'runSync into garbage');
   const name = graph.outputs.at(-1)!.name;
   again({ ...results, ...(await session.run(feeds, [name], options)) }, `run for ${name} alone`);
-  const expectedOfOther = expectedOf(other);
-  if (expectedOfOther === undefined) return false;
+  if (graph.feeds.every(({ tensor: { dims } }) => dims.length > 0)) {
+    again(await session.runJoined(partsOf(graph), garbageLike(results), options), 'runJoined into garbage');
+  }
+  let answered = 0;
+  for (const other of others) answered += (await isRightFor(session, other, options)) ? 1 : 0;
+  if (answered === 0) return 0;
+  again(await session.run(feeds, options), 'after other feeds');
+  again(session.runSync(feeds, garbageLike(results)), 'runSync after other feeds');
+  return answered;
+}
+
+async function isRightFor(session: InferenceSession, graph: Graph, options: RunOptions): Promise<boolean> {
+  const expected = expectedOf(graph);
+  if (expected === undefined) return false;
   try {
-    const results = await session.run(feedsOf(other), options);
-    requireRight(other, tensorsOf(other, results), expectedOfOther, 'other feeds');
+    const results = await session.run(feedsOf(graph), options);
+    requireRight(graph, tensorsOf(graph, results), expected, 'other feeds');
   } catch (error) {
     if ((error as { code?: string }).code !== 'ERR_WARPCONV_UNSUPPORTED') throw error;
   }
-  again(await session.run(feeds, options), 'after other feeds');
-  again(session.runSync(feeds, garbageLike(results)), 'runSync after other feeds');
   return true;
 }
 
-type Judged = Pick<Outcome, 'kind' | 'reason' | 'isRunWithOthers'>;
+type Judged = Pick<Outcome, 'kind' | 'reason' | 'others'>;
 
-/** @param other - the same model with other feeds */
-export async function judged(graph: Graph, other: Graph): Promise<Judged> {
+/** @param others - the same model with other feeds */
+export async function judged(graph: Graph, others: readonly Graph[]): Promise<Judged> {
   try {
     await using session = await InferenceSession.create(modelOf(graph), { device: TEST_DEVICE });
-    return { kind: 'computed', reason: '', isRunWithOthers: await check(session, graph, other) };
+    return { kind: 'computed', reason: '', others: await check(session, graph, others) };
   } catch (error) {
     const { code } = error as { code?: string };
     const kind = code === 'ERR_WARPCONV_UNSUPPORTED' ? 'refused' : 'fault';
-    return { kind, reason: error instanceof Fault ? error.message : String(error), isRunWithOthers: false };
+    return { kind, reason: error instanceof Fault ? error.message : String(error), others: 0 };
   }
 }
 
-export async function runGraph(seed: number, index: number): Promise<Outcome> {
+/** A model of that number, and the same with other feeds. */
+export function drawnOf(seed: number, index: number): { graph: Graph; others: Graph[] } {
   const graph = graphOf(seed, index);
-  const other = withOtherFeeds(graph, randomOf(seed ^ 0x07e5, index));
-  const outcome = await judged(graph, other);
+  const random = randomOf(seed ^ 0x07e5, index);
+  return { graph, others: Array.from({ length: OTHERS }, () => withOtherFeeds(graph, random)) };
+}
+
+export async function runGraph(seed: number, index: number): Promise<Outcome> {
+  const { graph, others } = drawnOf(seed, index);
+  const outcome = await judged(graph, others);
   const bounds = (expectedOf(graph) ?? []).flatMap(({ data, allowed }) => allowed ?? data.map(() => 0));
   const counts = { elements: bounds.length, unknown: bounds.filter(Number.isNaN).length };
   if (outcome.kind !== 'fault') return { ...outcome, ...counts };
-  const small = await shrunk(graph, other, judged);
-  const reason = `${seed}:${index} ${outcome.reason}\n${describeGraph(small.graph)}`;
-  const others = outcome.reason.startsWith('other')
-    ? `\n    and then feeds ${small.other.feeds.map(({ name, tensor: { dims, data } }) => `${name} = [${dims}] ${data.slice(0, 12).map(String)}`)}`
-    : '';
-  return { ...outcome, ...counts, reason: `${reason}\n    ${small.reason}${others}` };
+  const small = await shrunk({ graph, others, reason: outcome.reason }, judged);
+  const reason = `${seed}:${index} ${outcome.reason}\n${describeGraph(small.graph)}\n    ${small.reason}`;
+  return { ...outcome, ...counts, reason: [reason, ...small.others.map(describeFeeds)].join('\n') };
 }

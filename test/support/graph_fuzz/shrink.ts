@@ -5,25 +5,29 @@ import { pruned, type Graph } from './graph';
 
 interface Small {
   readonly graph: Graph;
-  readonly other: Graph;
+  /** The same model with other feeds */
+  readonly others: readonly Graph[];
+  /** What is wrong with it */
   readonly reason: string;
 }
 
-type Judge = (graph: Graph, other: Graph) => Promise<{ readonly kind: string; readonly reason: string }>;
+type Judge = (
+  graph: Graph,
+  others: readonly Graph[],
+) => Promise<{ readonly kind: string; readonly reason: string }>;
 
 const MOST_TRIALS = 150;
 
-/** @param other - the same model with other feeds */
-export async function shrunk(graph: Graph, other: Graph, judge: Judge): Promise<Small> {
-  let small: Small = { graph, other, reason: '' };
+export async function shrunk(given: Small, judge: Judge): Promise<Small> {
+  let small = given;
   let trials = 0;
   for (;;) {
     let better: Small | undefined;
-    for (const [one, two] of smaller(small.graph, small.other)) {
+    for (const [graph, ...others] of smaller(small)) {
       if (++trials > MOST_TRIALS) return small;
-      const { kind, reason } = await judge(one, two);
+      const { kind, reason } = await judge(graph!, others);
       if (kind !== 'fault') continue;
-      better = { graph: one, other: two, reason };
+      better = { graph: graph!, others, reason };
       break;
     }
     if (better === undefined) return small;
@@ -31,23 +35,23 @@ export async function shrunk(graph: Graph, other: Graph, judge: Judge): Promise<
   }
 }
 
-/** Smaller models, those that lack most first. */
-function* smaller(graph: Graph, other: Graph): Generator<readonly [Graph, Graph]> {
+/** Smaller models, each before its other feeds, those that lack most first. */
+function* smaller({ graph, others }: Small): Generator<Graph[]> {
   const { outputs, nodes } = graph;
-  const both = (change: (one: Graph) => Graph) => [change(graph), change(other)] as const;
+  const all = (change: (one: Graph) => Graph) => [graph, ...others].map(change);
+  for (const [i] of others.entries()) yield [graph, ...others.toSpliced(i, 1)];
   if (outputs.length > 1) {
-    for (const output of outputs) yield both((one) => pruned({ ...one, outputs: [output] }));
+    for (const output of outputs) yield all((one) => pruned({ ...one, outputs: [output] }));
     for (const output of outputs) {
-      yield both((one) => pruned({ ...one, outputs: outputs.filter((kept) => kept !== output) }));
+      yield all((one) => pruned({ ...one, outputs: outputs.filter((kept) => kept !== output) }));
     }
   }
   const read = new Set(outputs.map(({ name }) => name));
   for (const node of nodes.toReversed()) {
     const made = node.outputs.filter((name) => name !== '');
     if (made.some((name) => read.has(name))) continue;
-    yield both((one) => withoutNode(one, made));
+    yield all((one) => withoutNode(one, made));
   }
-  if (graph !== other) yield [graph, graph];
 }
 
 /** What the node makes comes from the run. */
