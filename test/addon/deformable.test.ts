@@ -130,3 +130,25 @@ test.each<[string, Part, Part | undefined, number]>([
     code: 'ERR_WARPCONV_INVALID_MODEL',
   });
 });
+
+test('filters that a run brings, of several lengths one after the other', async () => {
+  const bytes = onnxModel({
+    opset: 22,
+    inputs: [value('x', [1, 1, 'n']), value('w', [1, 1, 'k']), value('offset', [1, 'k', 'm'])],
+    nodes: [node('DeformConv', ['x', 'w', 'offset'], ['y'])],
+    outputs: [value('y')],
+  });
+  await using session = await InferenceSession.create(bytes, { device: TEST_DEVICE });
+  const tensorOf = (elements: readonly number[], ...dims: number[]) =>
+    new Tensor('float32', Float32Array.from(elements), dims);
+  // Each has three windows, of so many elements in a row.
+  for (const taps of [2, 1, 3]) {
+    const x = Array.from({ length: taps + 2 }, (_, i) => 2 ** i);
+    const { y } = await session.run({
+      x: tensorOf(x, 1, 1, taps + 2),
+      w: tensorOf(new Array<number>(taps).fill(1), 1, 1, taps),
+      offset: tensorOf(new Array<number>(3 * taps).fill(0), 1, taps, 3),
+    });
+    expect(Array.from(y!.data as Float32Array)).toEqual([0, 1, 2].map((i) => 2 ** i * (2 ** taps - 1)));
+  }
+});

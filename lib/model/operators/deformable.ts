@@ -72,7 +72,7 @@ function regularPlaces(
   const taps = sizeOf(filter);
   // Taps are in rows: so many follow each other at one position of this axis.
   const repeats = sizeOf(filter.slice(axis + 1));
-  return x.derive(`places of ${output} from ${-before} along ${axis}`, [], () => {
+  return x.derive(`places of ${output} from ${-before} along ${axis} of [${filter.join()}]`, [], () => {
     const data = new Float32Array(taps * output);
     for (let i = 0; i < data.length; i++) {
       const [tap, window] = [Math.floor(i / output), i % output];
