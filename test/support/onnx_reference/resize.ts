@@ -314,9 +314,10 @@ function combine(
   const hasEdge = taps.some(({ isEdge }) => isEdge);
   const most = hasEdge ? mostOfAll : mostOf(terms.map(({ at }) => input.data[at]!));
   const slack = taps.reduce((sum, one) => sum + one.slack, 0) * most * 2 ** taps.length;
-  const { sumRule, tiny, extreme } = arithmeticOf(isFloat(input.type) ? input.type : 'float64');
-  // Weights that nearly are none are off by as much as those of 1.
-  const bound = sumRule(terms.length) * (size + most) + slack + tiny;
+  const { type, sumRule, tiny, extreme } = arithmeticOf(isFloat(input.type) ? input.type : 'float64');
+  // Weights that nearly are none are off by as much as those of 1; in float64, for which nothing but rounding is allowed,
+  // by as much as the terms of their polynomials, some of which are sixteen times as large.
+  const bound = sumRule(terms.length) * (size + most * (type === 'float64' ? 16 : 1)) + slack + tiny;
   // Whether an infinite neighbour of weight 0 counts is open, and one axis may make such of what is large.
   return most < extreme / 64 ? elementOf(input.type, y, bound) : [y, NaN];
 }
