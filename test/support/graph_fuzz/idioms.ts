@@ -369,7 +369,7 @@ const halves: Idiom = (b) => {
     : b.add('Cast', [ofRank(b, random.integer(1, 2))], { to: int(10) });
   const extent = b.of(x).dims[0]!;
   let y = b.add(random.pick(['Sigmoid', 'Tanh', 'Neg', 'Exp']), [x]);
-  if (random.chance(0.6)) y = sliced(b, y, 0, 0, Math.max(1, extent - 1));
+  if (random.chance(0.6)) y = sliced(b, y, 0, random.integer(0, extent - 1), extent);
   else if (random.chance(0.5)) y = b.add('Reshape', [y, b.list([-1])]);
   y = b.add(random.pick(['Sigmoid', 'Abs', 'Sqrt', 'Neg']), [y]);
   if (random.chance(0.5)) b.add('Cast', [y], { to: int(random.pick(opset < 13 ? [1, 11] : [1, 11, 16])) });
