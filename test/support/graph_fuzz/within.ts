@@ -96,7 +96,7 @@ const NEGATIVE = offBy(() => -1);
 
 const random = new Random(271828);
 const DISTURBANCES: readonly Disturb[] = [
-  ...[NEGATIVE, offBy(() => 1), offBy((x) => (sign(x) || 1) as number), offBy((x) => -(sign(x) || 1))],
+  ...[NEGATIVE, offBy(() => 1), offBy((x) => sign(x) || 1), offBy((x) => -(sign(x) || 1))],
   ...Array.from({ length: 4 }, () => offBy(() => (random.chance(0.5) ? 1 : -1))),
   ...Array.from({ length: 2 }, () => offBy(() => 2 * random.uniform() - 1)),
 ];
