@@ -3,7 +3,7 @@ import { float, integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import { sizeOf, stridesOf, type Value } from '../values';
+import { stridesOf, type Value } from '../values';
 import { convolveInGroups } from './convolution';
 import { cumulate } from './indexing';
 import { along, join, padWith, repeated } from './layout';
@@ -347,9 +347,7 @@ function leftBy(x: Lowering, { fading, keys }: Chunk, state: Value | undefined, 
   const own = x.build.view(added, [rows, keySize, valueSize]);
   if (state === undefined) return own;
   const kept =
-    fading === undefined
-      ? state
-      : times(x, state, x.build.view(fading, [rows, sizeOf(fading.dims) / rows, 1]));
+    fading === undefined ? state : times(x, state, x.build.view(fading, [rows, fading.dims.at(-1)!, 1]));
   return apply(x, 'add', [kept, own]);
 }
 
@@ -362,7 +360,10 @@ const causalConvolution: Lower = (x) => {
   requireDims(x, 3, [batch, channels, before]);
   const padded =
     past === undefined ? padWith(x, input, [0, 0, before], [0, 0, 0]) : join(x, [past, input], 2);
-  const sums = convolveInGroups(x, padded, weight, bias, channels);
+  const sums =
+    input.dims[2] === 0
+      ? x.build.scratch(input.type, input.dims)
+      : convolveInGroups(x, padded, weight, bias, channels);
   const activation = string(x.node, 'activation', ['none', 'silu', 'swish'], 'none');
   const start = padded.dims[2]! - before;
   return [

@@ -6,6 +6,7 @@ import { creation } from './creation';
 import { deformable } from './deformable';
 import { elementwise, type Operator } from './elementwise';
 import { indexing } from './indexing';
+import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
 import { Node, type RefNode } from './node';
 import { normalization } from './normalization';
@@ -18,6 +19,7 @@ import { resizing } from './resize';
 import { scanning } from './scan';
 import { schemaIn, schemasOf, type Schema } from './schemas';
 import { selection } from './selection';
+import { signals } from './signals';
 import { Illegal, type ElementType, type Expected } from './tensor';
 import { pooling } from './windows';
 
@@ -26,6 +28,7 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
   ...deformable,
   ...elementwise,
   ...indexing,
+  ...linearRecurrence,
   ...movement,
   ...normalization,
   ...pooling,
@@ -36,6 +39,7 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
   ...resizing,
   ...scanning,
   ...selection,
+  ...signals,
 };
 
 /** The name that schemas have the operator under. */

@@ -140,6 +140,8 @@ const product: Row[] = [
   [9, 'A:T B:T', { T: [...HALF, ...WIDE] }],
   [13, 'A:T B:T', { T: [...FLOAT, ...WIDE] }],
 ];
+const NARROW_FLOAT: Types = ['float16', 'bfloat16', 'float32'];
+const cosineWindow: Row[] = [[17, 'size:I', { I: INDEX }, 'output_datatype:int periodic:int']];
 const CONVOLUTION = `${WINDOW} dilations:ints group:int kernel_shape:ints`;
 const DEFORMED = 'dilations:ints group:int kernel_shape:ints offset_group:int pads:ints strides:ints';
 const TRANSPOSED = `${CONVOLUTION} output_padding:ints output_shape:ints`;
@@ -196,6 +198,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
       { outputs: 3 },
     ],
   ],
+  BlackmanWindow: cosineWindow,
   BitShift: [
     [11, 'X:T Y:T', { T: UNSIGNED }, 'direction:string!'],
     [28, 'X:T Y:T', { T: INTEGER }, 'direction:string!'],
@@ -209,6 +212,9 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T', { T: ANY_13 }, 'to:int!'],
     [19, 'X:T', { T: ANY_13 }, 'saturate:int to:int!'],
     [24, 'X:T', { T: ANY_13 }, 'round_mode:string saturate:int to:int!'],
+  ],
+  CausalConvWithState: [
+    [27, 'X:T W:T B:T? past:T?', { T: NARROW_FLOAT }, 'activation:string', { outputs: 2 }],
   ],
   CastLike: [
     [15, 'X:T Y:U', { T: ANY_13, U: ANY_13 }],
@@ -252,6 +258,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [11, 'X:T axis:I', { T: [...WIDE, 'float32', 'float64'], I: INDEX }, 'exclusive:int reverse:int'],
     [14, 'X:T axis:I', { T: [...WIDE, ...FLOAT], I: INDEX }, 'exclusive:int reverse:int'],
   ],
+  DFT: [
+    [17, 'X:T length:I?', { T: FLOAT, I: INDEX }, 'axis:int inverse:int onesided:int'],
+    [20, 'X:T length:I? axis:J?', { T: FLOAT, I: INDEX, J: INT64 }, 'inverse:int onesided:int'],
+  ],
   DeformConv: [
     [19, 'X:T W:T offset:T B:T? mask:T?', { T: HALF }, DEFORMED],
     [22, 'X:T W:T offset:T B:T? mask:T?', { T: FLOAT }, DEFORMED],
@@ -264,6 +274,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   DequantizeLinear: [
     [10, 'X:Q scale:S zero:Q?', { Q: QUANTIZED, S: ['float32'] }],
     [13, 'X:Q scale:S zero:Q?', { Q: QUANTIZED, S: ['float32'] }, 'axis:int'],
+  ],
+  Det: [
+    [11, 'X:T', { T: HALF }],
+    [22, 'X:T', { T: FLOAT }],
   ],
   Div: arithmetic,
   Dropout: [
@@ -324,6 +338,8 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [18, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float num_groups:int!'],
     [21, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float num_groups:int! stash_type:int'],
   ],
+  HammingWindow: cosineWindow,
+  HannWindow: cosineWindow,
   HardSigmoid: unary(6, 'alpha:float beta:float'),
   HardSwish: unary(14),
   Hardmax: softmax,
@@ -345,6 +361,15 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   LeakyRelu: unary(6, 'alpha:float', 16),
   Less: comparison(7),
   LessOrEqual: comparison(12),
+  LinearAttention: [
+    [
+      27,
+      'Q:T K:T V:T past:S? decay:T? beta:T?',
+      { T: NARROW_FLOAT, S: NARROW_FLOAT },
+      'chunk_size:int kv_num_heads:int! q_num_heads:int! scale:float update_rule:string',
+      { outputs: 2 },
+    ],
+  ],
   Log: unary(6, '', 13),
   LogSoftmax: softmax,
   MatMul: product,
@@ -382,6 +407,9 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Mean: [
     [6, 'X:T…', { T: HALF }],
     [13, 'X:T…', { T: FLOAT }],
+  ],
+  MelWeightMatrix: [
+    [17, 'bands:I length:I rate:I low:F high:F', { I: INDEX, F: FLOAT }, 'output_datatype:int'],
   ],
   Min: extreme,
   Mish: unary(18),
@@ -524,6 +552,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [18, 'X:T split:I?', { T: ANY_13, I: INT64 }, 'axis:int num_outputs:int', { outputs: Infinity }],
   ],
   Sqrt: unary(6, '', 13),
+  STFT: [[17, 'X:T step:I window:T? length:I?', { T: FLOAT, I: INDEX }, 'onesided:int']],
   Squeeze: [
     [1, 'X:T', { T: ANY }, 'axes:ints'],
     [13, 'X:T axes:I?', { T: ANY_13, I: INT64 }],

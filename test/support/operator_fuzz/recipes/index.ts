@@ -3,6 +3,7 @@ import type { Recipe } from '../draw';
 import { creation } from './creation';
 import { elementwise } from './elementwise';
 import { indexing } from './indexing';
+import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
 import { normalization } from './normalization';
 import { products } from './products';
@@ -10,6 +11,7 @@ import { recurrence } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
 import { selection } from './selection';
+import { signals } from './signals';
 import { windowed } from './windows';
 
 export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
@@ -17,6 +19,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
     ...creation,
     ...elementwise,
     ...indexing,
+    ...linearRecurrence,
     ...movement,
     ...normalization,
     ...products,
@@ -24,6 +27,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
     ...reduction,
     ...resizing,
     ...selection,
+    ...signals,
     ...windowed,
   }),
 );
