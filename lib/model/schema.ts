@@ -67,7 +67,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Conv: 'X:F[N,C,...] W:F[K,...] B?:F[K]',
   Col2Im: 'input:T[N,C,_] image_shape:int64(_) block_shape:int64(_)',
   Compress: 'input:T condition:bool[_]',
-  ConvInteger: 'x:Z[N,C,...] w:Z1[K,...] x_zero_point?:Z[] w_zero_point?:Z1',
+  ConvInteger: 'x:B[N,C,...] w:B1[K,...] x_zero_point?:B[] w_zero_point?:B1',
   ConvTranspose: 'X:F[N,C,...] W:F[C,...] B?:F[_]',
   Cos: UNARY_FLOAT,
   Cosh: UNARY_FLOAT,
@@ -129,7 +129,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   LRN: 'X:F[N,C,...]',
   LSTM: `${RECURRENT} initial_c?:F[_,_,_] P?:F[_,_]`,
   MatMul: BINARY,
-  MatMulInteger: 'A:Z B:Z1 a_zero_point?:Z b_zero_point?:Z1',
+  MatMulInteger: 'A:B B:B1 a_zero_point?:B b_zero_point?:B1',
   Max: 'data_0*:N',
   MaxPool: { 7: MAPS, 12: 'X:M[N,C,...]' },
   MaxUnpool: 'X:F I:int64 output_shape?:int64(_)',
@@ -159,8 +159,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Pow: { 7: 'X:F Y:F', 12: 'X:P Y:N1' },
   PRelu: 'X:N slope:N',
   QLinearConv:
-    'x:Z[N,C,...] x_scale:float32[] x_zero_point:Z[] w:Z1[K,...] w_scale:float32 w_zero_point:Z1 y_scale:float32[] y_zero_point:Z2[] B?:int32[K]',
-  QLinearMatMul: 'a:Z a_scale:F a_zero_point:Z b:Z1 b_scale:F b_zero_point:Z1 y_scale:F y_zero_point:Z2',
+    'x:B[N,C,...] x_scale:float32[] x_zero_point:B[] w:B1[K,...] w_scale:float32 w_zero_point:B1 y_scale:float32[] y_zero_point:B2[] B?:int32[K]',
+  QLinearMatMul: 'a:B a_scale:F a_zero_point:B b:B1 b_scale:F b_zero_point:B1 y_scale:F y_zero_point:B2',
   QuantizeLinear: 'x:N y_scale:W1 y_zero_point?:Q',
   Range: 'start:N[] limit:N[] delta:N[]',
   Reciprocal: UNARY_FLOAT,
@@ -231,14 +231,14 @@ export type AttributeKind = 'FLOAT' | 'INT' | 'STRING' | 'TENSOR' | 'FLOATS' | '
 /** ONNX gives a name one kind, whatever the operator; {@link attributeKind} has the exception. */
 const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
   FLOAT:
-    'alpha beta bias clip cubic_coeff_a epsilon extrapolation_value gamma lambd max min momentum ratio scale softcap spatial_scale value_float',
-  FLOATS: 'activation_alpha activation_beta scales value_floats',
+    'alpha beta bias clip cubic_coeff_a epsilon extrapolation_value gamma lambd mask_filter_value max min momentum ratio scale softcap spatial_scale value_float',
+  FLOATS: 'activation_alpha activation_beta activation_params scales value_floats',
   INT:
-    'align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
+    'K N accuracy_level align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
     'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
-    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group chunk_size ' +
+    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group chunk_size bits channels_last opset transBatchA transBatchB unidirectional ' +
     'storage_order time_axis to training_mode transA transB upper value_int',
-  INTS: 'axes dilations directions ends kernel_shape output_padding output_shape pads perm split starts strides value_ints',
+  INTS: 'axes dilations directions ends kernel_shape output_padding output_shape pads perm qkv_hidden_sizes split starts strides value_ints',
   STRING:
     'activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode nearest_mode padding_mode ' +
     'reduction round_mode update_rule value_string',
@@ -272,32 +272,33 @@ export function attributeKind(
 }
 
 const CONVOLUTION = 'X:F[N,C,...] W:F[K,...] B?:F[K]';
-const Q_UNARY = 'X:Z X_scale:float32[] X_zero_point?:Z[] Y_scale:float32[] Y_zero_point?:Z[]';
+const Q_UNARY = 'X:B X_scale:float32[] X_zero_point?:B[] Y_scale:float32[] Y_zero_point?:B[]';
 const Q_BINARY =
-  'A:Z A_scale:float32[] A_zero_point?:Z[] B:Z B_scale:float32[] B_zero_point?:Z[] C_scale:float32[] C_zero_point?:Z[]';
+  'A:B A_scale:float32[] A_zero_point?:B[] B:B B_scale:float32[] B_zero_point?:B[] C_scale:float32[] C_zero_point?:B[]';
 
 const MICROSOFT: Readonly<Record<string, Versions>> = {
   Attention:
     'input:F[B,S,_] weights:F[_,_] bias?:F[_] mask_index?:int32 past?:F attention_bias?:F past_sequence_length?:int32',
   BiasGelu: 'A:F B:F[_]',
   DynamicQuantizeLSTM:
-    'X:float32[_,_,_] W:Z[_,_,_] R:Z1[_,_,_] B?:float32[_,_] sequence_lens?:int32[_] initial_h?:float32[_,_,_] ' +
-    'initial_c?:float32[_,_,_] P?:float32[_,_] W_scale:float32[_,...] W_zero_point:Z[_,...] R_scale:float32[_,...] R_zero_point:Z1[_,...]',
-  DynamicQuantizeMatMul: 'A:float32 B:Z b_scale:float32 b_zero_point?:Z bias?:float32[_]',
+    'X:float32[_,_,_] W:B[_,_,_] R:B1[_,_,_] B?:float32[_,_] sequence_lens?:int32[_] initial_h?:float32[_,_,_] ' +
+    'initial_c?:float32[_,_,_] P?:float32[_,_] W_scale:float32[_,...] W_zero_point:B[_,...] R_scale:float32[_,...] R_zero_point:B1[_,...]',
+  DynamicQuantizeMatMul: 'A:float32 B:B b_scale:float32 b_zero_point?:B bias?:float32[_]',
   FastGelu: 'X:F bias?:F[_]',
   FusedConv: `${CONVOLUTION} Z?:F`,
   FusedMatMul: 'A:F B:F',
   Gelu: UNARY_FLOAT,
   MatMulIntegerToFloat:
-    'A:Z B:Z1 a_scale:float32 b_scale:float32 a_zero_point?:Z b_zero_point?:Z1 bias?:float32[_]',
-  MatMulNBits: 'A:F B:uint8 scales:F1 zero_points?:T g_idx?:int32 bias?:F',
+    'A:B B:B1 a_scale:float32 b_scale:float32 a_zero_point?:B b_zero_point?:B1 bias?:float32[_]',
+  MatMulNBits: 'A:F B:uint8 scales:F zero_points?:T g_idx?:int32 bias?:F[_]',
   MultiHeadAttention:
     'query:F key?:F value?:F bias?:F[_] key_padding_mask?:int32 attention_bias?:F past_key?:F past_value?:F',
   NhwcConv: 'X:F[N,...] W:F[K,...] B?:F[K]',
   QGemm:
-    'A:Z a_scale:float32[] a_zero_point:Z[] B:Z1 b_scale:float32 b_zero_point:Z1 C?:int32 y_scale?:float32[] y_zero_point?:Z2[]',
+    'A:B[_,_] a_scale:float32[] a_zero_point:B[] B:B1[_,_] b_scale:float32 b_zero_point:B1 C?:int32 y_scale?:float32[] y_zero_point?:B2[]',
   QLinearAdd: Q_BINARY,
-  QLinearConcat: 'Y_scale:float32[] Y_zero_point:Z[] inputs*:V',
+  QLinearAveragePool: Q_UNARY,
+  QLinearConcat: 'Y_scale:float32[] Y_zero_point:B[] inputs*:V',
   QLinearGlobalAveragePool: Q_UNARY,
   QLinearLeakyRelu: Q_UNARY,
   QLinearMul: Q_BINARY,
@@ -349,6 +350,7 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
     types: [...FLOATS, ...WIDE_INTEGERS, 'int8', 'uint8', 'bool'],
     said: 'a float type, bool or integers of 8, 32 or 64 bits',
   },
+  B: { types: ['int8', 'uint8'], said: 'a type of integers of 8 bits' },
   U: { types: INTEGERS.filter((type) => type.startsWith('u')), said: 'a type of integers without a sign' },
   Z: { types: INTEGERS, said: 'a type of integers' },
   D: {

@@ -3,14 +3,22 @@ import { flag, float, floats, integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
+import type { DataType } from '../../tensor/tensor';
 import { resultOf, type Sliced } from '../../slices';
-import { sizeOf, type Value } from '../values';
+import { extentOf, sizeOf, type Value } from '../values';
 import { convolveWith } from './convolution';
-import { computed } from './known';
 import { join } from './layout';
 import { multiply } from './matrix';
 import { normalization } from './normalization';
-import { centred, dequantized, integersOf, multiplyIntegers, quantizedDynamically } from './quantization';
+import { averagePool } from './pooling';
+import {
+  centred,
+  dequantized,
+  integersOf,
+  multiplyIntegers,
+  quantizedDynamically,
+  requireWithin,
+} from './quantization';
 import { recurrentOperators } from './recurrent';
 import { reduceTo, softmaxOf } from './reduction';
 import { apply, asFloat32, choose, mapped, scalar } from './typed';
@@ -47,13 +55,18 @@ const fusedConv: Lower = (x) => {
 };
 
 /** Images and results in NHWC, filters as they always are. */
-const nhwcConv: Lower = (x) => {
-  const rank = x.input(0).dims.length;
-  const order = Array.from({ length: rank }, (_, axis) => axis);
-  const planes = x.build.transpose(x.input(0), [0, rank - 1, ...order.slice(1, -1)]);
-  const made = activated(x, convolveWith(x, planes, x.input(1), x.optional(2)));
+const nhwcConv: Lower = (x) =>
+  withChannelsLast(x, x.input(0), (planes) =>
+    activated(x, convolveWith(x, planes, x.input(1), x.optional(2))),
+  );
+
+/** What is computed of maps whose channels are the second axis, of others whose last axis they are. */
+function withChannelsLast(x: Lowering, maps: Value, compute: (planes: Value) => Value): Value {
+  const rank = maps.dims.length;
+  const order = maps.dims.map((_, axis) => axis);
+  const made = compute(x.build.transpose(maps, [0, rank - 1, ...order.slice(1, -1)]));
   return x.build.transpose(made, [0, ...order.slice(2), 1]);
-};
+}
 
 const fusedMatMul: Lower = (x) => {
   if (flag(x.node, 'transBatchA', false) || flag(x.node, 'transBatchB', false)) {
@@ -178,9 +191,7 @@ const multiHeadAttention: Lower = (x) => {
 
 /** The input at i, whose scale and zero point follow it, as numbers. */
 function* numbersAt(x: Lowering, i: number): Sliced<Value> {
-  const one = (value: Value | undefined) =>
-    value && x.build.view(value, sizeOf(value.dims) === 1 ? [] : value.dims);
-  return yield* dequantized(x, x.input(i), one(x.input(i + 1))!, one(x.optional(i + 2)));
+  return yield* dequantized(x, x.input(i), oneOrAll(x, x.input(i + 1)), optionalOneOrAll(x, i + 2));
 }
 
 /** Numbers as integers by the scale at i and the zero point behind it. */
@@ -205,9 +216,22 @@ function qLinearUnary(compute: (x: Lowering, value: Value) => Value): Lower {
   };
 }
 
+const BYTES: readonly DataType[] = ['int8', 'uint8'];
+
+/** Inputs are the result's scale and zero point, and then each part, its scale and its zero point. */
 function* qLinearConcat(x: Lowering): Sliced<Value> {
   const parts: Value[] = [];
-  for (let i = 2; i < x.node.inputs.length; i += 3) parts.push(yield* numbersAt(x, i));
+  for (let i = 2; i < x.node.inputs.length; i += 3) {
+    const [part, scale, zero] = [i, i + 1, i + 2].map((at) => x.input(at)) as [Value, Value, Value];
+    const isPart = BYTES.includes(part.type) && scale.type === 'float32' && zero.type === part.type;
+    if (!isPart || sizeOf(scale.dims) !== 1 || sizeOf(zero.dims) !== 1) {
+      throw x.invalid(
+        `takes int8 or uint8, one float32 and one zero point of each part, got ${shapeOf(part)}, ${shapeOf(scale)} and ${shapeOf(zero)}`,
+      );
+    }
+    parts.push(yield* numbersAt(x, i));
+  }
+  if (parts.length === 0) throw x.invalid('joins no parts');
   const scale = x.build.view(x.input(0), []);
   const zero = x.build.view(x.input(1), []);
   const axis = x.axis(integer(x.node, 'axis'), parts[0]!.dims.length);
@@ -220,91 +244,140 @@ function globalAverage(x: Lowering, value: Value): Value {
   return reduceTo(x, value, axes, 'mean', true);
 }
 
+function average(x: Lowering, value: Value): Value {
+  if (value.dims.length < 3)
+    throw x.invalid(`takes maps with axes behind their channels, got ${shapeOf(value)}`);
+  if (!flag(x.node, 'channels_last', false)) return averagePool(x, value);
+  return withChannelsLast(x, value, (planes) => averagePool(x, planes));
+}
+
+/** Before opset 13 of ONNX's operator, which the node names, all axes from the given one on are one. */
+function softmaxByOpset(x: Lowering, value: Value): Value {
+  const rank = value.dims.length;
+  const axis = x.axis(integer(x.node, 'axis', -1), rank);
+  if (integer(x.node, 'opset') >= 13) return softmaxOf(x, value, axis);
+  const joined = [...value.dims.slice(0, axis), extentOf(value.dims, axis, rank)];
+  return x.build.view(softmaxOf(x, x.build.view(value, joined), axis), value.dims);
+}
+
 /** alpha * a * b + c, c in int32 by the scales of both */
 function* qGemm(x: Lowering): Sliced<Value> {
-  const side = function* (i: number, name: string): Sliced<Value> {
-    const zero = x.optional(i + 2);
-    const own = yield* centred(
-      x,
-      x.input(i),
-      zero && x.build.view(zero, sizeOf(zero.dims) === 1 ? [] : zero.dims),
-    );
-    return flag(x.node, name, false) ? turned(x, own) : own;
-  };
-  const [a, b] = [yield* side(0, 'transA'), yield* side(3, 'transB')];
+  const side = (i: number, name: string) => (flag(x.node, name, false) ? turned(x, x.input(i)) : x.input(i));
+  const a = yield* centred(x, side(0, 'transA'), oneOrAll(x, x.input(2)));
+  // One for each column of what is multiplied.
+  const b = yield* centred(x, side(3, 'transB'), oneOrAll(x, x.input(5)));
   const product = multiplyIntegers(x, a, b);
   const c = x.optional(6);
+  requireWithin(x, c, product.dims);
   const sum = asFloat32(x, c === undefined ? product : plus(x, product, c));
-  const one = (i: number) => x.build.view(x.input(i), sizeOf(x.input(i).dims) === 1 ? [] : x.input(i).dims);
-  const scales = apply(x, 'multiply', [one(1), one(4)]);
-  const real = apply(x, 'multiply', [
-    sum,
-    apply(x, 'multiply', [scales, scalar(x, 'float32', float(x.node, 'alpha', 1))]),
-  ]);
+  const scales = apply(x, 'multiply', [oneOrAll(x, x.input(1)), oneOrAll(x, x.input(4))]);
+  const factor = apply(x, 'multiply', [scales, scalar(x, 'float32', float(x.node, 'alpha', 1))]);
+  requireWithin(x, factor, sum.dims);
+  const real = apply(x, 'multiply', [sum, factor]);
+  if ((x.optional(7) === undefined) !== (x.optional(8) === undefined)) {
+    throw x.invalid('has the scale of its result, or the zero point, and not both');
+  }
   return x.optional(7) === undefined ? real : quantizedBy(x, real, 7);
 }
 
-/** The product of integers as numbers: a, b, their scales, their zero points, and a bias. */
-function* scaledProduct(
+/** A list of one is broadcast like a scalar. */
+function oneOrAll(x: Lowering, value: Value): Value {
+  return x.build.view(value, sizeOf(value.dims) === 1 ? [] : value.dims);
+}
+
+const optionalOneOrAll = (x: Lowering, i: number) => x.optional(i) && oneOrAll(x, x.input(i));
+
+/** The product of integers as numbers: a, b, their scales, and a bias. */
+function scaledProduct(
   x: Lowering,
   a: Value,
   b: Value,
   scales: readonly Value[],
   bias: Value | undefined,
-): Sliced<Value> {
+): Value {
   const factor = apply(x, 'multiply', scales);
-  const real = apply(x, 'multiply', [asFloat32(x, multiplyIntegers(x, a, b)), factor]);
+  const product = multiplyIntegers(x, a, b);
+  for (const parameter of [factor, bias]) requireWithin(x, parameter, product.dims);
+  const real = apply(x, 'multiply', [asFloat32(x, product), factor]);
   return bias === undefined ? real : plus(x, real, bias);
 }
 
-const oneOrAll = (x: Lowering, value: Value | undefined) =>
-  value && x.build.view(value, sizeOf(value.dims) === 1 ? [] : value.dims);
-
 function* matMulIntegerToFloat(x: Lowering): Sliced<Value> {
-  const a = yield* centred(x, x.input(0), oneOrAll(x, x.optional(4)));
-  const b = yield* centred(x, x.input(1), oneOrAll(x, x.optional(5)));
-  return yield* scaledProduct(x, a, b, [oneOrAll(x, x.input(2))!, oneOrAll(x, x.input(3))!], x.optional(6));
+  const a = yield* centred(x, x.input(0), optionalOneOrAll(x, 4));
+  const b = yield* centred(x, x.input(1), optionalOneOrAll(x, 5));
+  return scaledProduct(x, a, b, [oneOrAll(x, x.input(2)), oneOrAll(x, x.input(3))], x.optional(6));
 }
 
 function* dynamicQuantizeMatMul(x: Lowering): Sliced<Value> {
   const { values, scale, zero } = quantizedDynamically(x, x.input(0));
   const a = yield* centred(x, values, zero);
-  const b = yield* centred(x, x.input(1), oneOrAll(x, x.optional(3)));
-  return yield* scaledProduct(x, a, b, [scale, oneOrAll(x, x.input(2))!], x.optional(4));
+  const b = yield* centred(x, x.input(1), optionalOneOrAll(x, 3));
+  return scaledProduct(x, a, b, [scale, oneOrAll(x, x.input(2))], x.optional(4));
+}
+
+interface Blocks {
+  readonly n: number;
+  readonly k: number;
+  readonly bits: number;
+  /** Elements of a block, and blocks of a column */
+  readonly block: number;
+  readonly blocks: number;
+}
+
+function blocksOf(x: Lowering): Blocks {
+  const [n, k] = [integer(x.node, 'N'), integer(x.node, 'K')];
+  const [bits, block] = [integer(x.node, 'bits', 4), integer(x.node, 'block_size')];
+  if (bits !== 4 && bits !== 8) throw unsupportedNode(x.node, `has weights of ${bits} bits`);
+  if (n < 1 || k < 1 || block < 1) throw x.invalid(`has weights of ${k} x ${n} in blocks of ${block}`);
+  if (x.optional(4) !== undefined) throw unsupportedNode(x.node, 'has an order of groups');
+  return { n, k, bits, block, blocks: Math.ceil(k / block) };
+}
+
+/** Elements that lie in whole bytes, the first in the low bits. */
+const bytesFor = (elements: number, bits: number) => Math.ceil((elements * bits) / 8);
+
+function requireLength(x: Lowering, i: number, length: number): void {
+  const value = x.optional(i);
+  if (value === undefined || sizeOf(value.dims) === length) return;
+  throw x.invalid(`takes ${length} elements as its input ${i}, got ${shapeOf(value)}`);
+}
+
+function requireBlocks(x: Lowering, { n, k, bits, block, blocks }: Blocks): void {
+  const zeros = x.optional(3);
+  if (zeros !== undefined && zeros.type !== 'uint8' && zeros.type !== 'float32') {
+    throw x.invalid(`takes zero points in bytes or of the type of the scales, got ${zeros.type}`);
+  }
+  requireLength(x, 1, n * blocks * bytesFor(block, bits));
+  requireLength(x, 2, n * blocks);
+  requireLength(x, 3, n * (zeros?.type === 'uint8' ? bytesFor(blocks, bits) : blocks));
+  requireLength(x, 5, n);
+  if (x.input(0).dims.at(-1) !== k) throw x.invalid(`multiplies ${shapeOf(x.input(0))} by ${k} x ${n}`);
 }
 
 /** Of 4 or 8 bits, in blocks along K with a scale each, which are brought to numbers once a session. */
 function* matMulNBits(x: Lowering): Sliced<Value> {
-  const [n, k] = [integer(x.node, 'N'), integer(x.node, 'K')];
-  const [bits, block] = [integer(x.node, 'bits', 4), integer(x.node, 'block_size')];
-  if (bits !== 4 && bits !== 8) throw unsupportedNode(x.node, `has weights of ${bits} bits`);
-  const given = [x.constant(1), x.constant(2)] as const;
+  if (x.input(0).type === 'float64') throw unsupportedNode(x.node, 'multiplies elements of float64');
+  const sizes = blocksOf(x);
+  requireBlocks(x, sizes);
+  const { n, k, bits, block, blocks } = sizes;
   const zeros = x.optional(3) && x.constant(3);
-  if (x.optional(4) !== undefined) throw unsupportedNode(x.node, 'has an order of groups');
-  if (given[1].type !== 'float32') throw unsupportedNode(x.node, `has scales of ${given[1].type}`);
-  const blocks = Math.ceil(k / block);
   const from = [x.input(1), x.input(2), ...(zeros === undefined ? [] : [x.input(3)])];
-  const packed = given[0].data as Uint8Array;
-  const scales = given[1].data as Float32Array;
-  const perByte = 8 / bits;
-  const bytes = packed.length / (n * blocks);
-  const zeroBytes = Math.ceil(blocks / perByte);
-  const unpack = (data: Uint8Array, at: number, i: number) =>
-    (data[at + Math.floor(i / perByte)]! >> (bits * (i % perByte))) & (2 ** bits - 1);
+  const [packed, scales] = [x.constant(1).data as Uint8Array, x.constant(2).data as Float32Array];
+  const unpack = (data: Uint8Array, row: number, perRow: number, i: number) =>
+    (data[row * perRow + Math.floor((i * bits) / 8)]! >> ((i * bits) % 8)) & (2 ** bits - 1);
+  const zeroOf = (column: number, b: number): number => {
+    if (zeros === undefined) return 2 ** (bits - 1);
+    if (zeros.type !== 'uint8') return zeros.data[column * blocks + b] as number;
+    return unpack(zeros.data as Uint8Array, column, bytesFor(blocks, bits), b);
+  };
   const weights = yield* x.deriveInSlices('weights', from, function* () {
     const data = new Float32Array(k * n);
-    for (let row = 0; row < n; row++) {
+    for (let column = 0; column < n; column++) {
       yield;
       for (let i = 0; i < k; i++) {
         const b = Math.floor(i / block);
-        const zero =
-          zeros === undefined
-            ? 2 ** (bits - 1)
-            : zeros.type === 'uint8'
-              ? unpack(zeros.data as Uint8Array, row * zeroBytes, b)
-              : (zeros.data[row * blocks + b] as number);
-        const value = unpack(packed, (row * blocks + b) * bytes, i % block);
-        data[i * n + row] = (value - zero) * scales[row * blocks + b]!;
+        const value = unpack(packed, column * blocks + b, bytesFor(block, bits), i % block);
+        data[i * n + column] = (value - zeroOf(column, b)) * scales[column * blocks + b]!;
       }
     }
     return { type: 'float32', dims: [k, n], data };
@@ -318,13 +391,12 @@ function* matMulNBits(x: Lowering): Sliced<Value> {
 function* dynamicQuantizeLstm(x: Lowering): Sliced<Value | readonly Value[]> {
   const numbers = function* (i: number, scale: number): Sliced<Value> {
     const weight = x.input(i);
-    const spread = (value: Value) =>
-      x.build.view(
-        value,
-        value.dims.length === 1 ? [value.dims[0]!, 1, 1] : [value.dims[0]!, 1, value.dims[1]!],
-      );
-    const values = [weight, spread(x.input(scale)), spread(x.input(scale + 1))];
-    const real = yield* computed(x, `numbers of ${i}`, values, (one, step, zero) => (one - zero) * step);
+    const spread = (value: Value) => {
+      const [directions, columns = 1, ...rest] = value.dims as [number, ...number[]];
+      if (rest.length === 0) return x.build.view(value, [directions, 1, columns]);
+      throw x.invalid(`takes a scale and a zero point a direction or a column, got ${shapeOf(value)}`);
+    };
+    const real = yield* dequantized(x, weight, spread(x.input(scale)), spread(x.input(scale + 1)));
     return x.build.transpose(real, [0, 2, 1]);
   };
   const [w, r] = [yield* numbers(1, 8), yield* numbers(2, 10)];
@@ -338,6 +410,7 @@ export const microsoft: Record<string, Lower> = {
   FastGelu: fastGelu,
   FusedConv: fusedConv,
   FusedMatMul: fusedMatMul,
+  MatMulNBits: matMulNBits,
   MultiHeadAttention: multiHeadAttention,
   NhwcConv: nhwcConv,
   SimplifiedLayerNormalization: normalization.RMSNormalization!,
@@ -349,9 +422,9 @@ export const microsoftQuantized: Record<string, Lower> = {
   DynamicQuantizeLSTM: dynamicQuantizeLstm,
   DynamicQuantizeMatMul: dynamicQuantizeMatMul,
   MatMulIntegerToFloat: matMulIntegerToFloat,
-  MatMulNBits: matMulNBits,
   QGemm: qGemm,
   QLinearAdd: qLinear('add'),
+  QLinearAveragePool: qLinearUnary(average),
   QLinearConcat: qLinearConcat,
   QLinearGlobalAveragePool: qLinearUnary(globalAverage),
   QLinearLeakyRelu: qLinearUnary((x, value) =>
@@ -359,7 +432,5 @@ export const microsoftQuantized: Record<string, Lower> = {
   ),
   QLinearMul: qLinear('multiply'),
   QLinearSigmoid: qLinearUnary((x, value) => apply(x, 'sigmoid', [value])),
-  QLinearSoftmax: qLinearUnary((x, value) =>
-    softmaxOf(x, value, x.axis(integer(x.node, 'axis', -1), value.dims.length)),
-  ),
+  QLinearSoftmax: qLinearUnary(softmaxByOpset),
 };

@@ -6,7 +6,7 @@ import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import type { DataType } from '../../tensor/tensor';
 import { smallFloatOf } from '../../tensor/small_floats';
-import { sizeOf, type Value } from '../values';
+import { broadcastDims, sizeOf, type Value } from '../values';
 import { castTo } from './casts';
 import { convolveWith } from './convolution';
 import { areKnown, computed } from './known';
@@ -95,8 +95,15 @@ function* dequantizeLinear(x: Lowering): Sliced<Value> {
   return x.build.cast(yield* dequantized(x, input, asFloat32(x, scale), zero), type);
 }
 
+/** What is broadcast to a tensor may not make it any larger. */
+export function requireWithin(x: Lowering, value: Value | undefined, dims: readonly number[]): void {
+  if (value === undefined || broadcastDims(value.dims, dims)?.join() === dims.join()) return;
+  throw x.invalid(`has ${shapeOf(value)} for a tensor of [${dims.join(', ')}]`);
+}
+
 /** Differences are exact: they are taken of integers. */
 export function* centred(x: Lowering, input: Value, zero: Value | undefined): Sliced<Value> {
+  requireWithin(x, zero, input.dims);
   if (zero !== undefined && areKnown(input, zero)) {
     return yield* computed(x, 'centred', [input, zero], (element, from) => element - from);
   }
@@ -111,6 +118,8 @@ export function* dequantized(
   scale: Value,
   zero: Value | undefined,
 ): Sliced<Value> {
+  requireWithin(x, scale, input.dims);
+  requireWithin(x, zero, input.dims);
   if (!areKnown(input, scale, zero)) {
     return apply(x, 'multiply', [yield* centred(x, input, zero), scale]);
   }
@@ -158,7 +167,10 @@ const EXACT_TERMS = Math.floor(2 ** 24 / 255 ** 2);
  * terms at once as that has bits for, so that it comes out exactly.
  */
 export function multiplyIntegers(x: Lowering, left: Value, right: Value): Value {
-  const depth = left.dims.at(-1)!;
+  const depth = left.dims.at(-1);
+  if (depth === undefined || depth !== right.dims.at(right.dims.length > 1 ? -2 : -1)) {
+    throw x.invalid(`multiplies ${shapeOf(left)} by ${shapeOf(right)}`);
+  }
   let sum: Value | undefined;
   for (let first = 0; first < depth; first += EXACT_TERMS) {
     const count = Math.min(EXACT_TERMS, depth - first);
@@ -220,8 +232,10 @@ function* qLinearMatMul(x: Lowering): Sliced<Value> {
   const sums = asFloat32(x, multiplyIntegers(x, left, right));
   const [ofLeft, ofRight] = [ofRows(x, x.input(1)), scalarOr(x, x.input(4), x.input(4).dims)];
   const factor = apply(x, 'multiply', [asFloat32(x, ofLeft), asFloat32(x, ofRight)]);
+  requireWithin(x, factor, sums.dims);
   const step = asFloat32(x, scalarOr(x, x.input(6), x.input(6).dims));
   const zero = scalarOr(x, x.input(7), x.input(7).dims);
+  for (const parameter of [step, zero]) requireWithin(x, parameter, sums.dims);
   return integersOf(x, apply(x, 'multiply', [sums, apply(x, 'divide', [factor, step])]), zero, zero.type);
 }
 

@@ -13,6 +13,7 @@ import { normalization } from './normalization';
 import { roundedOutput } from './precision';
 import { products } from './products';
 import { quantization } from './quantization';
+import { quantized8 } from './quantized';
 import { recurrence } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
@@ -23,7 +24,7 @@ import { signals } from './signals';
 import { Illegal, type ElementType, type Expected } from './tensor';
 import { pooling } from './windows';
 
-const OPERATORS: Readonly<Record<string, Operator>> = {
+const STANDARD: Readonly<Record<string, Operator>> = {
   ...creation,
   ...deformable,
   ...elementwise,
@@ -42,6 +43,9 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
   ...signals,
 };
 
+/** A name of ONNX's own is of the same function in another domain, unless that has another. */
+const MICROSOFT: Readonly<Record<string, Operator>> = { ...STANDARD, ...quantized8 };
+
 /** The name that schemas have the operator under. */
 export function schemaName({ domain, operator }: Pick<RefNode, 'domain' | 'operator'>): string {
   return domain === '' ? operator : `${domain}.${operator}`;
@@ -59,7 +63,7 @@ export function evaluate(node: RefNode): Evaluation {
   if (schema === undefined) throw new Illegal(`no ${node.operator} in opset ${node.opset}`);
   const reader = new Node(node);
   requireSignature(node, schema, reader);
-  const operator = OPERATORS[node.operator];
+  const operator = (node.domain === '' ? STANDARD : MICROSOFT)[node.operator];
   if (operator === undefined) throw new Error(`no reference of ${node.operator}`);
   const outputs = operator(reader).slice(0, node.outputs).map(roundedOutput);
   return { outputs, isTolerated: reader.isTolerated };
@@ -100,7 +104,8 @@ function requireInputs(node: RefNode, schema: Schema, reader: Node): void {
       if (!isTypeOfLater(node, i, input.type)) throw new Illegal(`input ${i} of ${input.type}`);
       reader.tolerate();
     }
-    const other = types.get(group) ?? input.type;
+    // Those of many kinds each have a type of their own.
+    const other = (group === 'V' ? undefined : types.get(group)) ?? input.type;
     if (other !== input.type) throw new Illegal(`inputs of ${other} and ${input.type}`);
     types.set(group, input.type);
   }

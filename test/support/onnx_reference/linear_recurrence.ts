@@ -1,5 +1,4 @@
 /** Determinants, attention whose state each token changes, and the convolution before it. */
-import { sigmoid } from './functions';
 import type { Operator } from './elementwise';
 import {
   ANYTHING,
@@ -7,6 +6,7 @@ import {
   OPEN,
   products,
   range,
+  silu,
   sum,
   tensorOf,
   times,
@@ -161,13 +161,6 @@ const linearAttention: Operator = (node) => {
     listed([batch, heads, keySize, valueSize], past?.type ?? query.type, (i) => state[i]!),
   ];
 };
-
-/** x * sigmoid(x), whose slope is 1.1 at most. */
-function silu(arithmetic: Arithmetic, { y, off }: Inexact): Inexact {
-  const result = y * sigmoid(y);
-  const own = (8 + Math.min(800, Math.abs(y))) * ulp(arithmetic.type, result) + arithmetic.tiny;
-  return within(arithmetic, result, 1.1 * off + own);
-}
 
 /** A filter a channel over the past, then the input; the last places of both are what comes before the next input. */
 const causalConvolution: Operator = (node) => {

@@ -66,6 +66,23 @@ export class Node {
     return this.input(index).data as number[];
   }
 
+  /** An input of one element; ONNX asks for a scalar, and runtimes take a list of one for it. */
+  one(index: number): number {
+    const { dims, data } = this.input(index);
+    if (data.length !== 1) throw new Illegal(`${data.length} elements as input ${index}`);
+    if (dims.length > 0) this.tolerate();
+    return Number(data[0]);
+  }
+
+  optionalOne(index: number): number | undefined {
+    return this.optional(index) === undefined ? undefined : this.one(index);
+  }
+
+  /** The same node with other inputs. */
+  with(inputs: readonly (RefTensor | undefined)[]): Node {
+    return new Node({ ...this.node, inputs });
+  }
+
   /** A list of integers that is an input, in one dimension. */
   list(index: number): number[] {
     const { dims, data } = this.input(index);

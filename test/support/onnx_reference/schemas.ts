@@ -594,7 +594,56 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Xor: logic,
 };
 
+const BYTES: Types = ['int8', 'uint8'];
+const FLOAT32: Types = ['float32'];
+const qLinear = (inputs: string, attributes = ''): Row[] => [
+  [1, `${inputs} Ys:F Yz:T?`, { T: BYTES, F: FLOAT32 }, attributes],
+];
+const Q_UNARY = 'X:T Xs:F Xz:T?';
+const Q_BINARY = 'A:T As:F Az:T? B:T Bs:F Bz:T?';
+
+/** By onnxruntime's texts; floats may be of any type, though each of its kernels takes only some. */
 const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
+  DynamicQuantizeLSTM: [
+    [
+      1,
+      'X:F W:W R:R B:F? lengths:L? H:F? C:F? P:F? Ws:F Wz:W Rs:F Rz:R',
+      { F: FLOAT32, W: BYTES, R: BYTES, L: ['int32'] },
+      `${RECURRENT} input_forget:int`,
+      { outputs: 3 },
+    ],
+  ],
+  DynamicQuantizeMatMul: [[1, 'A:F B:B Bs:F Bz:B? bias:F?', { F: FLOAT32, B: BYTES }]],
+  MatMulIntegerToFloat: [[1, 'A:A B:B As:F Bs:F Az:A? Bz:B? bias:F?', { A: BYTES, B: BYTES, F: FLOAT32 }]],
+  MatMulNBits: [
+    [
+      1,
+      'A:T B:B scales:T zeros:Z? order:I? bias:T?',
+      { T: FLOAT, B: ['uint8'], Z: ['uint8', ...FLOAT], I: ['int32'] },
+      'K:int! N:int! accuracy_level:int bits:int block_size:int!',
+    ],
+  ],
+  QGemm: [
+    [
+      1,
+      'A:A As:F Az:A B:B Bs:F Bz:B C:C? Ys:F? Yz:Y?',
+      { A: BYTES, B: BYTES, C: ['int32'], F: FLOAT32, Y: BYTES },
+      'alpha:float transA:int transB:int',
+    ],
+  ],
+  QLinearAdd: qLinear(Q_BINARY),
+  QLinearAveragePool: qLinear(
+    Q_UNARY,
+    `${WINDOW} ceil_mode:int channels_last:int count_include_pad:int kernel_shape:ints!`,
+  ),
+  QLinearConcat: [
+    [1, 'Ys:F Yz:T inputs:V…', { T: BYTES, F: FLOAT32, V: [...BYTES, 'float32'] }, 'axis:int!'],
+  ],
+  QLinearGlobalAveragePool: qLinear(Q_UNARY, 'channels_last:int'),
+  QLinearLeakyRelu: qLinear(Q_UNARY, 'alpha:float'),
+  QLinearMul: qLinear(Q_BINARY),
+  QLinearSigmoid: qLinear(Q_UNARY),
+  QLinearSoftmax: qLinear(Q_UNARY, 'axis:int opset:int!'),
   Gelu: [[1, 'X:T', { T: FLOAT }]],
   QuickGelu: [[1, 'X:T', { T: FLOAT }, 'alpha:float']],
 };

@@ -19,17 +19,6 @@ import {
 
 const MOST_TERMS = 2 ** 22;
 
-/** An input of one element; ONNX asks for a scalar, and runtimes take a list of one for it. */
-function one(node: Node, index: number): number {
-  const { dims, data } = node.input(index);
-  if (data.length !== 1) throw new Illegal(`${data.length} elements as input ${index}`);
-  if (dims.length > 0) node.tolerate();
-  return Number(data[0]);
-}
-
-const optionalOne = (node: Node, index: number) =>
-  node.optional(index) === undefined ? undefined : one(node, index);
-
 /** Numbers as the type that the node asks for; those of integers are cut, where a rounding may decide to which. */
 function asAsked(node: Node, dims: Dims, numbers: readonly number[]): Expected {
   const number = node.integer('output_datatype', 1);
@@ -59,7 +48,7 @@ function asAsked(node: Node, dims: Dims, numbers: readonly number[]): Expected {
 /** a - b cos(2πi / n) + c cos(4πi / n); of a window of one element that is alike at both ends ONNX divides by 0. */
 function cosineWindow(a: number, b: number, c: number): Operator {
   return (node) => {
-    const size = one(node, 0);
+    const size = node.one(0);
     if (size < 0) throw new Illegal(`a window of ${size}`);
     requireSmall([size]);
     const n = node.flag('periodic', true) ? size : size - 1;
@@ -76,7 +65,7 @@ function cosineWindow(a: number, b: number, c: number): Operator {
 
 /** Triangles over bins, from one edge to the second behind it, edges being equally far apart by the mel scale. */
 const melWeightMatrix: Operator = (node) => {
-  const [bands, length, rate, lowest, highest] = range(5).map((i) => one(node, i)) as [
+  const [bands, length, rate, lowest, highest] = range(5).map((i) => node.one(i)) as [
     number,
     number,
     number,
@@ -173,12 +162,12 @@ const dft: Operator = (node) => {
   const input = node.input(0);
   const { dims } = input;
   const parts = requireParts(dims);
-  const axis = axisOf(node.opset < 20 ? node.integer('axis', 1) : (optionalOne(node, 2) ?? -2), dims.length);
+  const axis = axisOf(node.opset < 20 ? node.integer('axis', 1) : (node.optionalOne(2) ?? -2), dims.length);
   if (axis === dims.length - 1) throw new Illegal('a transform along the axis of the parts');
   const [isInverse, isOneSided] = [node.flag('inverse'), node.flag('onesided')];
   if (isOneSided && parts !== (isInverse ? 2 : 1)) throw new Illegal(`one side of ${parts} parts`);
   const isReal = isOneSided && isInverse;
-  const n = optionalOne(node, 1) ?? (isReal ? 2 * (dims[axis]! - 1) : dims[axis]!);
+  const n = node.optionalOne(1) ?? (isReal ? 2 * (dims[axis]! - 1) : dims[axis]!);
   if (n < 1) throw new Unjudged(`a transform of ${n} elements`);
   const count = isOneSided && !isInverse ? Math.floor(n / 2) + 1 : n;
   const outputDims = [...dims.with(axis, count).slice(0, -1), isReal ? 1 : 2];
@@ -209,8 +198,8 @@ const stft: Operator = (node) => {
   if (isOneSided && parts !== 1) throw new Illegal('one side of complex elements');
   const window = node.optional(2);
   if (window !== undefined && window.dims.length !== 1) throw new Illegal(`a window of [${window.dims}]`);
-  const step = one(node, 1);
-  const length = optionalOne(node, 3) ?? window?.dims[0] ?? extent;
+  const step = node.one(1);
+  const length = node.optionalOne(3) ?? window?.dims[0] ?? extent;
   if (step < 1 || length < 1 || length > extent)
     throw new Illegal(`frames of ${length} every ${step} of ${extent}`);
   if (window !== undefined && window.dims[0] !== length) throw new Illegal(`[${window.dims}] over ${length}`);

@@ -20,6 +20,18 @@ export const NOT_DRAWN: readonly string[] = [
   ...['AffineGrid', 'Attention', 'BitCast', 'CenterCropPad', 'Col2Im', 'ConvInteger'],
   ...['DequantizeLinear', 'DynamicQuantizeLinear', 'Einsum', 'GlobalLpPool', 'GridSample'],
   ...['LpNormalization', 'LpPool'],
+  ...[
+    'Attention',
+    'BiasGelu',
+    'FastGelu',
+    'FusedConv',
+    'FusedMatMul',
+    'MultiHeadAttention',
+    'NhwcConv',
+    'SimplifiedLayerNormalization',
+    'SkipLayerNormalization',
+    'SkipSimplifiedLayerNormalization',
+  ].map((name) => `com.microsoft.${name}`),
   ...['MatMulInteger', 'MeanVarianceNormalization', 'NegativeLogLikelihoodLoss', 'QLinearConv'],
   ...['QLinearMatMul', 'QuantizeLinear', 'RMSNormalization', 'RoiAlign', 'RotaryEmbedding'],
   ...['SoftmaxCrossEntropyLoss', 'SwiGLU', 'TensorScatter'],
@@ -31,8 +43,7 @@ const COMPUTED_IN_RUNS = new Set([...operatorNames(), ...hostedNames()]);
 /** ONNX's own operators and Microsoft's. */
 export const OPERATORS: readonly string[] = [
   ...new Set([...COMPUTED_IN_RUNS, ...FOLDED]),
-  'com.microsoft.Gelu',
-  'com.microsoft.QuickGelu',
+  ...operatorNames('com.microsoft').map((name) => `com.microsoft.${name}`),
 ]
   .filter((name) => !NOT_DRAWN.includes(name))
   .sort();

@@ -7,6 +7,7 @@ import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
 import { normalization } from './normalization';
 import { products } from './products';
+import { quantized } from './quantized';
 import { recurrence } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
@@ -23,6 +24,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
     ...movement,
     ...normalization,
     ...products,
+    ...quantized,
     ...recurrence,
     ...reduction,
     ...resizing,

@@ -130,7 +130,7 @@ const convTranspose: Recipe = (draw) => {
   };
 };
 
-const pool: Recipe = (draw) => {
+export const pool: Recipe = (draw) => {
   const { random } = draw;
   const hasIndices = draw.schema.outputs > 1 && random.chance(0.3);
   // In which order columns of several maps are, ONNX does not say.
