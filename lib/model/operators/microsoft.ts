@@ -11,17 +11,10 @@ import { join } from './layout';
 import { multiply } from './matrix';
 import { normalization } from './normalization';
 import { averagePool } from './pooling';
-import {
-  centred,
-  dequantized,
-  integersOf,
-  multiplyIntegers,
-  quantizedDynamically,
-  requireWithin,
-} from './quantization';
+import { centred, dequantized, integersOf, multiplyIntegers, quantizedDynamically } from './quantization';
 import { recurrentOperators } from './recurrent';
 import { reduceTo, softmaxOf } from './reduction';
-import { apply, asFloat32, choose, mapped, scalar } from './typed';
+import { apply, asFloat32, choose, mapped, requireWithin, scalar } from './typed';
 
 const plus = (x: Lowering, a: Value, b: Value) => apply(x, 'add', [a, b]);
 
@@ -50,8 +43,7 @@ function activated(x: Lowering, value: Value): Value {
 
 const fusedConv: Lower = (x) => {
   const sums = convolveWith(x, x.input(0), x.input(1), x.optional(2));
-  const added = x.optional(3);
-  return activated(x, added === undefined ? sums : plus(x, sums, added));
+  return activated(x, plusWithin(x, sums, x.optional(3)));
 };
 
 /** Images and results in NHWC, filters as they always are. */
@@ -85,21 +77,27 @@ function turned(x: Lowering, value: Value): Value {
   return x.build.transpose(value, [...order.slice(0, -2), rank - 1, rank - 2]);
 }
 
-const biasGelu: Lower = (x) => apply(x, 'gelu', [plus(x, x.input(0), x.input(1))]);
+/** The sum, if there is something to add, which may not make it any larger. */
+function plusWithin(x: Lowering, value: Value, added: Value | undefined): Value {
+  requireWithin(x, added, value.dims);
+  return added === undefined ? value : plus(x, value, added);
+}
 
-const fastGelu: Lower = (x) => {
-  const bias = x.optional(1);
-  return apply(x, 'geluTanh', [bias === undefined ? x.input(0) : plus(x, x.input(0), bias)]);
-};
+const biasGelu: Lower = (x) => apply(x, 'gelu', [plusWithin(x, x.input(0), x.input(1))]);
+const fastGelu: Lower = (x) => apply(x, 'geluTanh', [plusWithin(x, x.input(0), x.optional(1))]);
 
 /** Of the sum of an input, one that skips, and a bias; that sum is the fourth output. */
 function skipping(normalize: Lower): Lower {
   return function* (x): Sliced<(Value | undefined)[]> {
     const isSimple = x.node.operator.includes('Simplified');
     const bias = x.optional(isSimple ? 3 : 4);
-    const both = plus(x, x.input(0), x.input(1));
-    const sum = bias === undefined ? both : plus(x, both, bias);
     const shift = isSimple ? undefined : x.optional(3);
+    const width = x.input(0).dims.at(-1);
+    for (const list of [x.input(2), shift, bias]) {
+      if (list === undefined || list.dims[0] === width) continue;
+      throw x.invalid(`has ${shapeOf(list)} for ${shapeOf(x.input(0))}`);
+    }
+    const sum = plusWithin(x, plusWithin(x, x.input(0), x.input(1)), bias);
     const made = yield* resultOf(normalize(x.with([sum, x.input(2), shift])));
     return ['operand' in made ? made : made[0], undefined, undefined, sum];
   } as Lower;
@@ -111,10 +109,15 @@ interface Heads {
   readonly value: Value;
 }
 
+function sizeOfHeads(x: Lowering, width: number, heads: number): number {
+  if (heads >= 1 && Number.isInteger(width / heads)) return width / heads;
+  throw x.invalid(`splits ${width} elements into ${heads} heads`);
+}
+
 /** [batch, length, heads * size] as [batch, heads, length, size] */
 function split(x: Lowering, value: Value, heads: number): Value {
   const [batch, length, width] = value.dims as [number, number, number];
-  const parts = x.build.view(value, [batch, length, heads, width / heads]);
+  const parts = x.build.view(value, [batch, length, heads, sizeOfHeads(x, width, heads)]);
   return x.build.transpose(parts, [0, 2, 1, 3]);
 }
 
@@ -134,7 +137,7 @@ function attend(x: Lowering, { query, key, value }: Heads, biases: readonly Valu
   const scale = float(x.node, 'scale', 0) || 1 / Math.sqrt(size);
   const scaled = apply(x, 'multiply', [query, scalar(x, query.type, scale)]);
   const scores = multiply(x, scaled, turned(x, key));
-  const biased = biases.reduce((sum, bias) => plus(x, sum, bias), scores);
+  const biased = biases.reduce((sum, bias) => plusWithin(x, sum, bias), scores);
   const made = multiply(x, softmaxOf(x, biased, 3), value);
   return x.build.view(x.build.transpose(made, [0, 2, 1, 3]), [batch, length, heads * value.dims[3]!]);
 }
@@ -147,9 +150,12 @@ const attention: Lower = (x) => {
   }
   const heads = integer(x.node, 'num_heads');
   const product = multiply(x, input, weights);
+  const [batch, length, width] = product.dims as [number, number, number];
+  const size = sizeOfHeads(x, width / 3, heads);
+  if (bias !== undefined && bias.dims[0] !== width) {
+    throw x.invalid(`has a bias of ${shapeOf(bias)} for ${width} elements`);
+  }
   const whole = bias === undefined ? product : plus(x, product, bias);
-  const [batch, length, width] = whole.dims as [number, number, number];
-  const size = width / 3 / heads;
   const parts = x.build.view(whole, [batch, length, 3, heads, size]);
   const moved = x.build.transpose(parts, [2, 0, 3, 1, 4]);
   const part = (i: number) =>
@@ -171,6 +177,14 @@ const multiHeadAttention: Lower = (x) => {
   }
   const heads = integer(x.node, 'num_heads');
   const bias = x.optional(3);
+  const [batch, , width] = query.dims;
+  const areAlike = key.dims[0] === batch && value.dims[0] === batch && key.dims[1] === value.dims[1];
+  if (!areAlike || key.dims[2] !== width || query.dims.length !== 3) {
+    throw x.invalid(`attends with ${shapeOf(query)} to ${shapeOf(key)} and ${shapeOf(value)}`);
+  }
+  if (bias !== undefined && bias.dims[0] !== 2 * width! + value.dims[2]!) {
+    throw x.invalid(`has a bias of ${shapeOf(bias)} for ${2 * width! + value.dims[2]!} elements`);
+  }
   let from = 0;
   const [q, k, v] = [query, key, value].map((one) => {
     const width = one.dims[2]!;

@@ -7,7 +7,7 @@ import { unsupportedNode } from '../refusals';
 import { broadcastDims, extentOf, sizeOf, type Value } from '../values';
 import { padWith } from './layout';
 import { reduceTo } from './reduction';
-import { apply, asFloat32, asType, choose, mapped, scalar } from './typed';
+import { apply, asFloat32, asType, choose, mapped, requireWithin, scalar } from './typed';
 
 /** scale * (x - mean) / sqrt(variance + epsilon) + shift by channel, as one multiplication and one addition. */
 const batchNormalization: Lower = (x) => {
@@ -22,7 +22,7 @@ const batchNormalization: Lower = (x) => {
   if (flag(x.node, 'training_mode', false) || !flag(x.node, 'spatial', true)) {
     throw unsupportedNode(x.node, 'trains, or normalises each position by itself');
   }
-  const epsilon = float(x.node, 'epsilon', 1e-5);
+  const epsilon = epsilonOf(x);
   const dims = [channels, ...input.dims.slice(2).map(() => 1)];
   const statistics: Statistics = [scale, shift, mean, variance];
   if (input.type === 'float64') return batchNormalizeAny(x, input, statistics, dims, epsilon);
@@ -38,6 +38,11 @@ const batchNormalization: Lower = (x) => {
 };
 
 const AFFINE_CODE = [instruction('multiply', { a: 0, b: 1 }), instruction('add', { a: 3, b: 2 })];
+
+/** That of onnxruntime's operators which add before they normalise is another than ONNX's. */
+function epsilonOf({ node }: Lowering): number {
+  return float(node, 'epsilon', node.operator.startsWith('Skip') ? 1e-12 : 1e-5);
+}
 
 type Statistics = [scale: Value, shift: Value, mean: Value, variance: Value];
 
@@ -139,7 +144,7 @@ function normalize(x: Lowering, input: Value, rows: Rows, scale?: Value, shift?:
   x.build.emit({
     kind: 'normalize',
     ...rows,
-    epsilon: float(x.node, 'epsilon', 1e-5),
+    epsilon: epsilonOf(x),
     scale: scale?.operand ?? null,
     shift: shift?.operand ?? null,
     input: input.operand,
@@ -172,7 +177,7 @@ function momentsOf(x: Lowering, rows: Value): { mean: Value; deviation: Value } 
   const mean = reduceTo(x, rows, [1], 'mean', true);
   const difference = apply(x, 'subtract', [rows, mean]);
   const variance = reduceTo(x, apply(x, 'multiply', [difference, difference]), [1], 'mean', true);
-  const epsilon = float(x.node, 'epsilon', 1e-5);
+  const epsilon = epsilonOf(x);
   return { mean, deviation: apply(x, 'sqrt', [apply(x, 'affine', [variance], { p: 1, q: epsilon })]) };
 }
 
@@ -284,9 +289,10 @@ function localResponseAny(x: Lowering, input: Value, size: number): Value {
 const rmsNormalization: Lower = (x) => {
   const [input, scale] = [x.input(0), x.input(1)];
   const first = x.axis(integer(x.node, 'axis', -1), input.dims.length);
+  requireWithin(x, scale, input.dims);
   const axes = input.dims.map((_, axis) => axis).slice(first);
   const mean = reduceTo(x, apply(x, 'multiply', [input, input]), axes, 'mean', true);
-  const epsilon = scalar(x, input.type, float(x.node, 'epsilon', 1e-5));
+  const epsilon = scalar(x, input.type, epsilonOf(x));
   const root = apply(x, 'sqrt', [apply(x, 'add', [mean, epsilon])]);
   return apply(x, 'multiply', [apply(x, 'divide', [input, root]), asType(x, scale, input.type)]);
 };

@@ -6,14 +6,14 @@ import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
 import type { DataType } from '../../tensor/tensor';
 import { smallFloatOf } from '../../tensor/small_floats';
-import { broadcastDims, sizeOf, type Value } from '../values';
+import { sizeOf, type Value } from '../values';
 import { castTo } from './casts';
 import { convolveWith } from './convolution';
 import { areKnown, computed } from './known';
 import { along, takeAlong } from './layout';
 import { multiply } from './matrix';
 import { reduceTo } from './reduction';
-import { apply, asFloat32, choose, mapped, scalar } from './typed';
+import { apply, asFloat32, choose, mapped, requireWithin, scalar } from './typed';
 import type { Sliced } from '../../slices';
 
 const RANGES: Readonly<Partial<Record<DataType, readonly [least: number, greatest: number]>>> = {
@@ -93,12 +93,6 @@ function* dequantizeLinear(x: Lowering): Sliced<Value> {
   const type = number === 0 ? x.input(1).type : elementType(number);
   if (type === undefined) throw unsupportedNode(x.node, `makes ONNX's type ${number}`);
   return x.build.cast(yield* dequantized(x, input, asFloat32(x, scale), zero), type);
-}
-
-/** What is broadcast to a tensor may not make it any larger. */
-export function requireWithin(x: Lowering, value: Value | undefined, dims: readonly number[]): void {
-  if (value === undefined || broadcastDims(value.dims, dims)?.join() === dims.join()) return;
-  throw x.invalid(`has ${shapeOf(value)} for a tensor of [${dims.join(', ')}]`);
 }
 
 /** Differences are exact: they are taken of integers. */

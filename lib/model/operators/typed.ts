@@ -6,12 +6,12 @@
 import { resultOf, type Sliced } from '../../slices';
 import { floatsByBits, smallFloatOf } from '../../tensor/small_floats';
 import type { DataType } from '../../tensor/tensor';
-import { computeOf, instruction } from '../builder';
+import { computeOf, instruction, shapeOf } from '../builder';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import type { BinaryOperation, ComputeType, MapOperation, UnaryOperation } from '../steps';
 import { convertedTo, typedArray } from '../typed_constants';
-import type { Value } from '../values';
+import { broadcastDims, type Value } from '../values';
 
 type Half = 'float16' | 'bfloat16';
 
@@ -144,6 +144,12 @@ const OF_INTEGERS: ReadonlySet<MapOperation> = new Set<MapOperation>([
   ...(['equal', 'less', 'lessOrEqual', 'greater', 'greaterOrEqual'] as const),
   ...(['logicalAnd', 'logicalOr', 'logicalXor', 'logicalNot', 'isNaN', 'isInfinite'] as const),
 ]);
+
+/** What is broadcast to a tensor may not make it any larger. */
+export function requireWithin(x: Lowering, value: Value | undefined, dims: readonly number[]): void {
+  if (value === undefined || broadcastDims(value.dims, dims)?.join() === dims.join()) return;
+  throw x.invalid(`has ${shapeOf(value)} for a tensor of [${dims.join(', ')}]`);
+}
 
 /** Of one where the condition holds, and else of the other. */
 export function choose(x: Lowering, condition: Value, one: Value, other: Value): Value {

@@ -5,6 +5,7 @@
 import { creation } from './creation';
 import { deformable } from './deformable';
 import { elementwise, type Operator } from './elementwise';
+import { fused } from './fused';
 import { indexing } from './indexing';
 import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
@@ -44,7 +45,7 @@ const STANDARD: Readonly<Record<string, Operator>> = {
 };
 
 /** A name of ONNX's own is of the same function in another domain, unless that has another. */
-const MICROSOFT: Readonly<Record<string, Operator>> = { ...STANDARD, ...quantized8 };
+const MICROSOFT: Readonly<Record<string, Operator>> = { ...STANDARD, ...fused, ...quantized8 };
 
 /** The name that schemas have the operator under. */
 export function schemaName({ domain, operator }: Pick<RefNode, 'domain' | 'operator'>): string {

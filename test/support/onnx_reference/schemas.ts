@@ -604,6 +604,15 @@ const Q_BINARY = 'A:T As:F Az:T? B:T Bs:F Bz:T?';
 
 /** By onnxruntime's texts; floats may be of any type, though each of its kernels takes only some. */
 const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
+  Attention: [
+    [
+      1,
+      'X:T W:T B:T? mask:I? past:T? added:T? length:I?',
+      { T: FLOAT, I: ['int32'] },
+      'mask_filter_value:float num_heads:int! qkv_hidden_sizes:ints scale:float unidirectional:int',
+    ],
+  ],
+  BiasGelu: [[1, 'X:T B:T', { T: FLOAT }]],
   DynamicQuantizeLSTM: [
     [
       1,
@@ -614,6 +623,13 @@ const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
     ],
   ],
   DynamicQuantizeMatMul: [[1, 'A:F B:B Bs:F Bz:B? bias:F?', { F: FLOAT32, B: BYTES }]],
+  FastGelu: [[1, 'X:T B:T?', { T: FLOAT }]],
+  FusedConv: [
+    [1, 'X:T W:T B:T? Z:T?', { T: FLOAT }, `${CONVOLUTION} activation:string activation_params:floats`],
+  ],
+  FusedMatMul: [
+    [1, 'A:T B:T', { T: FLOAT }, 'alpha:float transA:int transB:int transBatchA:int transBatchB:int'],
+  ],
   MatMulIntegerToFloat: [[1, 'A:A B:B As:F Bs:F Az:A? Bz:B? bias:F?', { A: BYTES, B: BYTES, F: FLOAT32 }]],
   MatMulNBits: [
     [
@@ -623,6 +639,15 @@ const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
       'K:int! N:int! accuracy_level:int bits:int block_size:int!',
     ],
   ],
+  MultiHeadAttention: [
+    [
+      1,
+      'Q:T K:T? V:T? B:T? mask:I? added:T? pastK:T? pastV:T?',
+      { T: FLOAT, I: ['int32'] },
+      'mask_filter_value:float num_heads:int! scale:float unidirectional:int',
+    ],
+  ],
+  NhwcConv: [[1, 'X:T W:T B:T?', { T: FLOAT }, `${CONVOLUTION} activation:string activation_params:floats`]],
   QGemm: [
     [
       1,
@@ -646,6 +671,13 @@ const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
   QLinearSoftmax: qLinear(Q_UNARY, 'axis:int opset:int!'),
   Gelu: [[1, 'X:T', { T: FLOAT }]],
   QuickGelu: [[1, 'X:T', { T: FLOAT }, 'alpha:float']],
+  SimplifiedLayerNormalization: [
+    [1, 'X:T S:S', { T: FLOAT, S: FLOAT }, 'axis:int epsilon:float stash_type:int'],
+  ],
+  SkipLayerNormalization: [[1, 'X:T Y:T S:T B:T? bias:T?', { T: FLOAT }, 'epsilon:float', { outputs: 4 }]],
+  SkipSimplifiedLayerNormalization: [
+    [1, 'X:T Y:T S:T bias:T?', { T: FLOAT }, 'epsilon:float', { outputs: 4 }],
+  ],
 };
 
 const SCHEMAS: ReadonlyMap<string, readonly Schema[]> = new Map([

@@ -65,11 +65,22 @@ function judgeDamaged(drawn: Case, verdict: Verdict, answer: Answer): Judged {
 function codesFor(drawn: Case, verdict: Verdict): string[] {
   // Indices are looked at in a run, even those of the file.
   const failsInRun = verdict.kind === 'illegal' && verdict.isOutOfRange;
+  // How large a model is that the reference cannot judge, nobody has counted; without a large number it is small.
+  const mayBeLarge = verdict.kind === 'large' || (verdict.kind === 'unjudged' && hasLargeNumber(drawn));
   return [
     ...['INVALID_MODEL', 'UNSUPPORTED'],
     ...(feedsOf(drawn).length > 0 || failsInRun ? ['INVALID_ARGUMENT'] : []),
-    ...(verdict.kind === 'large' ? ['OUT_OF_MEMORY'] : []),
+    ...(mayBeLarge ? ['OUT_OF_MEMORY'] : []),
   ];
+}
+
+/** Whether an attribute or an input could ask for more than a test has room for. */
+function hasLargeNumber({ attributes, inputs }: Case): boolean {
+  const isLarge = (x: unknown) => Math.abs(Number(x)) >= 2 ** 16;
+  const numbers = Object.values(attributes).flatMap(({ value }): unknown[] =>
+    Array.isArray(value) ? value : [value],
+  );
+  return [...numbers, ...inputs.flatMap((input) => input?.tensor.data ?? [])].some(isLarge);
 }
 
 /** Calls `begin` with what is about to run, for those who watch for crashes. */

@@ -2,6 +2,7 @@
 import type { Recipe } from '../draw';
 import { creation } from './creation';
 import { elementwise } from './elementwise';
+import { fused } from './fused';
 import { indexing } from './indexing';
 import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
@@ -19,6 +20,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
   Object.entries({
     ...creation,
     ...elementwise,
+    ...fused,
     ...indexing,
     ...linearRecurrence,
     ...movement,

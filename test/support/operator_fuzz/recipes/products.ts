@@ -26,7 +26,7 @@ const gemm: Recipe = (draw) => {
   };
 };
 
-const matmul: Recipe = (draw) => {
+export const matmul: Recipe = (draw) => {
   const { random } = draw;
   const extent = () => (random.chance(0.02) ? 0 : random.integer(1, random.chance(0.1) ? 70 : 10));
   const [m, k, n] = [extent(), extent(), extent()];

@@ -39,7 +39,7 @@ export function maps(draw: Draw, mostChannels = 8): { batch: number; channels: n
 
 const kernelOf = (draw: Draw, spatial: Dims) => spatial.map(() => draw.random.pick([1, 1, 2, 3, 3, 3, 4, 5]));
 
-const conv: Recipe = (draw) => {
+export const conv: Recipe = (draw) => {
   const { random } = draw;
   const { batch, channels, spatial } = maps(draw);
   const groups = random.pick([1, 1, 1, 2, 3, channels]);
