@@ -25,6 +25,7 @@ const MAPS = 'X:F[N,C,...]';
 const RECURRENT = 'X:F[_,_,_] W:F[_,_,_] R:F[_,_,_] B?:F[_,_] sequence_lens?:int32[_] initial_h?:F[_,_,_]';
 const WINDOW = 'size:I[]';
 const REDUCTION = { 7: 'data:R', 18: 'data:R axes?:int64(_)' };
+const LOGARITHMIC_REDUCTION = { ...REDUCTION, 28: 'data:F axes?:int64(_)' };
 const EXTREME = { 7: 'data:E', 18: 'data:E axes?:int64(_)' };
 
 const STANDARD: Readonly<Record<string, Versions>> = {
@@ -166,8 +167,8 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Reciprocal: UNARY_FLOAT,
   ReduceL1: REDUCTION,
   ReduceL2: REDUCTION,
-  ReduceLogSum: REDUCTION,
-  ReduceLogSumExp: REDUCTION,
+  ReduceLogSum: LOGARITHMIC_REDUCTION,
+  ReduceLogSumExp: LOGARITHMIC_REDUCTION,
   ReduceMax: EXTREME,
   ReduceMean: REDUCTION,
   ReduceMin: EXTREME,

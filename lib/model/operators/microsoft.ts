@@ -405,10 +405,13 @@ function* matMulNBits(x: Lowering): Sliced<Value> {
 function* dynamicQuantizeLstm(x: Lowering): Sliced<Value | readonly Value[]> {
   const numbers = function* (i: number, scale: number): Sliced<Value> {
     const weight = x.input(i);
+    const [directions, , columns] = weight.dims;
     const spread = (value: Value) => {
-      const [directions, columns = 1, ...rest] = value.dims as [number, ...number[]];
-      if (rest.length === 0) return x.build.view(value, [directions, 1, columns]);
-      throw x.invalid(`takes a scale and a zero point a direction or a column, got ${shapeOf(value)}`);
+      const [first, second = columns, ...rest] = value.dims;
+      if (first !== directions || second !== columns || rest.length > 0) {
+        throw x.invalid(`takes a scale and a zero point a direction or a column, got ${shapeOf(value)}`);
+      }
+      return x.build.view(value, [directions!, 1, value.dims[1] ?? 1]);
     };
     const real = yield* dequantized(x, weight, spread(x.input(scale)), spread(x.input(scale + 1)));
     return x.build.transpose(real, [0, 2, 1]);

@@ -208,8 +208,10 @@ function byColumn(
   if (tensor === undefined) return () => 0;
   const { dims, data } = tensor;
   if (data.length === 1) return () => Number(data[0]);
-  if (dims.at(-1) !== columns || data.length !== columns)
+  if (dims.length > 1 && dims.at(-1) === 1) throw new Unjudged(`a ${what} for each row`);
+  if (dims.at(-1) !== columns || data.length !== columns) {
     throw new Illegal(`a ${what} of [${dims}] for ${columns} columns`);
+  }
   // Axes of one before that of the columns change nothing.
   if (dims.length > 1) node.tolerate();
   return (column) => Number(data[column]);
@@ -367,8 +369,8 @@ const matMulNBits: Operator = (node) => {
   if (zeros !== undefined && zeros.data.length !== n * (zeros.type === 'uint8' ? ofZeros : blocks)) {
     throw new Illegal(`zero points of [${zeros.dims}]`);
   }
-  if (zeros !== undefined && zeros.type !== 'uint8' && zeros.type !== a.type)
-    throw new Illegal(`zeros of ${zeros.type}`);
+  // Those of another float type are brought to that of the product.
+  if (zeros !== undefined && zeros.type !== 'uint8' && zeros.type !== a.type) node.tolerate();
   if (a.dims.at(-1) !== k) throw new Illegal(`[${a.dims}] times ${k} rows`);
   if (a.dims.length < 2) throw new Unjudged('a vector');
   if (bias !== undefined && bias.dims.join() !== `${n}`) throw new Illegal(`a bias of [${bias.dims}]`);
