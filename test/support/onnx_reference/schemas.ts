@@ -594,7 +594,6 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Xor: logic,
 };
 
-const BYTES: Types = ['int8', 'uint8'];
 const FLOAT32: Types = ['float32'];
 const qLinear = (inputs: string, attributes = ''): Row[] => [
   [1, `${inputs} Ys:F Yz:T?`, { T: BYTES, F: FLOAT32 }, attributes],
