@@ -10,7 +10,7 @@ import type { Body, ConstantTensor, Graph, GraphNode } from './graph';
 const MULTIPLYING: ReadonlySet<string> = new Set([
   ...['Conv', 'ConvTranspose', 'FusedConv', 'NhwcConv'],
   ...['Gemm', 'MatMul', 'FusedMatMul'],
-  ...['PRelu', 'GRU', 'LSTM', 'RNN'],
+  ...['GRU', 'LSTM', 'RNN'],
 ]);
 
 const LEAST_NORMAL = 2 ** -126;

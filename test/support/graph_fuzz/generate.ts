@@ -63,11 +63,17 @@ function addFeed(builder: GraphBuilder, isLast: boolean): void {
 function grow(builder: GraphBuilder): void {
   const { random } = builder;
   const draw = random.chance(0.6) ? addDrawn : random.pick(random.chance(0.07) ? RARE_IDIOMS : IDIOMS);
+  attempt(builder, () => draw(builder));
+}
+
+/** What is made, or nothing where that does not suit. */
+function attempt<T>(builder: GraphBuilder, make: () => T): T | undefined {
   try {
-    builder.attempt(() => draw(builder));
+    return builder.attempt(make);
   } catch (error) {
     const isUnsuited = [Unsuited, Illegal, Unjudged, TooLarge].some((kind) => error instanceof kind);
     if (!isUnsuited) throw error;
+    return undefined;
   }
 }
 
@@ -78,8 +84,12 @@ function outputsOf(builder: GraphBuilder): Typed[] {
   const others = made.filter((name) => builder.isRead(name) && random.chance(0.12));
   const chosen = [...shuffled(ends, random).slice(0, MOST_OUTPUTS), ...others];
   if (chosen.length === 0) chosen.push(made.at(-1)!);
-  if (random.chance(0.1)) chosen.push(builder.add('Identity', [random.pick(chosen)]));
-  if (random.chance(0.05)) chosen.push(builder.add('Identity', [random.pick(builder.names)]));
+  const addCopyOf = (name: string) => {
+    const copy = attempt(builder, () => builder.add('Identity', [name]));
+    if (copy !== undefined) chosen.push(copy);
+  };
+  if (random.chance(0.1)) addCopyOf(random.pick(chosen));
+  if (random.chance(0.05)) addCopyOf(random.pick(builder.names));
   const through = builder.names.find((name) => !made.includes(name) && name.startsWith('x'));
   if (through !== undefined && random.chance(0.04)) chosen.push(through);
   return chosen.map((name) => ({ name, type: builder.of(name).type }));

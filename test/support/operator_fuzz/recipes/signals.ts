@@ -50,14 +50,16 @@ const dft: Recipe = (draw) => {
   const { random } = draw;
   const [isInverse, isOneSided] = [random.chance(0.4), random.chance(0.4)];
   const parts = isOneSided ? (isInverse ? 2 : 1) : random.integer(1, 2);
+  const isLong = random.chance(0.1);
+  // A transform is as much work as its length squared.
   const signal = draw
     .dims({ least: 1, most: 3, isEmptyAllowed: false })
-    .map((extent) => Math.min(extent, 20));
+    .map((extent) => Math.min(extent, isLong ? 6 : 20));
   const axis =
     draw.opset < 20 && signal.length > 1 && random.chance(0.4) ? 1 : random.integer(0, signal.length - 1);
   // A side of one element has no length of its own.
   const least = isOneSided && isInverse ? 2 : 1;
-  const dims = signal.with(axis, random.chance(0.1) ? random.integer(50, 120) : random.integer(least, 20));
+  const dims = signal.with(axis, isLong ? random.integer(50, 120) : random.integer(least, 20));
   if (random.chance(0.03) && signal.length > 1) dims[(axis + 1) % signal.length] = 0;
   const type = draw.type('T');
   const rank = dims.length + 1;
