@@ -125,11 +125,12 @@ const tasks = {
   /** A call goes on writing to what it was given as its output, which was transferred away and collected. */
   async inUse() {
     const { Conv2d } = require('warpconv');
-    const weight = filled([32, 64, 5, 5], 1);
-    const input = filled([1, 64, 56, 56], 1);
+    // Work for a second on two cores, so that it goes on behind the collections on sixteen.
+    const weight = filled([32, 256, 9, 9], 1);
+    const input = filled([1, 256, 56, 56], 1);
     const plan = await Conv2d.create(weight, {
       inputDims: input.dims,
-      padding: 2,
+      padding: 4,
       algorithm: 'direct',
       device: 'cpu',
     });
