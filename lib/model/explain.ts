@@ -6,7 +6,7 @@ import type { Operand } from './values';
 
 /** One step of a compiled network. */
 export interface StepExplanation {
-  /** For example `'convolution'` or `'elementwise'`; `'hosted'` for what is computed between two programs, by JavaScript */
+  /** For example `'convolution'` or `'elementwise'`; `'hosted'` for a node that JavaScript computes between two programs */
   readonly kind: string;
   /** The model's nodes that it computes */
   readonly nodes: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * Weights below 2^-126, of which weight decay leaves many in trained models. They change no result that anybody would see,
- * and Intel's processors take a hundred times as long for a product with one: they are read as 0.
+ * Reads weights below 2^-126 as 0. Weight decay leaves many in trained models. They do not change a result visibly, and
+ * Intel's processors multiply by them in microcode, which is slow.
  */
 import { inSlices, type Sliced } from '../slices';
 import { Constants, type Filters } from './constants';

@@ -14,7 +14,7 @@ import {
 } from '../check';
 import type { Extent, ValueInfo } from '../model/graph';
 import type { Place } from '../placement';
-import { arrayLength } from '../tensor/packed';
+import { arrayLength, packedBits } from '../tensor/packed';
 import { arraysOf, newArray, stable, type DataType } from '../tensor/tensor';
 import { readLocation, readOnGpu, type TensorLike } from '../tensor/tensor_like';
 import { bytesUnder, isDetached, kindOf, type TypedArray } from '../tensor/typed_array';
@@ -86,6 +86,9 @@ export function readJoinedFeed(info: ValueInfo, feeds: object, place: Place): Fe
     const parts = checkList(called, requireFeed(called, info, feeds), 'a list of tensors', (at, value) =>
       requireOnCpu(at, readTensor(at, value, part, place), place),
     );
+    if (parts.length > 1 && packedBits(info.type) !== undefined) {
+      throw invalid(`${called} has elements of ${info.type} that share bytes; bring it as one tensor`);
+    }
     const dims = readDims(`the dims of ${called} together`, joinedDims(called, parts), info.shape);
     const elements = parts.map((one) => one.elements as TypedArray);
     return { ...parts[0]!, dims, elements: elements.length === 1 ? elements[0]! : elements };

@@ -3,6 +3,7 @@ import * as ort from 'onnxruntime-common';
 
 import { backend } from '../../lib/onnxruntime';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
+import { late, odd } from '../support/unsupported_models';
 
 const model = onnxModel({
   inputs: [value('x', ['N', 2])],
@@ -68,18 +69,6 @@ describe('with another provider behind it', () => {
   beforeEach(() => warn.mockClear());
 
   const providers = [{ name: 'warpconv', device: 'cpu' }, 'elsewhere'];
-  const odd = onnxModel({
-    inputs: [value('x', ['N'])],
-    nodes: [node('Odd', ['x'], ['y'])],
-    outputs: [value('y')],
-  });
-  /** Refused when it is known that the input is of one axis. */
-  const late = onnxModel({
-    inputs: [value('x')],
-    nodes: [node('Dropout', ['x', '', 'true'], ['y'])],
-    initializers: [tensor('true', [], [1], 'bool')],
-    outputs: [value('y')],
-  });
   const x = new ort.Tensor('float32', Float32Array.of(1), [1]);
 
   test.each([

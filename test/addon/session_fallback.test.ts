@@ -2,20 +2,8 @@
 import { InferenceSession, Tensor } from '../../lib';
 import * as fallbacks from '../../lib/session/fallback';
 import type { OtherSession, OtherTensor } from '../../lib/session/fallback';
-import { node, onnxModel, tensor, value } from '../support/onnx_builder';
-
-const odd = onnxModel({
-  inputs: [value('x', ['N'])],
-  nodes: [node('Odd', ['x'], ['y'])],
-  outputs: [value('y')],
-});
-/** Refused when it is known that the input is of one axis. */
-const late = onnxModel({
-  inputs: [value('x')],
-  nodes: [node('Dropout', ['x', '', 'true'], ['y'])],
-  initializers: [tensor('true', [], [1], 'bool')],
-  outputs: [value('y')],
-});
+import { node, onnxModel, value } from '../support/onnx_builder';
+import { late, odd } from '../support/unsupported_models';
 
 const metadata = (name: string, type = 'float32') => ({ name, isTensor: true, type, shape: ['N'] });
 

@@ -127,6 +127,23 @@ describe.each(PACKED)('%s', (type, bits, least, most) => {
     expect(rowFunction(parseOnnx(bytes), new Map([['x', [2, 3]]]))).toBeUndefined();
   });
 
+  test('parts that share bytes are not joined', async () => {
+    const bytes = onnxModel({
+      opset: 25,
+      irVersion: 11,
+      inputs: [value('x', ['n'], type)],
+      outputs: [value('y', ['n'], type)],
+      nodes: [node('Identity', ['x'], ['y'])],
+    });
+    await using session = await InferenceSession.create(bytes, { device: TEST_DEVICE });
+    const part = new Tensor(type, elementsOf(least, most, 3), [3]);
+    await expect(session.runJoined({ x: [part, part] })).rejects.toThrow(
+      /share bytes; bring it as one tensor/,
+    );
+    const { y } = await session.runJoined({ x: [part] });
+    expect(bytesOf(y!)).toEqual(bytesOf(part));
+  });
+
   test('a list of other numbers, or too few bytes, is refused', () => {
     expect(() => new Tensor(type, [most + 1], [1])).toThrow(/data\[0\] must be an integer from/);
     const Bytes = least < 0 ? Int8Array : Uint8Array;

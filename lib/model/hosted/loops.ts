@@ -146,7 +146,7 @@ function* scanBatches(node: GraphNode, [given, ...inputs]: Inputs): Running<Cons
   ];
 }
 
-/** Of each batch what it made, filled up to so many steps. */
+/** Stacks the outputs of all batches, each padded with zeros to `steps` steps. */
 function batchesOf(
   node: GraphNode,
   batches: readonly (readonly ConstantTensor[])[],

@@ -70,7 +70,7 @@ function regularPlaces(
 ): Value<'float32'> {
   const { output, stride, dilation, before } = axes[axis]!;
   const taps = sizeOf(filter);
-  // Taps are in rows: so many follow each other at one position of this axis.
+  // Taps are row-major: this many neighbours share a position on this axis.
   const repeats = sizeOf(filter.slice(axis + 1));
   return x.derive(`places of ${output} from ${-before} along ${axis} of [${filter.join()}]`, [], () => {
     const data = new Float32Array(taps * output);

@@ -314,7 +314,7 @@ function* constantOf(
   });
 }
 
-/** So many elements of it, or all that there are. */
+/** The first `count` elements, or all if there are fewer. */
 function firstOf(x: Lowering, signal: Value, count: number): Value {
   return along(x, signal, [{ axis: 1, start: 0, step: 1, count: Math.min(count, signal.dims[1]!) }]);
 }

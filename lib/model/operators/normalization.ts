@@ -25,7 +25,7 @@ const batchNormalization: Lower = (x) => {
   const epsilon = epsilonOf(x);
   const dims = [channels, ...input.dims.slice(2).map(() => 1)];
   const statistics: Statistics = [scale, shift, mean, variance];
-  if (input.type === 'float64') return batchNormalizeAny(x, input, statistics, dims, epsilon);
+  if (input.type === 'float64') return normalizeInSteps(x, input, statistics, dims, epsilon);
   const isKnown = statistics.every(({ constant }) => constant !== undefined);
   const folded = isKnown ? foldStatistics(x, statistics, epsilon) : undefined;
   if (isKnown && folded === undefined) return normalizeInSteps(x, input, statistics, dims, epsilon);
@@ -71,8 +71,8 @@ function foldStatistics(x: Lowering, statistics: Statistics, epsilon: number): A
   return folded && { factor: folded[0]!, summand: folded[1]! };
 }
 
-/** In float64, whatever the statistics are. */
-function batchNormalizeAny(
+/** One operation after the other, in the input's type. */
+function normalizeInSteps(
   x: Lowering,
   input: Value,
   statistics: Statistics,
@@ -85,29 +85,6 @@ function batchNormalizeAny(
   const deviation = apply(x, 'sqrt', [apply(x, 'affine', [variance!], { p: 1, q: epsilon })]);
   const normal = apply(x, 'divide', [apply(x, 'subtract', [input, mean!]), deviation]);
   return apply(x, 'add', [apply(x, 'multiply', [normal, scale!]), shift!]);
-}
-
-/** One operation after the other. */
-function normalizeInSteps(
-  x: Lowering,
-  input: Value,
-  statistics: Statistics,
-  dims: readonly number[],
-  epsilon: number,
-): Value {
-  const [scale, shift, mean, variance] = statistics.map((value) => x.build.view(asFloat32(x, value), dims));
-  return x.build.elementwise(
-    x.node,
-    [input, mean!, variance!, scale!, shift!],
-    [
-      instruction('subtract', { a: 0, b: 1 }),
-      instruction('affine', { a: 2, p: 1, q: epsilon }),
-      instruction('sqrt', { a: 6 }),
-      instruction('divide', { a: 5, b: 7 }),
-      instruction('multiply', { a: 8, b: 3 }),
-      instruction('add', { a: 9, b: 4 }),
-    ],
-  );
 }
 
 function computeStatistics(x: Lowering, statistics: Statistics, epsilon: number): Affine {
@@ -263,7 +240,7 @@ const localResponse: Lower = (x) => {
   return output;
 };
 
-/** By the definition: x / (bias + alpha / size * the sum of the squares of so many channels around) ^ beta */
+/** x / (bias + alpha / size * s) ^ beta, with s the sum of squares over a window of `size` channels: ONNX's formula. */
 function localResponseAny(x: Lowering, input: Value, size: number): Value {
   if (sizeOf(input.dims) === 0) return input;
   const [n, c] = input.dims as [number, number];
