@@ -1,7 +1,7 @@
 /** Weights below 2^-126 are 0 in networks; what runs bring, and constants of other operators, are what they are. */
 import { InferenceSession, Tensor } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
-import { node, onnxModel, subgraph, tensor, value, type OnnxModel } from '../support/onnx_builder';
+import { float, node, onnxModel, subgraph, tensor, value, type OnnxModel } from '../support/onnx_builder';
 
 const SMALL = 2 ** -130;
 const LARGE = 2 ** 100;
@@ -56,6 +56,19 @@ test('the weights that a run brings have them, and so have other constants', asy
     nodes: [node('Mul', ['x', 'c'], ['y'])],
   };
   expect(await run(model, { x: new Tensor('float32', [LARGE], [1]) })).toEqual([2 ** -30]);
+});
+
+test('scales of batch normalisation have none, and variances have', async () => {
+  const ones = (name: string) => tensor(name, [2], [1, 1]);
+  const zeros = (name: string) => tensor(name, [2], [0, 0]);
+  const nodes = [
+    node('BatchNormalization', ['x', 'scale', 'bias', 'mean', 'variance'], ['y'], { epsilon: float(0) }),
+  ];
+  const scaled = [tensor('scale', [2], [SMALL, 1]), zeros('bias'), zeros('mean'), ones('variance')];
+  expect(await run({ ...conv, initializers: scaled, nodes }, { x })).toEqual([0, LARGE]);
+  const varied = [ones('scale'), zeros('bias'), zeros('mean'), tensor('variance', [2], [SMALL, 1])];
+  const small = new Tensor('float32', [SMALL, 1], [1, 2, 1, 1]);
+  expect(await run({ ...conv, initializers: varied, nodes }, { x: small })).toEqual([2 ** -65, 1]);
 });
 
 test('a model of NaN keeps it', async () => {
