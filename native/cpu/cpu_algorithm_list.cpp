@@ -8,12 +8,13 @@
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/im2col/cpu_im2col.h"
 #include "cpu/sconv/sconv.h"
+#include "cpu/stem/stem.h"
 #include "cpu/winograd/winograd.h"
 
 namespace warpconv {
 
 std::span<const CpuAlgorithm> cpuAlgorithms() {
-  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kSconv, kWinograd, kIm2col, kDirect};
+  static const CpuAlgorithm kAlgorithms[] = {kDepthwise, kStem, kSconv, kWinograd, kIm2col, kDirect};
   return kAlgorithms;
 }
 

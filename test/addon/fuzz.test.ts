@@ -110,7 +110,7 @@ function narrowerIsas(): string[] {
 
 /** N_f of the micro-kernel in use, for more filters than any has. */
 async function filtersInUse(): Promise<number | undefined> {
-  const weight = new Tensor('float32', new Float32Array(64), [64, 1, 1, 1]);
+  const weight = new Tensor('float32', new Float32Array(576), [64, 1, 3, 3]);
   const plan = await Conv2d.create(weight, { inputDims: [1, 1, 8, 8], algorithm: 'sconv', device: 'cpu' });
   return plan.explain().candidates.find(({ algorithm }) => algorithm === 'sconv')?.tiles?.N_f;
 }

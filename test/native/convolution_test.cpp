@@ -21,6 +21,7 @@
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"
+#include "cpu/stem/stem.h"
 #include "cpu/winograd/winograd.h"
 #include "memory/aligned_buffer.h"
 #include "support/prepared.h"
@@ -270,6 +271,37 @@ TEST_CASE("depthwise filters as large as their maps: integers exactly, reals wit
       checkEveryPath(request, fuzz.random);
     }
   }
+}
+
+TEST_CASE("stem around the width of every vector: integers exactly, and nothing beside the tensors is touched") {
+  Fuzz fuzz;
+  for (const auto& [R, S] : {std::pair{3, 3}, {1, 3}, {3, 1}, {7, 7}, {2, 5}, {4, 16}}) {
+    for (const auto& [strideH, strideW] : {std::pair{1, 1}, {2, 2}, {1, 2}, {2, 1}, {3, 3}, {5, 7}}) {
+      for (int64_t width = 1; width <= 60; ++width) {
+        ConvRequest request;
+        const int64_t groups = 1 + fuzz.upTo(3) / 3;
+        const int64_t channels = 1 + fuzz.upTo(3);
+        request.inputDims = {1 + fuzz.upTo(1), channels * groups, 1 + fuzz.upTo(12), width};
+        request.weightDims = {(1 + fuzz.upTo(11)) * groups, channels, R, S};
+        request.groups = groups;
+        request.stride = {strideH, strideW};
+        request.dilation = {1 + fuzz.upTo(3) / 3, 1 + fuzz.upTo(5) / 3};
+        request.padding = {fuzz.upTo(4), fuzz.upTo(4), fuzz.upTo(4), fuzz.upTo(20)};
+        if (!makeConvProblem(request).isOk()) continue;  // a filter larger than the padded input
+        checkBetweenGuards(kStem, request, fuzz.activation(), fuzz.random);
+      }
+    }
+  }
+}
+
+TEST_CASE("stem says what it takes") {
+  ConvRequest request;
+  request.inputDims = {1, 3, 64, 64}, request.weightDims = {8, 3, 3, 3};
+  CHECK_FALSE(kStem.refusal(makeConvProblem(request).value(), {}).has_value());
+  request.weightDims = {8, 3, 1, 1};
+  CHECK(kStem.refusal(makeConvProblem(request).value(), {})->find("1x1") != std::string::npos);
+  request.inputDims = {1, 64, 16, 4096}, request.weightDims = {8, 64, 3, 3};
+  CHECK(kStem.refusal(makeConvProblem(request).value(), {})->find("fill more") != std::string::npos);
 }
 
 TEST_CASE("winograd around the tiles of every vector: integers exactly, and nothing beside the tensors is touched") {

@@ -9,7 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "cpu/sconv/filter_panels.h"
+#include "cpu/algorithm/filter_panels.h"
+#include "divide.h"
 #include "support/reference.h"
 
 using namespace warpconv;
@@ -206,55 +207,104 @@ TEST_CASE("multiply is exact for every number of windows, panel width, step and 
   });
 }
 
-TEST_CASE("the pointwise microkernel is exact for every number of windows and filters, and writes nothing else") {
-  const Microkernel* kernel = pointwiseMicrokernel(cpuInfo().isaLevel);
-  if (kernel == nullptr) return;
+namespace {
+
+/** One tile of a lane microkernel with anything that may happen to its sums, and the same element by element. */
+class LaneCase {
+ public:
+  /** `listed`: elements lie anywhere, and whole vectors may be read; or else at one distance. */
+  LaneCase(const Microkernel& kernel, int64_t count, int64_t filters, bool listed, std::mt19937& random)
+      : kernel_(kernel),
+        count_(count),
+        filters_(filters),
+        rowStride_(kernel.windows + 3),
+        offsets_(index(1 + static_cast<int64_t>(random() % 8))) {
+    const int64_t stride = count + 5;
+    for (size_t e = 0; e < offsets_.size(); ++e) {
+      offsets_[e] = listed ? static_cast<int64_t>(random() % 100) : static_cast<int64_t>(e) * stride;
+    }
+    const int64_t reach = *std::max_element(offsets_.begin(), offsets_.end());
+    // Exactly as long as it may be read and written: the sanitizers see one element more.
+    input_.resize(index(reach + (listed ? roundUp(count, kernel.windowStep) : count)));
+    panel_.resize(offsets_.size() * index(kernel.lanes));
+    bias_.resize(index(filters));
+    residual_.resize(index((filters - 1) * rowStride_ + count));
+    for (auto* values : {&input_, &panel_, &bias_, &residual_}) test::fillWithIntegers(*values, random);
+    finish_ = anyFinish(random);
+    add_ = random() % 2 == 0, withResidual_ = random() % 2 == 0;
+    view_.first = input_.data();
+    view_.taps = static_cast<int64_t>(offsets_.size());
+    view_.tapStride = stride;
+    if (listed) view_.offsets = offsets_.data();
+  }
+
+  void check() const {
+    std::vector<float> output(residual_.size(), kBefore);
+    const Finish finish{bias_.data(), withResidual_ ? residual_.data() : nullptr,
+                        finish_ == nullptr ? Activation{} : finish_->activation};
+    kernel_.convolve({filters_, count_, output.data(), rowStride_, add_, finish_ == nullptr ? nullptr : &finish},
+                     kernel_.lanes, view_, panel_.data());
+    for (int64_t i = 0; i < static_cast<int64_t>(output.size()); ++i) REQUIRE(output[index(i)] == expectedAt(i));
+  }
+
+ private:
+  static constexpr float kBefore = 100.0f;
+
+  float expectedAt(int64_t i) const {
+    const int64_t f = i / rowStride_, w = i % rowStride_;
+    if (w >= count_) return kBefore;
+    float sum = add_ ? kBefore : 0.0f;
+    for (size_t e = 0; e < offsets_.size(); ++e) {
+      sum += input_[index(offsets_[e] + w)] * panel_[e * index(kernel_.lanes) + index(f)];
+    }
+    if (finish_ == nullptr) return sum;
+    return finish_->expected(sum + bias_[index(f)] + (withResidual_ ? residual_[index(i)] : 0.0f));
+  }
+
+  const Microkernel& kernel_;
+  const int64_t count_, filters_, rowStride_;
+  std::vector<int64_t> offsets_;
+  std::vector<float> input_, panel_, bias_, residual_;
+  const FinishCase* finish_;
+  bool add_, withResidual_;
+  WindowView view_{};
+};
+
+template <typename Body>
+void forEachLaneKernel(Body body) {
+  for (const Microkernel* kernel : laneMicrokernels()) {
+    if (kernel->isa > cpuInfo().isaLevel) continue;
+    INFO(kernel->name);
+    body(*kernel);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lane microkernels are exact for every number of windows and filters, and write nothing else") {
   std::mt19937 random(13);
-  const int64_t width = kernel->lanes, rowStride = kernel->windows + 3;
-  for (int64_t count = 1; count <= kernel->windows; ++count) {
-    for (int64_t filters = 1; filters <= width; ++filters) {
-      for (int round = 0; round < 6; ++round) {
-        const auto channels = static_cast<int64_t>(1 + random() % 8);
-        // Exactly as long as it may be read and written: the sanitizers see one element more.
-        const int64_t channelStride = count + 5;
-        std::vector<float> input(index((channels - 1) * channelStride + count)), panel(index(channels * width));
-        std::vector<float> bias(index(filters)), residual(index((filters - 1) * rowStride + count));
-        for (auto* values : {&input, &panel, &bias, &residual}) test::fillWithIntegers(*values, random);
-        std::vector<float> output(residual.size(), 100.0f);
-        const FinishCase* last = anyFinish(random);
-        const bool add = random() % 2 == 0, withResidual = random() % 2 == 0;
-        const Finish finish{bias.data(), withResidual ? residual.data() : nullptr,
-                            last == nullptr ? Activation{} : last->activation};
-        kernel->convolve({filters, count, output.data(), rowStride, add, last == nullptr ? nullptr : &finish}, width,
-                         {.first = input.data(),
-                          .second = nullptr,
-                          .channels = 1,
-                          .rows = 1,
-                          .taps = channels,
-                          .channelStride = 0,
-                          .rowStride = 0,
-                          .tapStride = channelStride,
-                          .step = 1,
-                          .filterElements = channels,
-                          .padded = {}},
-                         panel.data());
-        for (int64_t i = 0; i < static_cast<int64_t>(output.size()); ++i) {
-          const int64_t f = i / rowStride, w = i % rowStride;
-          float expected = 100.0f;
-          if (w < count) {
-            expected = add ? 100.0f : 0.0f;
-            for (int64_t c = 0; c < channels; ++c) {
-              expected += input[index(c * channelStride + w)] * panel[index(c * width + f)];
-            }
-            if (last != nullptr) {
-              expected = last->expected(expected + bias[index(f)] + (withResidual ? residual[index(i)] : 0.0f));
-            }
-          }
-          REQUIRE(output[index(i)] == expected);
-        }
+  forEachLaneKernel([&](const Microkernel& kernel) {
+    for (int64_t count = 1; count <= kernel.windows; ++count) {
+      for (int64_t filters = 1; filters <= kernel.lanes; ++filters) {
+        for (int round = 0; round < 12; ++round) LaneCase(kernel, count, filters, round % 2 == 0, random).check();
       }
     }
-  }
+  });
+}
+
+TEST_CASE("lane microkernels split pairs of any number") {
+  std::mt19937 random(15);
+  forEachLaneKernel([&](const Microkernel& kernel) {
+    for (int64_t count = 0; count <= 70; ++count) {
+      std::vector<float> pairs(index(2 * count)), even(index(count)), odd(index(count));
+      test::fillWithIntegers(pairs, random);
+      kernel.splitPairs(pairs.data(), count, even.data(), odd.data());
+      for (int64_t i = 0; i < count; ++i) {
+        REQUIRE(even[index(i)] == pairs[index(2 * i)]);
+        REQUIRE(odd[index(i)] == pairs[index(2 * i + 1)]);
+      }
+    }
+  });
 }
 
 TEST_CASE("pack writes dst[c][r][s][window], zeros for padded elements") {
@@ -348,7 +398,7 @@ TEST_CASE("filter panels hold [group][tile][c][r][s][filter], as wide as whole v
     std::vector<float> weight(index(x.weightSize()));
     for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i + 1);
     Weights weights(weight.data(), x.k, x.filterSize());
-    const sconv::FilterPanels panels(x, weights, 32, 16);
+    const FilterPanels panels(x, weights, 32, 16);
     int64_t seen = 0;
     for (int64_t group = 0; group < 2; ++group) {
       for (int64_t tile = 0; tile < panels.tiles(); ++tile) {

@@ -128,7 +128,8 @@ Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::S
   const Estimate product = kSconv.estimate(productOf(problem).value(), cpu, {});
   const auto count = static_cast<double>(problem.n * problem.groups);
   const double writing = static_cast<double>(workspaceFloats(problem)) / kElementsPerMillisecond;
-  return {.milliseconds = count * (product.milliseconds + writing),
+  const double multiplying = std::max(count * product.milliseconds, kSconv.estimate(problem, cpu, {}).milliseconds);
+  return {.milliseconds = multiplying + count * writing,
           .workspaceBytes = workspaceFloats(problem) * static_cast<int64_t>(sizeof(float)) + product.workspaceBytes,
           .tiles = product.tiles};
 }

@@ -52,6 +52,9 @@ struct Avx512 {
     return _mm512_permutex2var_ps(low, columns, high);
   }
 
+  static Register even(Register a, Register b) { return pick(a, b, columns(2)); }
+  static Register odd(Register a, Register b) { return pick(a, b, ahead(columns(2), 1)); }
+
   /** Turns 16 vectors of 16: element j of vector i goes to element i of vector j. */
   static void transpose(Register (&rows)[16]) {
     __m512 t[16];
@@ -104,6 +107,6 @@ const Microkernel kF32_14x32Avx512{"f32_14x32_avx512",
 // The same rate, where it is chosen: see prefersWindowsInLanes of sconv.
 extern const Microkernel kF32_48x8Avx512;
 const Microkernel kF32_48x8Avx512{
-    "f32_48x8_avx512", Isa::avx512, 48, 8, 8, 16, 110e6, nullptr, nullptr, nullptr, lanes::convolve<Avx512, 8, 3>, true};
+    "f32_48x8_avx512", Isa::avx512, 48, 8, 8, 16, 110e6, nullptr, nullptr, nullptr, lanes::convolve<Avx512, 8, 3>, true, lanes::splitPairs<Avx512>};
 
 }  // namespace warpconv

@@ -2,6 +2,7 @@
 // file's copy of it for the whole program.
 #include <immintrin.h>
 
+#include "cpu/microkernels/lane_product.h"
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/vector_pack.h"
 #include "cpu/microkernels/vector_store.h"
@@ -19,6 +20,7 @@ struct Avx2 {
     int count;
     Mask mask;
   };
+  struct All {};
 
   static Register zero() { return _mm256_setzero_ps(); }
   static Register load(const float* from) { return _mm256_loadu_ps(from); }
@@ -34,6 +36,8 @@ struct Avx2 {
   static Register atMost(Register x, Register high) { return _mm256_min_ps(high, x); }
   static void store(float* to, Register value) { _mm256_storeu_ps(to, value); }
   static Register load(First lanes, const float* from) { return load(lanes.mask, from); }
+  static Register load(All, const float* from) { return load(from); }
+  static void store(float* to, All, Register value) { store(to, value); }
   /** In pieces: a masked store takes AMD's cores longer than the rest of a row. */
   static void store(float* to, First lanes, Register value) {
     if (lanes.count == kLanes) return store(to, value);
@@ -67,6 +71,13 @@ struct Avx2 {
     const Mask fromHigh = _mm256_cmpgt_epi32(columns, _mm256_set1_epi32(kLanes - 1));
     return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, columns), _mm256_permutevar8x32_ps(high, columns),
                             _mm256_castsi256_ps(fromHigh));
+  }
+
+  static Register even(Register a, Register b) { return inOrder(_mm256_shuffle_ps(a, b, 0x88)); }
+  static Register odd(Register a, Register b) { return inOrder(_mm256_shuffle_ps(a, b, 0xdd)); }
+  /** Of pairs that a and b have in turns */
+  static Register inOrder(Register x) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
   }
 
   /** Turns 8 vectors of 8: element j of vector i goes to element i of vector j. */
@@ -108,5 +119,10 @@ const Microkernel kF32_6x16Avx2{"f32_6x16_avx2",
                                 outer::multiply<Avx2, 6, 2>,
                                 vectors::store<Avx2>,
                                 outer::convolve<Avx2, 6, 2, vectors::store<Avx2>>};
+
+// 38e6: 0.8 of the rate above, in pointwise layers of 240 to 528 channels on one Zen 5 core.
+extern const Microkernel kF32_24x4Avx2;
+const Microkernel kF32_24x4Avx2{
+    "f32_24x4_avx2", Isa::avx2, 24, 4, 4, 8, 38e6, nullptr, nullptr, nullptr, lanes::convolve<Avx2, 4, 3>, true, lanes::splitPairs<Avx2>};
 
 }  // namespace warpconv

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/microkernels/lane_product.h"
 #include "cpu/microkernels/outer_product.h"
 #include "cpu/microkernels/portable.h"
 #include "cpu/microkernels/vector_store.h"
@@ -14,6 +15,7 @@ struct Neon {
   using Register = float32x4_t;
   /** How many */
   using First = int;
+  struct All {};
 
   static Register zero() { return vdupq_n_f32(0); }
   static Register load(const float* from) { return vld1q_f32(from); }
@@ -23,6 +25,8 @@ struct Neon {
     std::copy_n(from, lanes, values);
     return load(values);
   }
+  static Register load(All, const float* from) { return load(from); }
+  static void store(float* to, All, Register value) { store(to, value); }
   static Register broadcast(const float* from) { return vdupq_n_f32(*from); }
   static Register add(Register a, Register b) { return vaddq_f32(a, b); }
   static Register multiplyAdd(Register a, Register b, Register c) { return vfmaq_f32(c, a, b); }
@@ -40,6 +44,9 @@ struct Neon {
     std::copy_n(values, lanes, to);
   }
   static First first(int64_t count) { return static_cast<First>(std::min<int64_t>(count, kLanes)); }
+
+  static Register even(Register a, Register b) { return vuzp1q_f32(a, b); }
+  static Register odd(Register a, Register b) { return vuzp2q_f32(a, b); }
 
   /** Turns 4 vectors of 4: element j of vector i goes to element i of vector j. */
   static void transpose(Register (&rows)[4]) {
@@ -71,5 +78,9 @@ const Microkernel kF32_8x12Neon{"f32_8x12_neon",
                                 outer::multiply<Neon, 8, 3>,
                                 vectors::store<Neon>,
                                 outer::convolve<Neon, 8, 3, vectors::store<Neon>>};
+
+extern const Microkernel kF32_12x8Neon;
+const Microkernel kF32_12x8Neon{
+    "f32_12x8_neon", Isa::neon, 12, 8, 8, 4, 16.5e6, nullptr, nullptr, nullptr, lanes::convolve<Neon, 8, 3>, true, lanes::splitPairs<Neon>};
 
 }  // namespace warpconv

@@ -6,9 +6,9 @@
 #include "cpu/microkernels/vector_store.h"
 
 /**
- * Microkernel::convolve of a pointwise microkernel, written once over a vector type and instantiated like the outer
- * product: windows lie in vector lanes and filters are broadcast, so that sums need not be turned on their way out. The
- * type has All, which says that every lane of a vector is loaded or stored.
+ * Microkernel::convolve and splitPairs of a lane microkernel, written once over a vector type and instantiated like the outer product:
+ * windows lie in vector lanes and filters are broadcast, so that sums need not be turned on their way out. The type has
+ * All, which says that every lane of a vector is loaded or stored.
  */
 namespace warpconv::lanes {
 
@@ -83,8 +83,50 @@ class OutputFetcher {
   const int64_t skipped_;
 };
 
+/** Elements at one distance from each other, many of them; what lies after a row belongs to somebody else. */
+template <class Vector, int kFilters, int kVectors>
+class EvenTaps {
+ public:
+  [[gnu::always_inline]] EvenTaps(const WindowView& view, int64_t inLast)
+      : windows_(view.first), stride_(view.tapStride), ahead_(view.ahead), last_(Vector::first(inLast)) {}
+
+  [[gnu::always_inline]] void load(int64_t, const float* filters, typename Vector::Register (&window)[kVectors]) {
+#pragma GCC unroll 4
+    for (int v = 0; v + 1 < kVectors; ++v) window[v] = Vector::load(windows_ + v * Vector::kLanes);
+    window[kVectors - 1] = Vector::load(last_, windows_ + (kVectors - 1) * Vector::kLanes);
+    // Of the next tile: channels are too many streams for the processor to foresee.
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(windows_ + (kVectors + v) * Vector::kLanes);
+    __builtin_prefetch(filters + ahead_, 0, 2);
+    windows_ += stride_;
+  }
+
+ private:
+  const float* windows_;
+  const int64_t stride_;
+  const int64_t ahead_;
+  const typename Vector::First last_;
+};
+
+/** Elements anywhere in rows that are in the cache, and longer than their windows by a vector. */
+template <class Vector, int kFilters, int kVectors>
+class ListedTaps {
+ public:
+  [[gnu::always_inline]] ListedTaps(const WindowView& view, int64_t) : first_(view.first), offsets_(view.offsets) {}
+
+  [[gnu::always_inline]] void load(int64_t tap, const float*, typename Vector::Register (&window)[kVectors]) {
+    const float* windows = first_ + offsets_[tap];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) window[v] = Vector::load(windows + v * Vector::kLanes);
+  }
+
+ private:
+  const float* first_;
+  const int64_t* offsets_;
+};
+
 /** Up to kVectors vectors of windows, of which the last may be filled in part. */
-template <class Vector, int kFilters, int kVectors, class StoreRow>
+template <template <class, int, int> class Taps, class Vector, int kFilters, int kVectors, class StoreRow>
 void convolveTile(const OutputTile& tile, const WindowView& view, const float* filters, const StoreRow& storeRow) {
   Totals<Vector, kFilters, kVectors> total;
 #pragma GCC unroll 8
@@ -93,44 +135,49 @@ void convolveTile(const OutputTile& tile, const WindowView& view, const float* f
     for (int v = 0; v < kVectors; ++v) total[f][v] = Vector::zero();
   }
   const int64_t inLast = tile.windows - (kVectors - 1) * Vector::kLanes;
-  const typename Vector::First last = Vector::first(inLast);
-  const float* windows = view.first;
+  Taps<Vector, kFilters, kVectors> taps(view, inLast);
   OutputFetcher<Vector, kVectors> outputs(view.outputs, view.taps);
   for (int64_t e = 0; e < view.taps; ++e) {
     outputs.beforeTap(e);
     typename Vector::Register window[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v + 1 < kVectors; ++v) window[v] = Vector::load(windows + v * Vector::kLanes);
-    window[kVectors - 1] = Vector::load(last, windows + (kVectors - 1) * Vector::kLanes);
-    // Of the next tile: channels are too many streams for the processor to foresee.
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(windows + (kVectors + v) * Vector::kLanes);
-    __builtin_prefetch(filters + view.ahead, 0, 2);
+    taps.load(e, filters, window);
 #pragma GCC unroll 8
     for (int f = 0; f < kFilters; ++f) {
       const typename Vector::Register weight = Vector::broadcast(filters + f);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) total[f][v] = Vector::multiplyAdd(window[v], weight, total[f][v]);
     }
-    windows += view.tapStride;
     filters += kFilters;
   }
   if (inLast == Vector::kLanes) {
     storeTotals<Vector, kFilters, kVectors>(total, tile.filters, typename Vector::All{}, storeRow);
   } else {
-    storeTotals<Vector, kFilters, kVectors>(total, tile.filters, last, storeRow);
+    storeTotals<Vector, kFilters, kVectors>(total, tile.filters, Vector::first(inLast), storeRow);
   }
 }
 
 /** Finds the instantiation for the tile's windows by counting down from the most. */
-template <class Vector, int kFilters, int kVectors, class StoreRow>
+template <template <class, int, int> class Taps, class Vector, int kFilters, int kVectors, class StoreRow>
 void convolveVectors(const OutputTile& tile, const WindowView& view, const float* filters, const StoreRow& storeRow) {
   if constexpr (kVectors > 1) {
     if (tile.windows <= (kVectors - 1) * Vector::kLanes) {
-      return convolveVectors<Vector, kFilters, kVectors - 1>(tile, view, filters, storeRow);
+      return convolveVectors<Taps, Vector, kFilters, kVectors - 1>(tile, view, filters, storeRow);
     }
   }
-  convolveTile<Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+  convolveTile<Taps, Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+}
+
+/** Microkernel::splitPairs. The type has even and odd of two vectors. */
+template <class Vector>
+void splitPairs(const float* from, int64_t count, float* even, float* odd) {
+  int64_t i = 0;
+  for (; i + Vector::kLanes <= count; i += Vector::kLanes) {
+    const typename Vector::Register low = Vector::load(from + 2 * i);
+    const typename Vector::Register high = Vector::load(from + 2 * i + Vector::kLanes);
+    Vector::store(even + i, Vector::even(low, high));
+    Vector::store(odd + i, Vector::odd(low, high));
+  }
+  for (; i < count; ++i) even[i] = from[2 * i], odd[i] = from[2 * i + 1];
 }
 
 /** For panels of kFilters filters. */
@@ -138,7 +185,11 @@ template <class Vector, int kFilters, int kVectors>
 void convolve(const OutputTile& tile, int64_t, const WindowView& view, const float* filters) {
   vectors::withActivation<Vector>(tile.finish == nullptr ? Activation{} : tile.finish->activation, [&](auto activate) {
     const vectors::RowStore<Vector, decltype(activate)> storeRow(tile, activate);
-    convolveVectors<Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+    if (view.offsets == nullptr) {
+      convolveVectors<EvenTaps, Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+    } else {
+      convolveVectors<ListedTaps, Vector, kFilters, kVectors>(tile, view, filters, storeRow);
+    }
   });
 }
 

@@ -80,6 +80,11 @@ struct WindowView {
   int64_t ahead = 0;
   OutputRows outputs{};
   PaddedWindows padded;
+  /**
+   * Unless null, element e of window i lies at first[offsets[e] + i] instead, for e < taps, and a vector may be loaded from
+   * there on. For lane microkernels only.
+   */
+  const int64_t* offsets = nullptr;
 };
 
 /** What happens to an output once its sum is complete. */
@@ -135,10 +140,12 @@ struct Microkernel {
    */
   void (*multiply)(int64_t count, int64_t width, const WindowView& windows, const float* filters, float* sums);
   void (*store)(const OutputTile& tile, const float* sums);
-  /** Both, for a tile's windows. All that the pointwise microkernel has of these four. */
+  /** Both, for a tile's windows. All that a lane microkernel has of these four. */
   void (*convolve)(const OutputTile& tile, int64_t width, const WindowView& windows, const float* filters);
   /** Whether `convolve` brings the view's outputs to the cache itself */
   bool bringsOutputs = false;
+  /** even[i] = from[2 * i] and odd[i] = from[2 * i + 1] for i < count. Of lane microkernels only. */
+  void (*splitPairs)(const float* from, int64_t count, float* even, float* odd) = nullptr;
 };
 
 /** All that were built, narrowest instruction set first. */
@@ -147,10 +154,13 @@ std::span<const Microkernel* const> microkernels();
 /** The last of them that `isa` allows. */
 const Microkernel& widestMicrokernel(Isa isa);
 
+/** Those whose windows lie in lanes, in the same order */
+std::span<const Microkernel* const> laneMicrokernels();
+
 /**
- * One for views of one row of elements without padding at step 1, or null where none was built: its windows lie in
- * lanes, as they do in the output, which its sums go to straight from registers.
+ * One for views of one row of elements without padding at step 1: its windows lie in lanes, as they do in the output, which
+ * its sums go to straight from registers. The widest that `isa` allows.
  */
-const Microkernel* pointwiseMicrokernel(Isa isa);
+const Microkernel& laneMicrokernel(Isa isa);
 
 }  // namespace warpconv

@@ -3,12 +3,15 @@
 namespace warpconv {
 
 extern const Microkernel kF32_4x8Portable;
+extern const Microkernel kF32_12x4Portable;
 #if defined(WARPCONV_X86_KERNELS)
 extern const Microkernel kF32_6x16Avx2;
+extern const Microkernel kF32_24x4Avx2;
 extern const Microkernel kF32_14x32Avx512;
 extern const Microkernel kF32_48x8Avx512;
 #elif defined(WARPCONV_ARM64_KERNELS)
 extern const Microkernel kF32_8x12Neon;
+extern const Microkernel kF32_12x8Neon;
 #endif
 
 std::span<const Microkernel* const> microkernels() {
@@ -24,19 +27,33 @@ std::span<const Microkernel* const> microkernels() {
   return kAll;
 }
 
-const Microkernel& widestMicrokernel(Isa isa) {
-  const Microkernel* widest = microkernels().front();
-  for (const Microkernel* kernel : microkernels()) {
+namespace {
+
+const Microkernel& widestOf(std::span<const Microkernel* const> kernels, Isa isa) {
+  const Microkernel* widest = kernels.front();
+  for (const Microkernel* kernel : kernels) {
     if (kernel->isa <= isa) widest = kernel;
   }
   return *widest;
 }
 
-const Microkernel* pointwiseMicrokernel([[maybe_unused]] Isa isa) {
+}  // namespace
+
+std::span<const Microkernel* const> laneMicrokernels() {
+  static constexpr const Microkernel* kAll[] = {
+    &kF32_12x4Portable,
 #if defined(WARPCONV_X86_KERNELS)
-  if (isa >= Isa::avx512) return &kF32_48x8Avx512;
+    &kF32_24x4Avx2,
+    &kF32_48x8Avx512,
+#elif defined(WARPCONV_ARM64_KERNELS)
+    &kF32_12x8Neon,
 #endif
-  return nullptr;
+  };
+  return kAll;
 }
+
+const Microkernel& widestMicrokernel(Isa isa) { return widestOf(microkernels(), isa); }
+
+const Microkernel& laneMicrokernel(Isa isa) { return widestOf(laneMicrokernels(), isa); }
 
 }  // namespace warpconv

@@ -11,7 +11,7 @@
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"
-#include "cpu/sconv/filter_panels.h"
+#include "cpu/algorithm/filter_panels.h"
 #include "cpu/sconv/slicing.h"
 #include "cpu/sconv/subsampled.h"
 #include "cpu/sconv/window_views.h"
@@ -351,20 +351,25 @@ class SlicedConvolution final : public CpuConvolution {
 };
 
 /**
+ * What a vector of sums costs on its way into the output, counted in channels: fitted to 37 pointwise layers of mobile
+ * networks and ResNet-50 on one Zen 4 core (docs/experiments.md).
+ */
+constexpr double kTurnedStoreChannels = 16;
+constexpr double kLaneStoreChannels = 5;
+
+/**
  * How many times as long a pointwise convolution takes with the filters in its lanes as with the windows: by vectors of
- * products, and by what a vector of sums costs on its way into the output, counted in channels. The two numbers are
- * fitted to 37 layers of mobile networks and ResNet-50 on one Zen 4 core (docs/experiments.md).
+ * products, what they cost to store, and the kernels' rates.
  */
 double gainOfWindowsInLanes(const ConvProblem& x, const Microkernel& outer, const Microkernel& lanes) {
-  constexpr double kTurnedStoreChannels = 16;
-  constexpr double kLaneStoreChannels = 5;
   const int64_t windows = x.p * x.q;
   const int64_t k = x.groupOutputs();
   const double filterVectors = static_cast<double>(windows * ceilDivide(k, outer.lanes));
   const double windowVectors =
       static_cast<double>(ceilDivide(windows, lanes.windowStep) * ceilDivide(k, lanes.filters) * lanes.filters);
   const auto channels = static_cast<double>(x.groupInputs());
-  return filterVectors * (channels + kTurnedStoreChannels) / (windowVectors * (channels + kLaneStoreChannels));
+  return filterVectors * (channels + kTurnedStoreChannels) * lanes.multiplyAddsPerMillisecond /
+         (windowVectors * (channels + kLaneStoreChannels) * outer.multiplyAddsPerMillisecond);
 }
 
 /** What the microkernel with windows in its lanes has to gain: more where weights are packed for the other alone. */
@@ -383,10 +388,10 @@ double leastGain(const ConvProblem& problem, const Weights* weights, const Micro
 Microkernel chooseKernel(const ConvProblem& problem, const CpuInfo& cpu, const Switches& switches,
                          const Weights* weights = nullptr) {
   const Microkernel* best = &widestMicrokernel(cpu.isaLevel);
-  const Microkernel* pointwise = pointwiseMicrokernel(best->isa);
-  if (pointwise != nullptr && isFlat(problem) && switches.presentation != Presentation::packed &&
-      gainOfWindowsInLanes(problem, *best, *pointwise) > leastGain(problem, weights, *best, *pointwise)) {
-    best = pointwise;
+  const Microkernel* lanes = &laneMicrokernel(best->isa);
+  if (isFlat(problem) && switches.presentation != Presentation::packed &&
+      gainOfWindowsInLanes(problem, *best, *lanes) > leastGain(problem, weights, *best, *lanes)) {
+    best = lanes;
   }
   Microkernel kernel = *best;
   if (!switches.vectorPacking) kernel.pack = portable::pack;
@@ -447,8 +452,10 @@ Estimate estimateSliced(const ConvProblem& problem, const CpuInfo& cpu, const Sw
   const bool packs = slicing.presentation == Presentation::packed;
   const double elements = elementsMultiplied(problem, packs);
   const double packing = packs ? elements / kPackedElementsPerMillisecond : 0;
+  const double stored = static_cast<double>(problem.n * problem.groups * problem.p * problem.q) *
+                        (kernel.pack == nullptr ? kLaneStoreChannels : kTurnedStoreChannels);
   const bool weightStationary = slicing.schedule == Schedule::weightStationary;
-  return {.milliseconds = elements * filters / kernel.multiplyAddsPerMillisecond + packing,
+  return {.milliseconds = (elements + stored) * filters / kernel.multiplyAddsPerMillisecond + packing,
           .workspaceBytes = workspaceOf(problem, slicing),
           .tiles = {{"packsWindows", slicing.presentation == Presentation::packed ? 1 : 0},
                     {"N_win", slicing.windows},

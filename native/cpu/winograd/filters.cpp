@@ -52,7 +52,7 @@ Filters::Filters(const ConvProblem& problem, Weights& weights, int64_t filters, 
       data_(transformed_->data.data()) {}
 
 bool Filters::areTransformed(const ConvProblem& problem, const Weights& weights, int64_t filters, int64_t lanes) {
-  return sconv::FilterPanels::arePacked(problem, weights, filters, lanes) &&
+  return FilterPanels::arePacked(problem, weights, filters, lanes) &&
          weights.has<Transformed>({problem.groups, filters, lanes});
 }
 

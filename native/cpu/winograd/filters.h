@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cpu/sconv/filter_panels.h"
+#include "cpu/algorithm/filter_panels.h"
 #include "cpu/winograd/tiling.h"
 #include "memory/aligned_buffer.h"
 #include "weights/weights.h"
@@ -21,7 +21,7 @@ class Filters {
   /** Whether the weights have been packed and transformed so. */
   static bool areTransformed(const ConvProblem& problem, const Weights& weights, int64_t filters, int64_t lanes);
 
-  const sconv::FilterPanels& given() const { return given_; }
+  const FilterPanels& given() const { return given_; }
   /** U of a panel, [c][filter]: computed in double, rounded once */
   const float* transformed(int64_t group, int64_t tile, int64_t component) const {
     return data_ + offset(group, tile, component);
@@ -41,7 +41,7 @@ class Filters {
   }
 
   int64_t channels_;
-  sconv::FilterPanels given_;
+  FilterPanels given_;
   std::shared_ptr<const Transformed> transformed_;
   const float* data_;
 };

@@ -8,7 +8,7 @@
 #include "problem/conv_problem.h"
 #include "weights/weights.h"
 
-namespace warpconv::sconv {
+namespace warpconv {
 
 /**
  * Filters packed for a micro-kernel (SConv, section 6.3): panels [group][tile][c][r][s][filter], so that a channel set
@@ -56,4 +56,4 @@ class FilterPanels {
   const float* data_;
 };
 
-}  // namespace warpconv::sconv
+}  // namespace warpconv

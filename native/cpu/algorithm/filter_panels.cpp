@@ -1,8 +1,8 @@
-#include "cpu/sconv/filter_panels.h"
+#include "cpu/algorithm/filter_panels.h"
 
 #include "divide.h"
 
-namespace warpconv::sconv {
+namespace warpconv {
 
 FilterPanels::FilterPanels(const ConvProblem& problem, Weights& weights, int64_t filters, int64_t lanes)
     : groupOutputs_(problem.groupOutputs()),
@@ -37,4 +37,4 @@ std::shared_ptr<const FilterPanels::Packed> FilterPanels::pack(int64_t groups, c
   return packed;
 }
 
-}  // namespace warpconv::sconv
+}  // namespace warpconv
