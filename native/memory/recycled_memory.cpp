@@ -6,7 +6,19 @@
 #include <limits>
 #include <new>
 
+#include "memory/huge_pages.h"
+
 namespace warpconv {
+namespace {
+
+/** Mapped at once: as little as comes in huge pages. */
+constexpr size_t kFreshBytes = 2 * kHugePageBytes;
+/** Of one result: four of them in a huge page leave little of it over. */
+constexpr size_t kMostOfHugePages = kHugePageBytes / 4;
+/** With less in use, a process that has a few results pays for 2 MB of zeros that it does not need. */
+constexpr size_t kLeastInUse = kHugePageBytes / 2;
+
+}  // namespace
 
 void IdleSpans::add(Span span) {
   const auto next = byAddress_.lower_bound(span.begin);
@@ -114,6 +126,11 @@ void* RecycledMemory::take(size_t bytes) {
 
 Span RecycledMemory::mapNew(size_t bytes, Lock& lock) {
   makeRoom(bytes, lock);
+  const bool isSmall = bytes <= kMostOfHugePages && inUse_ >= kLeastInUse;
+  return isSmall ? takeFresh(bytes) : mapAlone(bytes, lock);
+}
+
+Span RecycledMemory::mapAlone(size_t bytes, Lock& lock) {
   lock.unlock();
   Span span;
   try {
@@ -125,6 +142,19 @@ Span RecycledMemory::mapNew(size_t bytes, Lock& lock) {
   lock.lock();
   return span;
 }
+
+/** The next of what nobody has had. */
+Span RecycledMemory::takeFresh(size_t bytes) {
+  if (fresh_.bytes < bytes) {
+    releaseFresh();
+    fresh_ = mapPages(kFreshBytes);
+  }
+  const Span taken{fresh_.begin, bytes};
+  fresh_ = {fresh_.begin + bytes, fresh_.bytes - bytes};
+  return taken;
+}
+
+void RecycledMemory::releaseFresh() noexcept { unmapPages(std::exchange(fresh_, {})); }
 
 void RecycledMemory::giveBack(void* data, size_t bytes) noexcept {
   const Span span{static_cast<char*>(data), inPages(bytes)};
@@ -144,6 +174,7 @@ void RecycledMemory::giveBack(void* data, size_t bytes) noexcept {
 void RecycledMemory::releaseIdle() noexcept {
   Lock lock(mutex_);
   release(std::numeric_limits<size_t>::max(), lock);
+  releaseFresh();
 }
 
 int64_t RecycledMemory::idleBytes() const noexcept {
@@ -195,6 +226,7 @@ void RecycledMemory::trim() noexcept {
     earlierPeak_ = std::exchange(peak_, inUse_);
     makeRoom(0, lock);
   } while (!ended_ && !idle_.isEmpty());
+  releaseFresh();
   trimming_ = false;
 }
 

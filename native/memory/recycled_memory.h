@@ -48,6 +48,9 @@ class IdleSpans {
  * periods: recycling makes no process larger than its results did. What has been idle through a whole period goes back
  * to the system, too. A thread sees to that, which there is as long as something is idle, also where no call comes again.
  *
+ * Where many results are in use, new memory for small ones comes out of huge pages, one page fault for 2 MB. What is left of
+ * these is not idle, since nobody has had it yet; it goes when nothing is idle any more.
+ *
  * Any thread may take memory and give it back. A new owner finds in it what earlier owners wrote, or zeros.
  */
 class RecycledMemory {
@@ -74,6 +77,9 @@ class RecycledMemory {
   using Lock = std::unique_lock<std::mutex>;
 
   Span mapNew(size_t bytes, Lock& lock);
+  Span mapAlone(size_t bytes, Lock& lock);
+  Span takeFresh(size_t bytes);
+  void releaseFresh() noexcept;
   void makeRoom(size_t bytes, Lock& lock) noexcept;
   void release(size_t bytes, Lock& lock) noexcept;
   void startTrimming(Lock& lock) noexcept;
@@ -83,6 +89,8 @@ class RecycledMemory {
   const size_t mostIdle_;
   mutable std::mutex mutex_;
   IdleSpans idle_;
+  /** What nobody has had of the last huge pages */
+  Span fresh_;
   size_t inUse_ = 0;
   /** The most bytes in use in this period and in the one before, and the fewest idle in this one */
   size_t peak_ = 0;

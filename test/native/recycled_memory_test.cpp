@@ -106,6 +106,27 @@ TEST_CASE("large memory begins on a huge page") {
   memory.giveBack(data, bytes);
 }
 
+TEST_CASE("where much is in use, small new memory is adjacent, zeros, and apart") {
+  RecycledMemory memory = lastingMemory();
+  const size_t bytes = 3 * kPage;
+  std::vector<unsigned char*> taken;
+  size_t adjacent = 0;
+  for (size_t inUse = 0; inUse < 20 * kHugePageBytes; inUse += bytes) {
+    auto* const data = static_cast<unsigned char*>(memory.take(bytes));
+    REQUIRE(std::all_of(data, data + bytes, [](unsigned char byte) { return byte == 0; }));
+    std::memset(data, static_cast<int>(taken.size() % 255) + 1, bytes);
+    adjacent += !taken.empty() && data == taken.back() + bytes;
+    taken.push_back(data);
+  }
+  CHECK(adjacent > taken.size() * 9 / 10);
+  for (size_t i = 0; i < taken.size(); ++i) {
+    REQUIRE(taken[i][0] == i % 255 + 1);
+    REQUIRE(taken[i][bytes - 1] == i % 255 + 1);
+    memory.giveBack(taken[i], bytes);
+  }
+  CHECK(idleIn(memory) == taken.size() * bytes);
+}
+
 TEST_CASE("idle memory and memory in use are never more than was in use") {
   RecycledMemory memory = lastingMemory();
   std::mt19937 random(1);

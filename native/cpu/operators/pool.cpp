@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -26,6 +28,11 @@ Taps tapsInside(int64_t first, int64_t dilation, int64_t taps, int64_t extent) {
   return {begin, std::max(begin, end)};
 }
 
+bool isPowerOfTwo(float value) {
+  int exponent = 0;
+  return std::frexp(value, &exponent) == 0.5f;
+}
+
 /**
  * A window's maximum, or sum, is that of its rows' ones, so output rows are done in two steps: down the columns of the
  * map into rows that have neutral elements for padding on either side, then along those. Some rows at a time, because a
@@ -40,6 +47,9 @@ class Pool {
         width_((step.q - 1) * step.stride[1] + (step.s - 1) * step.dilation[1] + 1),
         columns_(std::clamp<int64_t>(width_ - step.padding[1], 0, step.w)) {
     for (int64_t q = 0; q < step.q && !isMaximum_; ++q) divisors_.push_back(divisorOf(q));
+    const auto differs = [&](float divisor) { return divisor != divisors_.front(); };
+    const bool isCommon = std::none_of(divisors_.begin(), divisors_.end(), differs);
+    if (isCommon && !divisors_.empty()) commonDivisor_ = divisors_.front();
   }
 
   /**
@@ -72,17 +82,19 @@ class Pool {
 
   /** Rows from `begin` to `end` of all maps' output rows, one after the other. */
   void computeRows(const float* input, int64_t begin, int64_t end, float* output, float* scratch) const {
-    for (; begin < end; begin += kRowsAtOnce) {
-      const int64_t count = std::min(kRowsAtOnce, end - begin);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t plane = (begin + i) / x_.p;
-        combineRows(input + plane * x_.h * x_.w, (begin + i) % x_.p, scratch + i * width_ + x_.padding[1]);
-      }
+    const WindowRow window{x_.s, x_.dilation[1], x_.stride[1]};
+    for (int64_t plane = begin / x_.p, p = begin % x_.p; begin < end;) {
+      // Of one map, so that a row is found without a division
+      const int64_t count = std::min({kRowsAtOnce, end - begin, x_.p - p});
+      const float* map = input + plane * x_.h * x_.w;
+      for (int64_t i = 0; i < count; ++i) combineRows(map, p + i, scratch + i * width_ + x_.padding[1]);
       for (int64_t i = 0; i < count; ++i) {
         float* row = output + (begin + i) * x_.q;
-        loops_.windows(scratch + i * width_, {x_.s, x_.dilation[1], x_.stride[1]}, x_.q, row);
-        if (!isMaximum_) divide((begin + i) % x_.p, row);
+        loops_.windows(scratch + i * width_, window, x_.q, row);
+        if (!isMaximum_) divide(p + i, row);
       }
+      begin += count, p += count;
+      if (p == x_.p) ++plane, p = 0;
     }
   }
 
@@ -133,6 +145,11 @@ class Pool {
     const int64_t padded =
         tapsInside(p * x_.stride[0], x_.dilation[0], x_.r, x_.padding[0] + x_.h + x_.endPadding[0]).count();
     const auto rows = static_cast<float>(std::max<int64_t>(1, x_.countPadding ? padded : rowsOf(p).count()));
+    if (const float common = rows * commonDivisor_; isPowerOfTwo(common)) {
+      // As exact as the division, in a fraction of its time
+      for (int64_t q = 0; q < x_.q; ++q) output[q] *= 1 / common;
+      return;
+    }
     for (int64_t q = 0; q < x_.q; ++q) output[q] /= rows * divisors_[static_cast<size_t>(q)];
   }
 
@@ -145,6 +162,8 @@ class Pool {
   const int64_t columns_;
   /** For averages: of each output column, by what a row of its window counts */
   std::vector<float> divisors_;
+  /** Of all columns; 0 where they differ, and for maxima */
+  float commonDivisor_ = 0;
 };
 
 }  // namespace
