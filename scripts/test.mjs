@@ -115,6 +115,7 @@ async function gpuTests(sanitize) {
     'session_fuzz',
     'transferred',
     'tune',
+    'zoo',
   ];
   const suites = [
     'test/gpu',

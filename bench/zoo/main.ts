@@ -4,7 +4,7 @@
  *
  *     npm run zoo [-- --model silero] [--quick] [--write]
  *
- * `--write` stores the table of all models in bench/results.
+ * `--write` stores the table of all models in bench/results, and what the tests expect of the small ones in expected.json.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -16,6 +16,7 @@ import { devices, InferenceSession, memory, setThreads, Tensor, type CpuInfo } f
 import { run } from '../command';
 import { circumstances, nameOf, softwareOf, writeJson, writeText, type Circumstances } from '../results';
 import { geometricMean } from '../statistics';
+import { expectationOf, SMALL_PACKAGES, writeExpected, type Expected } from './expected';
 import { feedOf, zooModels, type ZooFeed, type ZooModel } from './models';
 
 const FOLDER = __dirname;
@@ -55,6 +56,8 @@ interface Row {
   readonly theirs?: Times;
   /** Bytes of CPU memory that our session holds after a run */
   readonly bytes?: number;
+  /** Of the small models: what onnxruntime-node gives */
+  readonly expected?: Expected;
   /** Why there are no times */
   readonly refused?: string;
 }
@@ -83,8 +86,11 @@ async function main(): Promise<void> {
   process.stdout.write(text);
   if (!values.write || values.model !== '') return;
   const name = `${nameOf(about)}-zoo`;
-  writeJson(name, { ...about, rows });
+  writeJson(name, { ...about, rows: rows.map(({ expected: _, ...row }) => row) });
   writeText(`${name}.md`, text);
+  writeExpected(
+    Object.fromEntries(rows.flatMap(({ model, expected }) => (expected ? [[model, expected]] : []))),
+  );
 }
 
 /** @returns the names of the packages that have models */
@@ -129,9 +135,10 @@ async function compare(model: ZooModel, runtime: Runtime, milliseconds: number):
     const times = await inTurns([() => session.run(ourFeeds), () => other.run(theirFeeds)], milliseconds);
     await other.release();
     const [ours, theirs] = times as [number, number];
+    const isSmall = SMALL_PACKAGES.includes(model.from);
     return {
       ...about,
-      ...{ difference, bytes },
+      ...{ difference, bytes, expected: isSmall ? expectationOf(theirOutputs) : undefined },
       ...{ ours: { run: ours, first: ourFirst }, theirs: { run: theirs, first: theirFirst } },
     };
   } catch (error) {
