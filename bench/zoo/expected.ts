@@ -8,7 +8,7 @@ export const SMALL_PACKAGES: readonly string[] = ['@ricky0123/vad-web', 'openwak
 /** Elements of an output that stand for all */
 const SAMPLES = 32;
 
-const FILE = path.join(__dirname, 'expected.json');
+const FILE = path.join(__dirname, 'outputs.json');
 
 export interface ExpectedOutput {
   readonly dims: readonly number[];
