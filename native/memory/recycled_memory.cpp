@@ -11,10 +11,10 @@
 namespace warpconv {
 namespace {
 
-/** Mapped at once: as little as comes in huge pages. */
-constexpr size_t kFreshBytes = 2 * kHugePageBytes;
-/** Of one result: four of them in a huge page leave little of it over. */
-constexpr size_t kMostOfHugePages = kHugePageBytes / 4;
+/** Mapped at once. What nobody touches takes up addresses alone. */
+constexpr size_t kFreshBytes = 8 * kHugePageBytes;
+/** Of one result: larger ones come in huge pages of their own. */
+constexpr size_t kMostOfHugePages = 2 * kHugePageBytes;
 /** With less in use, a process that has a few results pays for 2 MB of zeros that it does not need. */
 constexpr size_t kLeastInUse = kHugePageBytes / 2;
 
@@ -126,8 +126,10 @@ void* RecycledMemory::take(size_t bytes) {
 
 Span RecycledMemory::mapNew(size_t bytes, Lock& lock) {
   makeRoom(bytes, lock);
-  const bool isSmall = bytes <= kMostOfHugePages && inUse_ >= kLeastInUse;
-  return isSmall ? takeFresh(bytes) : mapAlone(bytes, lock);
+  if (bytes < kMostOfHugePages && inUse_ >= kLeastInUse) {
+    if (const Span fresh = takeFresh(bytes); fresh.bytes > 0) return fresh;
+  }
+  return mapAlone(bytes, lock);
 }
 
 Span RecycledMemory::mapAlone(size_t bytes, Lock& lock) {
@@ -143,11 +145,15 @@ Span RecycledMemory::mapAlone(size_t bytes, Lock& lock) {
   return span;
 }
 
-/** The next of what nobody has had. */
-Span RecycledMemory::takeFresh(size_t bytes) {
+/** The next of what nobody has had; a null span where there is no memory for it. */
+Span RecycledMemory::takeFresh(size_t bytes) noexcept {
   if (fresh_.bytes < bytes) {
     releaseFresh();
-    fresh_ = mapPages(kFreshBytes);
+    try {
+      fresh_ = mapPages(kFreshBytes);
+    } catch (const std::bad_alloc&) {
+      return {};
+    }
   }
   const Span taken{fresh_.begin, bytes};
   fresh_ = {fresh_.begin + bytes, fresh_.bytes - bytes};

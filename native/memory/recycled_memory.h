@@ -78,7 +78,7 @@ class RecycledMemory {
 
   Span mapNew(size_t bytes, Lock& lock);
   Span mapAlone(size_t bytes, Lock& lock);
-  Span takeFresh(size_t bytes);
+  Span takeFresh(size_t bytes) noexcept;
   void releaseFresh() noexcept;
   void makeRoom(size_t bytes, Lock& lock) noexcept;
   void release(size_t bytes, Lock& lock) noexcept;
