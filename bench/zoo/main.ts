@@ -17,17 +17,9 @@ import { run } from '../command';
 import { circumstances, nameOf, softwareOf, writeJson, writeText, type Circumstances } from '../results';
 import { geometricMean } from '../statistics';
 import { expectationOf, SMALL_PACKAGES, writeExpected, type Expected } from './expected';
-import { feedOf, zooModels, type ZooFeed, type ZooModel } from './models';
+import { feedOf, hasOtherDims, zooModels, type Input, type ZooFeed, type ZooModel } from './models';
 
 const FOLDER = __dirname;
-
-/** What is used of onnxruntime-node. */
-interface Runtime {
-  readonly InferenceSession: {
-    create(file: string, options: object): Promise<RuntimeSession>;
-  };
-  readonly Tensor: new (type: string, data: ZooFeed['data'], dims: readonly number[]) => object;
-}
 
 interface Output {
   readonly type: string;
@@ -35,9 +27,22 @@ interface Output {
   readonly data: ArrayLike<number | bigint>;
 }
 
-interface RuntimeSession {
-  run(feeds: Record<string, object>): Promise<Record<string, Output>>;
+type Outputs = Readonly<Record<string, Output>>;
+
+interface Session {
+  run(feeds: Record<string, never>): Promise<Outputs>;
   release(): Promise<void>;
+}
+
+/** What is used of onnxruntime-node. */
+interface Runtime {
+  readonly InferenceSession: { create(file: string, options: object): Promise<Session> };
+  readonly Tensor: new (type: string, data: ZooFeed['data'], dims: readonly number[]) => object;
+}
+
+interface Contestant<S extends Session> {
+  readonly open: (file: string) => Promise<S>;
+  readonly tensor: (feed: ZooFeed) => object;
 }
 
 /** Milliseconds */
@@ -45,6 +50,8 @@ interface Times {
   readonly run: number;
   /** Of a session that is made and run once */
   readonly first: number;
+  /** Of its first run with other dims, where a model takes them */
+  readonly reshaped?: number;
 }
 
 interface Row {
@@ -111,58 +118,104 @@ function isInstalled(): boolean {
   return existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
 }
 
+const OURS: Contestant<InferenceSession & Session> = {
+  open: (file) => InferenceSession.create(file, { device: 'cpu' }) as Promise<InferenceSession & Session>,
+  tensor: ({ type, data, dims }) => new Tensor(type, data as never, dims),
+};
+
+function theirs(runtime: Runtime, optimised: boolean): Contestant<Session> {
+  const options = {
+    ...{ intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 3 },
+    graphOptimizationLevel: optimised ? 'all' : 'disabled',
+  };
+  return {
+    open: (file) => runtime.InferenceSession.create(file, options),
+    tensor: ({ type, data, dims }) => new runtime.Tensor(type, data, dims),
+  };
+}
+
+/** A session after its first run. */
+class Opened<S extends Session> {
+  private constructor(
+    private readonly contestant: Contestant<S>,
+    private readonly model: string,
+    private readonly inputs: readonly Input[],
+    readonly session: S,
+    private readonly feeds: Record<string, never>,
+    readonly outputs: Outputs,
+    /** Milliseconds that loading and the run took */
+    readonly first: number,
+  ) {}
+
+  /** @param inputs - those of the model, where the session itself is not asked */
+  static async open<S extends Session>(
+    contestant: Contestant<S>,
+    { name, file }: ZooModel,
+    inputsOf: (session: S) => readonly Input[],
+  ): Promise<Opened<S>> {
+    const begun = performance.now();
+    const session = await contestant.open(file);
+    const inputs = inputsOf(session);
+    const feeds = feedsOf(contestant, name, inputs);
+    const outputs = await session.run(feeds);
+    return new Opened(contestant, name, inputs, session, feeds, outputs, performance.now() - begun);
+  }
+
+  run(): Promise<Outputs> {
+    return this.session.run(this.feeds);
+  }
+
+  /** Milliseconds of one run with other dims, the first of those. */
+  async reshaped(): Promise<number | undefined> {
+    if (!hasOtherDims(this.model)) return undefined;
+    const feeds = feedsOf(this.contestant, this.model, this.inputs, true);
+    const begun = performance.now();
+    await this.session.run(feeds);
+    return performance.now() - begun;
+  }
+}
+
+function feedsOf<S extends Session>(
+  { tensor }: Contestant<S>,
+  model: string,
+  inputs: readonly Input[],
+  others = false,
+): Record<string, never> {
+  const feeds = inputs.map((input) => [input.name, tensor(feedOf(model, input, others))]);
+  return Object.fromEntries(feeds) as Record<string, never>;
+}
+
 async function compare(model: ZooModel, runtime: Runtime, milliseconds: number): Promise<Row> {
   const about = { model: model.name, from: model.from };
   try {
     const before = memory().cpu;
-    const begun = performance.now();
-    await using session = await InferenceSession.create(model.file, { device: 'cpu' });
-    const given = session.inputMetadata.map((input) => [input.name, feedOf(model.name, input)] as const);
-    const ourFeeds = Object.fromEntries(
-      given.map(([name, { type, data, dims }]) => [name, new Tensor(type, data as never, dims)]),
-    );
-    const ourOutputs = await session.run(ourFeeds);
-    const ourFirst = performance.now() - begun;
+    const ours = await Opened.open(OURS, model, (session) => session.inputMetadata);
     const bytes = memory().cpu - before;
-    const theirBegun = performance.now();
-    const other = await runtime.InferenceSession.create(model.file, {
-      ...{ intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 3 },
-    });
-    const theirFeeds = Object.fromEntries(
-      given.map(([name, { type, data, dims }]) => [name, new runtime.Tensor(type, data, dims)]),
-    );
-    const theirOutputs = await other.run(theirFeeds);
-    const theirFirst = performance.now() - theirBegun;
-    const difference = differenceOf(ourOutputs, theirOutputs);
-    const theirOwn = differenceOf(await unoptimised(runtime, model.file, theirFeeds), theirOutputs);
-    const times = await inTurns([() => session.run(ourFeeds), () => other.run(theirFeeds)], milliseconds);
-    await other.release();
-    const [ours, theirs] = times as [number, number];
-    const isSmall = SMALL_PACKAGES.includes(model.from);
-    return {
+    const inputs = ours.session.inputMetadata;
+    const other = await Opened.open(theirs(runtime, true), model, () => inputs);
+    const plain = await Opened.open(theirs(runtime, false), model, () => inputs);
+    const [run, theirRun] = (await inTurns([() => ours.run(), () => other.run()], milliseconds)) as [
+      number,
+      number,
+    ];
+    const row = {
       ...about,
-      ...{ difference, theirOwn, bytes, expected: isSmall ? expectationOf(theirOutputs) : undefined },
-      ...{ ours: { run: ours, first: ourFirst }, theirs: { run: theirs, first: theirFirst } },
+      difference: differenceOf(ours.outputs, other.outputs),
+      theirOwn: differenceOf(plain.outputs, other.outputs),
+      bytes,
+      expected: SMALL_PACKAGES.includes(model.from) ? expectationOf(other.outputs) : undefined,
+      ours: { run, first: ours.first, reshaped: await ours.reshaped() },
+      theirs: { run: theirRun, first: other.first, reshaped: await other.reshaped() },
     };
+    for (const { session } of [ours, other, plain]) await session.release();
+    return row;
   } catch (error) {
     return { ...about, refused: (error as Error).message.replaceAll('\n', ' ') };
   }
 }
 
-async function unoptimised(runtime: Runtime, file: string, feeds: Record<string, object>) {
-  const session = await runtime.InferenceSession.create(file, {
-    ...{ graphOptimizationLevel: 'disabled', logSeverityLevel: 3 },
-  });
-  const outputs = await session.run(feeds);
-  await session.release();
-  return outputs;
-}
-
 /** @throws where an output is of another type or of other dims */
-function differenceOf(
-  ours: Readonly<Record<string, Output>>,
-  theirs: Readonly<Record<string, Output>>,
-): number {
+function differenceOf(ours: Outputs, theirs: Outputs): number {
   let worst = 0;
   for (const [name, expected] of Object.entries(theirs)) {
     const actual = ours[name]!;
@@ -233,6 +286,8 @@ function render(rows: readonly Row[], cpu: CpuInfo, about: Circumstances): strin
       ...[
         ours!.first.toFixed(0),
         theirs!.first.toFixed(0),
+        ours!.reshaped?.toFixed(1) ?? '–',
+        theirs!.reshaped?.toFixed(1) ?? '–',
         (bytes! / 2 ** 20).toFixed(1),
         difference!.toExponential(1),
         theirOwn!.toExponential(1),
@@ -245,11 +300,11 @@ function render(rows: readonly Row[], cpu: CpuInfo, about: Circumstances): strin
     '# Models of npm packages',
     '',
     `One thread, ${cpu.isa}, ${softwareOf(about)}: milliseconds of one run, the median of turns; above 1 × this package is faster.`,
-    'The first run is with loading. The difference is the largest one, as a part of the largest element of its output; beside it',
-    'is that of onnxruntime-node with its optimiser to itself without.',
+    'The first run is with loading; new dims: the first run with others. The difference is the largest one, as a part of the largest',
+    'element of its output; beside it is that of onnxruntime-node with its optimiser to itself without.',
     '',
-    '| model | package | ours | onnxruntime-node | ratio | first | theirs | MiB | difference | theirs |',
-    '| - | - | -: | -: | -: | -: | -: | -: | -: | -: |',
+    '| model | package | ours | onnxruntime-node | ratio | first | theirs | new dims | theirs | MiB | difference | theirs |',
+    '| - | - | -: | -: | -: | -: | -: | -: | -: | -: | -: | -: |',
     ...lines,
     '',
     `Geometric mean: ${compared.length === 0 ? '–' : `${geometricMean(ratios).toFixed(2)} ×`} over ${compared.length} models.`,

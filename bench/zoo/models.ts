@@ -18,6 +18,19 @@ const DIMS: Readonly<Record<string, Dims>> = {
   silero_vad_v6: { input: [1, 512], state: [2, 1, 128] },
 };
 
+/** Other dims, for what a run with new ones takes, of models that leave some open. */
+const OTHER_DIMS: Readonly<Record<string, Dims>> = {
+  'ch_PP-OCRv4_det_infer': { x: [1, 3, 480, 640] },
+  'ch_PP-OCRv4_rec_infer': { x: [1, 3, 48, 240] },
+  'ch_ppocr_mobile_v2.0_cls_infer': { x: [2, 3, 48, 192] },
+  embedding_model: { input_1: [2, 76, 32, 1] },
+  melspectrogram: { input: [1, 12800] },
+  silero_vad: { input: [2, 1536], h: [2, 2, 64], c: [2, 2, 64] },
+  silero_vad_legacy: { input: [2, 1536], h: [2, 2, 64], c: [2, 2, 64] },
+  silero_vad_v5: { input: [2, 512], state: [2, 2, 128] },
+  silero_vad_v6: { input: [2, 512], state: [2, 2, 128] },
+};
+
 /** What integers are: the rate of a sound, in samples a second. */
 const INTEGERS: Readonly<Record<string, bigint>> = { sr: 16000n };
 
@@ -56,9 +69,15 @@ export interface ZooFeed {
 /** Models that find nothing in noise, so that all they give is nearly 0: they are given a page. */
 const READERS: readonly string[] = ['ch_PP-OCRv4_det_infer'];
 
-/** Numbers from 0 to 1, or a page, the same for every run. */
-export function feedOf(model: string, { name, type, shape }: Input): ZooFeed {
-  const dims = DIMS[model]?.[name] ?? shape.map((extent) => (typeof extent === 'number' ? extent : 1));
+export function hasOtherDims(model: string): boolean {
+  return model in OTHER_DIMS;
+}
+
+/** Numbers from 0 to 1, or a page, the same for every run. With `others`, of other dims. */
+export function feedOf(model: string, { name, type, shape }: Input, others = false): ZooFeed {
+  const dims =
+    (others ? OTHER_DIMS : DIMS)[model]?.[name] ??
+    shape.map((extent) => (typeof extent === 'number' ? extent : 1));
   const length = dims.reduce((product, extent) => product * extent, 1);
   const numbers = READERS.includes(model) ? pageOf(dims) : Float32Array.from({ length }, randomNumbers());
   switch (type) {
