@@ -46,10 +46,11 @@ class IdleSpans {
  * What is idle is bounded and does not stay. It is `mostIdle` bytes at most. New memory is only asked for where what is
  * idle has no room, and then so much of it goes that all is no more than was in use at some moment of the last two
  * periods: recycling makes no process larger than its results did. What has been idle through a whole period goes back
- * to the system, too. A thread sees to that, which there is as long as something is idle, also where no call comes again.
+ * to the system, too. A thread sees to that, which there is as long as something is idle, also where no call comes
+ * again.
  *
- * Where many results are in use, new memory for small ones comes out of huge pages, one page fault for 2 MB. What is left of
- * these is not idle, since nobody has had it yet; it goes when nothing is idle any more.
+ * Where many results are in use, new memory for small ones comes out of huge pages, one page fault for 2 MB. What is
+ * left of these is not idle, since nobody has had it yet; it goes when nothing is idle any more.
  *
  * Any thread may take memory and give it back. A new owner finds in it what earlier owners wrote, or zeros.
  */

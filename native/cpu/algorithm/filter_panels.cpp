@@ -12,8 +12,9 @@ FilterPanels::FilterPanels(const ConvProblem& problem, Weights& weights, int64_t
       elementsPerChannel_(problem.r * problem.s),
       filterSize_(problem.filterSize()),
       groupWidth_((tiles_ - 1) * filters + lastWidth_),
-      packed_(weights.form<Packed>(parameters(problem, filters, lanes),
-                                   [&](const float* weight) { return pack(problem.groups, weight); })
+      packed_(weights
+                  .form<Packed>(parameters(problem, filters, lanes),
+                                [&](const float* weight) { return pack(problem.groups, weight); })
                   .value()),
       data_(packed_->data.data()) {}
 

@@ -115,8 +115,8 @@ class Im2colConvolution final : public CpuConvolution {
 
 std::optional<std::string> refusal(const ConvProblem& problem, const sconv::Switches&) {
   if (productOf(problem).isOk()) return std::nullopt;
-  return "takes matrices of at most 2^40 elements in fewer than 2^31 rows; this problem's has " + std::to_string(problem.filterSize()) +
-         " rows and " + std::to_string(problem.p * problem.q) + " columns";
+  return "takes matrices of at most 2^40 elements in fewer than 2^31 rows; this problem's has " +
+         std::to_string(problem.filterSize()) + " rows and " + std::to_string(problem.p * problem.q) + " columns";
 }
 
 Estimate estimate(const ConvProblem& problem, const CpuInfo& cpu, const sconv::Switches&) {

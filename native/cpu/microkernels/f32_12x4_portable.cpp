@@ -29,8 +29,8 @@ struct Lanes4 : Vector4 {
 
 }  // namespace
 
-// 13e6: 0.8 of the portable outer product's rate, in pointwise layers of 240 to 576 channels on one Zen 5 core. In a file
-// of its own: beside its code the compiler would no longer put the outer product's functions in line.
+// 13e6: 0.8 of the portable outer product's rate, in pointwise layers of 240 to 576 channels on one Zen 5 core. In a
+// file of its own: beside its code the compiler would no longer put the outer product's functions in line.
 extern const Microkernel kF32_12x4Portable;
 const Microkernel kF32_12x4Portable{"f32_12x4_portable",
                                     Isa::portable,

@@ -106,7 +106,18 @@ const Microkernel kF32_14x32Avx512{"f32_14x32_avx512",
 
 // The same rate, where it is chosen: see prefersWindowsInLanes of sconv.
 extern const Microkernel kF32_48x8Avx512;
-const Microkernel kF32_48x8Avx512{
-    "f32_48x8_avx512", Isa::avx512, 48, 8, 8, 16, 110e6, nullptr, nullptr, nullptr, lanes::convolve<Avx512, 8, 3>, true, lanes::splitPairs<Avx512>};
+const Microkernel kF32_48x8Avx512{"f32_48x8_avx512",
+                                  Isa::avx512,
+                                  48,
+                                  8,
+                                  8,
+                                  16,
+                                  110e6,
+                                  nullptr,
+                                  nullptr,
+                                  nullptr,
+                                  lanes::convolve<Avx512, 8, 3>,
+                                  true,
+                                  lanes::splitPairs<Avx512>};
 
 }  // namespace warpconv

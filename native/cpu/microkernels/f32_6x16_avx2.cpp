@@ -76,9 +76,7 @@ struct Avx2 {
   static Register even(Register a, Register b) { return inOrder(_mm256_shuffle_ps(a, b, 0x88)); }
   static Register odd(Register a, Register b) { return inOrder(_mm256_shuffle_ps(a, b, 0xdd)); }
   /** Of pairs that a and b have in turns */
-  static Register inOrder(Register x) {
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
-  }
+  static Register inOrder(Register x) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8)); }
 
   /** Turns 8 vectors of 8: element j of vector i goes to element i of vector j. */
   static void transpose(Register (&rows)[8]) {
@@ -123,6 +121,7 @@ const Microkernel kF32_6x16Avx2{"f32_6x16_avx2",
 // 38e6: 0.8 of the rate above, in pointwise layers of 240 to 528 channels on one Zen 5 core.
 extern const Microkernel kF32_24x4Avx2;
 const Microkernel kF32_24x4Avx2{
-    "f32_24x4_avx2", Isa::avx2, 24, 4, 4, 8, 38e6, nullptr, nullptr, nullptr, lanes::convolve<Avx2, 4, 3>, true, lanes::splitPairs<Avx2>};
+    "f32_24x4_avx2",        Isa::avx2, 24, 4, 4, 8, 38e6, nullptr, nullptr, nullptr, lanes::convolve<Avx2, 4, 3>, true,
+    lanes::splitPairs<Avx2>};
 
 }  // namespace warpconv

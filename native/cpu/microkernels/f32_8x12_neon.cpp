@@ -80,7 +80,18 @@ const Microkernel kF32_8x12Neon{"f32_8x12_neon",
                                 outer::convolve<Neon, 8, 3, vectors::store<Neon>>};
 
 extern const Microkernel kF32_12x8Neon;
-const Microkernel kF32_12x8Neon{
-    "f32_12x8_neon", Isa::neon, 12, 8, 8, 4, 16.5e6, nullptr, nullptr, nullptr, lanes::convolve<Neon, 8, 3>, true, lanes::splitPairs<Neon>};
+const Microkernel kF32_12x8Neon{"f32_12x8_neon",
+                                Isa::neon,
+                                12,
+                                8,
+                                8,
+                                4,
+                                16.5e6,
+                                nullptr,
+                                nullptr,
+                                nullptr,
+                                lanes::convolve<Neon, 8, 3>,
+                                true,
+                                lanes::splitPairs<Neon>};
 
 }  // namespace warpconv

@@ -6,9 +6,9 @@
 #include "cpu/microkernels/vector_store.h"
 
 /**
- * Microkernel::convolve and splitPairs of a lane microkernel, written once over a vector type and instantiated like the outer product:
- * windows lie in vector lanes and filters are broadcast, so that sums need not be turned on their way out. The type has
- * All, which says that every lane of a vector is loaded or stored.
+ * Microkernel::convolve and splitPairs of a lane microkernel, written once over a vector type and instantiated like the
+ * outer product: windows lie in vector lanes and filters are broadcast, so that sums need not be turned on their way
+ * out. The type has All, which says that every lane of a vector is loaded or stored.
  */
 namespace warpconv::lanes {
 
@@ -48,9 +48,10 @@ template <class Vector, int kFilters, int kVectors, class Last, class StoreRow>
 }
 
 /**
- * Brings a tile's outputs to the cache while it is multiplied, a row every few taps. All at once they would keep the windows
- * waiting for the few places for lines that are on their way: on one core of Emerald Rapids, from 64 to 256 channels of
- * 56 x 56 with residuals 0.89 of the time, from 16 to 64 of 112 x 112 as much, from 128 to 512 of 28 x 28 with residuals 0.94.
+ * Brings a tile's outputs to the cache while it is multiplied, a row every few taps. All at once they would keep the
+ * windows waiting for the few places for lines that are on their way: on one core of Emerald Rapids, from 64 to 256
+ * channels of 56 x 56 with residuals 0.89 of the time, from 16 to 64 of 112 x 112 as much, from 128 to 512 of 28 x 28
+ * with residuals 0.94.
  */
 template <class Vector, int kVectors>
 class OutputFetcher {
@@ -58,7 +59,9 @@ class OutputFetcher {
   [[gnu::always_inline]] OutputFetcher(const OutputRows& rows, int64_t taps)
       : rows_(rows),
         left_(rows.output == nullptr ? 0 : rows.count),
-        skipped_(taps >= 4 * rows.count ? 3 : taps >= 2 * rows.count ? 1 : 0) {}
+        skipped_(taps >= 4 * rows.count   ? 3
+                 : taps >= 2 * rows.count ? 1
+                                          : 0) {}
 
   [[gnu::always_inline]] void beforeTap(int64_t tap) {
     if (left_ == 0 || (tap & skipped_) != 0) return;

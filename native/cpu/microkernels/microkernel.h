@@ -81,8 +81,8 @@ struct WindowView {
   OutputRows outputs{};
   PaddedWindows padded;
   /**
-   * Unless null, element e of window i lies at first[offsets[e] + i] instead, for e < taps, and a vector may be loaded from
-   * there on. For lane microkernels only.
+   * Unless null, element e of window i lies at first[offsets[e] + i] instead, for e < taps, and a vector may be loaded
+   * from there on. For lane microkernels only.
    */
   const int64_t* offsets = nullptr;
 };
@@ -158,8 +158,8 @@ const Microkernel& widestMicrokernel(Isa isa);
 std::span<const Microkernel* const> laneMicrokernels();
 
 /**
- * One for views of one row of elements without padding at step 1: its windows lie in lanes, as they do in the output, which
- * its sums go to straight from registers. The widest that `isa` allows.
+ * One for views of one row of elements without padding at step 1: its windows lie in lanes, as they do in the output,
+ * which its sums go to straight from registers. The widest that `isa` allows.
  */
 const Microkernel& laneMicrokernel(Isa isa);
 

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <vector>
 
+#include "cpu/algorithm/filter_panels.h"
 #include "cpu/algorithm/helpers.h"
 #include "cpu/algorithm/packing_timer.h"
 #include "cpu/algorithm/range.h"
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/microkernels/portable.h"
-#include "cpu/algorithm/filter_panels.h"
 #include "cpu/sconv/slicing.h"
 #include "cpu/sconv/subsampled.h"
 #include "cpu/sconv/window_views.h"
@@ -415,7 +415,7 @@ std::optional<std::string> refusal(const ConvProblem& problem, const Switches& s
  * stand for all.
  */
 double elementsInside(int64_t windows, int64_t taps, int64_t stride, int64_t dilation, int64_t padding,
-                       int64_t extent) {
+                      int64_t extent) {
   const auto windowsBefore = [&](int64_t position) {
     return std::min(windows, ceilDivide(std::max<int64_t>(position, 0), stride));
   };

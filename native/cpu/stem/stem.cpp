@@ -27,7 +27,8 @@ constexpr int64_t kMostLanes = 16;
 constexpr double kStoreTaps = 5;
 /** Of rows, on one Zen 5 core */
 constexpr double kPackedFloatsPerMillisecond = 1e7;
-/** Vectors that a tile of only one takes as long as: it waits for its sums, and loads a filter's weight for one product. */
+/** Vectors that a tile of only one takes as long as: it waits for its sums, and loads a filter's weight for one
+ * product. */
 constexpr double kLoneVector = 1.45;
 
 /** Where packed elements lie: rows[c][h][phase][i], with `height` rows of a channel. */
@@ -72,8 +73,8 @@ std::vector<Phase> phasesOf(const ConvProblem& x, const PackedRows& rows) {
     const int64_t column = first + x.padding.left;
     const int64_t before = std::min(rows.phaseFloats, column / rows.phases);
     const int64_t columns = first < x.w ? ceilDivide(x.w - first, rows.phases) : 0;
-    phases.push_back({first, column % rows.phases * rows.phaseFloats, before,
-                      std::min(columns, rows.phaseFloats - before)});
+    phases.push_back(
+        {first, column % rows.phases * rows.phaseFloats, before, std::min(columns, rows.phaseFloats - before)});
   }
   return phases;
 }
@@ -100,9 +101,9 @@ class StemConvolution final : public CpuConvolution {
     const int64_t bands = ceilDivide(x.p, bandRows);
     const std::vector<int64_t> offsets = offsetsOf(heightOf(x, bandRows));
     helpers_.parallelFor(context, maps * bands, [&](int64_t task) {
-      if (context.isCancelled()) return;
       const int64_t first = task % bands * bandRows;
-      convolveBand(tensors, task / bands, {first, std::min(x.p, first + bandRows)}, heightOf(x, bandRows), offsets);
+      const Range rows{first, std::min(x.p, first + bandRows)};
+      convolveBand(tensors, task / bands, rows, heightOf(x, bandRows), offsets, context);
     });
     return context.isCancelled() ? stoppedWhileRunning() : Status{};
   }
@@ -114,7 +115,8 @@ class StemConvolution final : public CpuConvolution {
   int64_t bandRowsFor(unsigned threads) const {
     const int64_t most = mostBandRows(problem_, rows_);
     if (threads == 1) return most;
-    const int64_t parts = ceilDivide(Helpers::kPartsPerThread * static_cast<int64_t>(threads), problem_.n * problem_.groups);
+    const int64_t parts =
+        ceilDivide(Helpers::kPartsPerThread * static_cast<int64_t>(threads), problem_.n * problem_.groups);
     return std::min(most, ceilDivide(problem_.p, parts));
   }
 
@@ -137,11 +139,12 @@ class StemConvolution final : public CpuConvolution {
 
   /** The output rows of one group of one image: `map` counts those. */
   void convolveBand(const ConvTensors& tensors, int64_t map, Range outputRows, int64_t height,
-                    const std::vector<int64_t>& offsets) const {
+                    const std::vector<int64_t>& offsets, const RunContext& context) const {
+    if (context.isCancelled()) return;
     const ConvProblem& x = problem_;
     AlignedBuffer packed(rows_.floats(x.groupInputs(), height));
     packRows(tensors.input + map * x.groupInputs() * x.h * x.w, outputRows, height, packed.data());
-    for (int64_t p = outputRows.begin; p < outputRows.end; ++p) {
+    for (int64_t p = outputRows.begin; p < outputRows.end && !context.isCancelled(); ++p) {
       const float* row = packed.data() + (p - outputRows.begin) * x.stride.h * rows_.rowFloats();
       convolveRow(tensors, map, p, row, offsets);
     }
@@ -245,7 +248,8 @@ std::optional<std::string> refusal(const ConvProblem& problem, const sconv::Swit
 /** Of one output row of all channels: whole vectors of windows, whole panels of filters. */
 double multiplyAddsOfRow(const ConvProblem& x, const Microkernel& kernel) {
   const int64_t vectors = ceilDivide(x.q, kernel.windowStep);
-  const double windows = (vectors == 1 ? kLoneVector : static_cast<double>(vectors)) * static_cast<double>(kernel.windowStep);
+  const double windows =
+      (vectors == 1 ? kLoneVector : static_cast<double>(vectors)) * static_cast<double>(kernel.windowStep);
   const auto filters = static_cast<double>(x.groups * roundUp(x.groupOutputs(), kernel.filters));
   return windows * filters * (static_cast<double>(x.filterSize()) + kStoreTaps);
 }

@@ -45,10 +45,9 @@ bool canTransform(const Weights& weights) {
 Filters::Filters(const ConvProblem& problem, Weights& weights, int64_t filters, int64_t lanes)
     : channels_(problem.groupInputs()),
       given_(problem, weights, filters, lanes),
-      transformed_(weights
-                       .form<Transformed>({problem.groups, filters, lanes},
-                                          [&] { return transform(problem.groups); })
-                       .value()),
+      transformed_(
+          weights.form<Transformed>({problem.groups, filters, lanes}, [&] { return transform(problem.groups); })
+              .value()),
       data_(transformed_->data.data()) {}
 
 bool Filters::areTransformed(const ConvProblem& problem, const Weights& weights, int64_t filters, int64_t lanes) {

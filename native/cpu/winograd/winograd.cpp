@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/algorithm/filter_panels.h"
 #include "cpu/algorithm/helpers.h"
 #include "cpu/algorithm/packing_timer.h"
 #include "cpu/algorithm/range.h"
 #include "cpu/microkernels/microkernel.h"
-#include "cpu/algorithm/filter_panels.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/window_views.h"
 #include "cpu/vector/prefetch.h"
