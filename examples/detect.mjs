@@ -4,8 +4,9 @@
 //
 // Of its own it has a small network, made by scripts/make_detector.py, and a picture of coloured shapes. Other models have
 // one input [1, 3, height, width] and end as YOLOv5 does ([1, N, 5 + classes]), as YOLOv8 does ([1, 4 + classes, N]), or as
-// SSD does (boxes [1, N, 4] and scores [1, N, classes]), with a NonMaxSuppression or without. What their classes are called
-// is read from model.txt beside model.onnx, a name a line. Needs sharp: npm install sharp
+// SSD does (boxes [1, N, 4] and scores [1, N, classes]), with a NonMaxSuppression or without, or as YOLOv10 and others do that
+// select themselves ([1, N, 6]: x1, y1, x2, y2, score, class). What their classes are called is read from model.txt beside
+// model.onnx, a name a line. Needs sharp: npm install sharp
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';

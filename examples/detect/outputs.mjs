@@ -1,10 +1,11 @@
 /**
  * What detectors give, in one form. Detections are found by the shapes of outputs: one of rank 3 is YOLO's, two are SSD's.
+ * That of one class in YOLOv5 has the shape of one whose detections are selected already, so elements tell those apart.
  */
 
 /**
  * What a network has found, whatever its form: `boxes` [N, 4] as x1, y1, x2, y2 in pixels of its input, `scores`
- * [classes, N], and `selected` [K, 3] where the network has a NonMaxSuppression.
+ * [classes, N], and `selected` [K, 3], picture, class and box, where the network itself selects.
  */
 export function readOutputs(outputs, { height, width }) {
   const tensors = Object.entries(outputs).map(([name, { type, dims, data }]) => ({ name, type, dims, data }));
@@ -12,14 +13,34 @@ export function readOutputs(outputs, { height, width }) {
   const selected = tensors.find(
     ({ type, dims }) => type === 'int64' && dims.length === 2 && dims[1] === 3,
   )?.data;
-  const found = floats.length === 1 ? readYolo(floats[0]) : floats.length === 2 ? readSsd(floats) : undefined;
+  const read = [undefined, ([one]) => readSelected(one) ?? readYolo(one), readSsd][floats.length];
+  const found = read?.(floats);
   if (found === undefined) {
     const shapes = tensors.map(({ name, type, dims }) => `'${name}' ${type} [${dims.join(', ')}]`);
     throw new Error(`these outputs are neither YOLO's nor SSD's: ${shapes.join(', ')}`);
   }
   const isPartOfOne = found.boxes.every((coordinate) => Math.abs(coordinate) <= 2);
   const [x, y] = isPartOfOne ? [width, height] : [1, 1];
-  return { ...found, selected, boxes: found.boxes.map((one, index) => one * (index % 2 === 0 ? x : y)) };
+  return { selected, ...found, boxes: found.boxes.map((one, index) => one * (index % 2 === 0 ? x : y)) };
+}
+
+/** Each row is a box as x1, y1, x2, y2, its score and its class. Rows that nothing was found for have the class 0 or -1. */
+function readSelected({ dims, data }) {
+  const [, count, length] = dims;
+  if (length !== 6) return undefined;
+  const rows = Array.from({ length: count }, (_, box) => data.subarray(6 * box, 6 * box + 6));
+  const isBox = ([x1, y1, x2, y2, , kind]) => x1 <= x2 && y1 <= y2 && Number.isInteger(kind) && kind >= -1;
+  if (!rows.every(isBox)) return undefined;
+  const classes = rows.reduce((most, row) => Math.max(most, row[5] + 1), 0);
+  const boxes = Float32Array.from({ length: 4 * count }, (_, i) => rows[Math.floor(i / 4)][i % 4]);
+  const scores = new Float32Array(classes * count);
+  const selected = [];
+  for (const [box, [, , , , score, kind]] of rows.entries()) {
+    if (kind < 0) continue;
+    scores[kind * count + box] = score;
+    selected.push(0, kind, box);
+  }
+  return { boxes, scores, count, classes, selected };
 }
 
 /** Each box is its middle, its width and height, [how sure it is that something is there,] and a score for each class. */

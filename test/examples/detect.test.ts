@@ -278,6 +278,51 @@ describe('models of other forms', () => {
     expect(await detectBy(constantly(outputs))).toEqual(EXPECTED);
   });
 
+  describe('that select themselves, [1, N, 6]', () => {
+    const rows = [
+      [...BOXES[0], 0.9, 1],
+      [...BOXES[1], 0.8, 1],
+      [...BOXES[1], 0.7, 2],
+      [...BOXES[2], 0.6, 0],
+      [...BOXES[3], 0.1, 2],
+    ];
+    // Nothing is suppressed a second time.
+    const found = EXPECTED.toSpliced(1, 0, { name: 'class 1', score: 0.8, box: [34, 13, 63, 63] });
+
+    test.each([
+      ['as many rows as detections', []],
+      ['zeros below', Array.from({ length: 300 }, () => [0, 0, 0, 0, 0, 0])],
+      ['rows of class -1 below', Array.from({ length: 3 }, () => [0, 0, 0, 0, 0.9, -1])],
+    ])('%s', async (_, rest) => {
+      const all = [...rows, ...rest];
+      expect(await detectBy(constantly({ output0: [[1, all.length, 6], all.flat()] }))).toEqual(found);
+    });
+
+    test('in parts of the picture', async () => {
+      const parts = rows.map((row) => row.map((one, column) => (column < 4 ? one / 64 : one)));
+      expect(await detectBy(constantly({ output0: [[1, parts.length, 6], parts.flat()] }))).toEqual(found);
+    });
+
+    test('and what found nothing', async () => {
+      const model: OnnxModel = {
+        inputs: [INPUT],
+        initializers: [tensor('none', [3], [1, 0, 6], 'int64'), tensor('start', [1], [0], 'int64')],
+        nodes: [
+          node('Slice', ['image', 'start', 'start'], ['nothing']),
+          node('Reshape', ['nothing', 'none'], ['output0'], { allowzero: 1 }),
+        ],
+        outputs: [value('output0', [1, 0, 6])],
+      };
+      expect(await detectBy(model)).toEqual([]);
+    });
+
+    test('a YOLOv5 of one class has that shape, too', async () => {
+      const elements = centred.flatMap((box, row) => [...box, 0.5, 2 * scores[row]![0]!]);
+      const [, , only] = EXPECTED;
+      expect(await detectBy(constantly({ output0: [[1, MANY, 6], elements] }))).toEqual([only]);
+    });
+  });
+
   // Half of the network's input is red, the other half grey.
   const GREY = 0x72 / 255;
   test.each([
