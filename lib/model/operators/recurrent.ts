@@ -1,17 +1,19 @@
 /** Networks of units that remember: RNN, GRU and LSTM. */
 import { flag, float, floats, integer, string, strings } from '../attributes';
-import { requireFloat, shapeOf } from '../builder';
+import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import type { MapOperation, RecurrentStep } from '../steps';
+import { mapBuffers, type MapOperation } from '../steps';
 import { stridesOf, type Operand, type Value } from '../values';
 import { multiplyAdd } from './matrix';
 import { apply } from './typed';
+import { GATES, unroll, type Cell, type Direction, type Made } from './unrolled';
 
-type Cell = RecurrentStep<Operand>['cell'];
-type Functions = RecurrentStep<Operand>['functions'];
+type Functions = Direction['functions'];
 
-const GATES: Readonly<Record<Cell, number>> = { rnn: 1, gru: 3, lstm: 4 };
+/** Of both directions together. Each becomes some twenty steps of a program, which take a few milliseconds to compile. */
+const MOST_UNROLLED_STEPS = 256;
+
 const USUAL: Readonly<Record<Cell, readonly string[]>> = {
   rnn: ['tanh'],
   gru: ['sigmoid', 'tanh'],
@@ -47,7 +49,6 @@ function recurrent(cell: Cell): Lower {
   return (x) => {
     const isBatchFirst = x.opset >= 14 && flag(x.node, 'layout', false);
     const given = x.input(0);
-    requireFloat(x.node, given);
     const sequences = isBatchFirst ? x.build.transpose(given, [1, 0, 2]) : given;
     const [steps, batch] = sequences.dims as [number, number];
     if (steps === 0) throw unsupportedNode(x.node, 'has sequences of no steps');
@@ -56,12 +57,22 @@ function recurrent(cell: Cell): Lower {
     const directions = direction === 'bidirectional' ? 2 : 1;
     const all: Recurrence = { cell, sequences, steps, batch, hidden, directions };
     requireDims(x, all, isBatchFirst);
+    if (given.type === 'float64') requireShort(x, steps * directions);
     const functions = functionsOf(x, cell, directions);
     const made = functions.map((own, d) => {
       return lowerDirection(x, all, d, direction === 'reverse' || d === 1, own, isBatchFirst);
     });
     return outputsOf(x, all, made, isBatchFirst);
   };
+}
+
+/** What is computed in float64 is written out step by step. */
+function requireShort(x: Lowering, steps: number): void {
+  if (steps <= MOST_UNROLLED_STEPS) return;
+  throw unsupportedNode(
+    x.node,
+    `takes ${steps} steps in float64; here it can take ${MOST_UNROLLED_STEPS}, or any number in float32: cast its inputs`,
+  );
 }
 
 function requireDims(x: Lowering, all: Recurrence, isBatchFirst: boolean): void {
@@ -109,13 +120,6 @@ function functionsOf(x: Lowering, cell: Cell, directions: number): Functions[] {
   );
 }
 
-/** The states of one direction: of all steps, and the last of both kinds. */
-interface Made {
-  readonly all: Value;
-  readonly hidden: Value;
-  readonly cell: Value;
-}
-
 function lowerDirection(
   x: Lowering,
   all: Recurrence,
@@ -140,30 +144,36 @@ function lowerDirection(
   };
   const resetsProduct = cell === 'gru' && flag(x.node, 'linear_before_reset', false);
   const inputs = sequences.dims[2]!;
-  const gates = multiplyAdd(x, {
-    left: x.build.view(sequences, [steps * batch, inputs]),
-    right: part(1, [width, inputs])!,
-    bias: biasOf(x, part, width, hidden, resetsProduct),
-  });
-  const scratch = 2 * batch * width;
-  const output = x.build.scratch('float32', [steps * batch * hidden + 2 * batch * hidden + scratch]);
+  const orNull = (value: Value | undefined) => value ?? null;
   const identity = { operation: 'identity', p: 0, q: 0 } as const;
-  const operandOf = (value: Value | undefined) => value?.operand ?? null;
-  x.build.emit({
+  const own: Direction = {
     kind: 'recurrent',
     ...{ cell, steps, batch, hidden, reversed, resetsProduct },
     isCoupled: cell === 'lstm' && flag(x.node, 'input_forget', false),
     clip: float(x.node, 'clip', 0),
     functions: [0, 1, 2].map((i) => functions[i] ?? identity),
-    gates: gates.operand,
-    recurrent: part(2, [width, hidden])!.operand,
-    productBias: resetsProduct ? operandOf(part(3, [hidden], width + 2 * hidden)) : null,
-    peepholes: cell === 'lstm' ? operandOf(part(7, [3 * hidden])) : null,
-    initialHidden: operandOf(state(5)),
-    initialCell: cell === 'lstm' ? operandOf(state(6)) : null,
-    lengths: operandOf(x.optional(4)),
-    output: output.operand,
-  });
+    recurrent: part(2, [width, hidden])!,
+    productBias: resetsProduct ? orNull(part(3, [hidden], width + 2 * hidden)) : null,
+    peepholes: cell === 'lstm' ? orNull(part(7, [3 * hidden])) : null,
+    initialHidden: orNull(state(5)),
+    initialCell: cell === 'lstm' ? orNull(state(6)) : null,
+    lengths: orNull(x.optional(4)),
+  };
+  const ofInputs = {
+    left: x.build.view(sequences, [steps * batch, inputs]),
+    right: part(1, [width, inputs])!,
+    bias: biasOf(x, part, width, hidden, resetsProduct),
+  };
+  return sequences.type === 'float32' ? emit(x, own, ofInputs) : unroll(x, own, ofInputs);
+}
+
+/** As one step. */
+function emit(x: Lowering, own: Direction, ofInputs: Parameters<typeof multiplyAdd>[1]): Made {
+  const { cell, steps, batch, hidden } = own;
+  const scratch = 2 * batch * GATES[cell] * hidden;
+  const output = x.build.scratch('float32', [steps * batch * hidden + 2 * batch * hidden + scratch]);
+  const gates = multiplyAdd(x, ofInputs);
+  x.build.emit(mapBuffers<Value, Operand>({ ...own, gates, output }, ({ operand }) => operand));
   const states = steps * batch * hidden;
   return {
     all: x.build.view(output, [steps, batch, hidden]),
@@ -186,7 +196,7 @@ function biasOf(
   if (!resetsProduct) return apply(x, 'add', [ofInput, ofState]);
   const first = 2 * hidden;
   const both = apply(x, 'add', [part(3, [first])!, part(3, [first], width)!]);
-  const whole = x.build.scratch('float32', [width]);
+  const whole = x.build.scratch(both.type, [width]);
   x.build.copy(both, [first], [1], whole, [1]);
   x.build.copy(ofInput, [hidden], [1], whole, [1], first, first);
   return whole;
@@ -200,7 +210,7 @@ function outputsOf(
 ): Value[] {
   const joined = (parts: readonly Value[], dims: readonly number[]) => {
     if (parts.length === 1) return x.build.view(parts[0]!, dims);
-    const whole = x.build.scratch('float32', dims);
+    const whole = x.build.scratch(parts[0]!.type, dims);
     const axis = dims.length - 3;
     const [outer, inner] = [dims.slice(0, axis), dims.slice(axis + 1)];
     const strides = stridesOf(dims).filter((_, i) => i !== axis);
