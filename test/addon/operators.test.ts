@@ -41,6 +41,37 @@ describe('LayerNormalization', () => {
   });
 });
 
+// onnxruntime has it in ONNX's domain, and some exporters write it in Microsoft's.
+describe.each(['', 'ai.onnx', 'com.microsoft'])(
+  'SimplifiedLayerNormalization of the domain "%s"',
+  (domain) => {
+    const scale = [0.5, -1, 2, 3, 1.5, -0.25];
+    const initializers = [tensor('scale', [2, 3], scale)];
+    const simplified = (attributes: Parameters<typeof node>[3]) =>
+      node('SimplifiedLayerNormalization', ['x', 'scale'], ['y'], attributes, { domain });
+
+    test('divides by the root of the mean of squares', async () => {
+      const x = counted(24).map((i) => Math.fround(Math.sin(i)));
+      const nodes = [simplified({ axis: 1, epsilon: float(0.25), stash_type: 1 })];
+      const y = await run({ initializers, nodes }, [4, 2, 3], x);
+      expect(y.dims).toEqual([4, 2, 3]);
+      y.elements.forEach((element, i) => {
+        const row = x.slice(i - (i % 6)).slice(0, 6);
+        const mean = row.reduce((sum, one) => sum + one ** 2, 0) / 6;
+        expect(element).toBeCloseTo((x[i]! / Math.sqrt(mean + 0.25)) * scale[i % 6]!, 6);
+      });
+    });
+
+    test('has its attributes checked', async () => {
+      const nodes = [simplified({ axis: 1, epsilon: 1 })];
+      await expect(run({ initializers, nodes }, [4, 2, 3], counted(24))).rejects.toMatchObject({
+        code: 'ERR_WARPCONV_INVALID_MODEL',
+        message: expect.stringContaining("'epsilon'") as string,
+      });
+    });
+  },
+);
+
 describe('after a convolution that is reshaped', () => {
   const ones = tensor('ones', [4, 1, 1, 1], [1, 1, 1, 1]);
   const numbers = [10, 20, 30, 40];

@@ -30,7 +30,7 @@ export class NodeReader {
     const { opType: operator } = proto;
     const [inputs, outputs] = [proto.input.map(scope), proto.output.map(scope)];
     const name = this.#uniqueName(proto);
-    const domain = normalDomain(proto.domain);
+    const domain = operatorDomain(proto.domain, operator);
     const attributes = proto.attribute.length === 0 ? NONE : new Map<string, Attribute>();
     const node = { name, operator, domain, inputs, outputs, attributes };
     if (operator === '') throw invalidModel(`node ${quote(name)} names no operator`);
@@ -63,6 +63,12 @@ export class NodeReader {
 /** `ai.onnx` is another name of the domain that has none. */
 export function normalDomain(domain: string): string {
   return domain === 'ai.onnx' ? '' : domain;
+}
+
+/** onnxruntime has this operator of its own in ONNX's domain, where its optimiser and exporters write it. */
+export function operatorDomain(domain: string, operator: string): string {
+  const normal = normalDomain(domain);
+  return normal === '' && operator === 'SimplifiedLayerNormalization' ? 'com.microsoft' : normal;
 }
 
 function attributeTitle(node: GraphNode, { name }: AttributeProto): string {

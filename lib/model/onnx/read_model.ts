@@ -13,7 +13,7 @@ import {
 } from '../graph';
 import { inOrder } from '../order';
 import { initializerTitle, type ExternalData } from './external_data';
-import { NodeReader, normalDomain, type Scope } from './nodes';
+import { NodeReader, normalDomain, operatorDomain, type Scope } from './nodes';
 import { BASE_OPSET, upgraded } from './older';
 import type {
   GraphProto,
@@ -193,7 +193,7 @@ class GraphReader {
 }
 
 function identify(domain: string, operator: string): string {
-  return JSON.stringify([normalDomain(domain), operator]);
+  return JSON.stringify([operatorDomain(domain, operator), operator]);
 }
 
 /** Inputs or outputs, without those that have a value already. */

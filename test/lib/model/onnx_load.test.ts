@@ -613,6 +613,13 @@ describe('operators', () => {
     expect(error).toEqual(unsupported(/Relu: 'act' \(a function of the model itself/));
   });
 
+  test("that is a function of the model itself, and onnxruntime's in ONNX's domain", () => {
+    const name = 'SimplifiedLayerNormalization';
+    const nodes = [node(name, ['x'], ['y'])];
+    const error = listed({ ...RELU, nodes, functions: [['', name]] }, () => true);
+    expect(error).toEqual(unsupported(/SimplifiedLayerNormalization#0' \(a function of the model itself/));
+  });
+
   test('of attributes of a type without a form', () => {
     const error = listed(
       { ...RELU, nodes: [node('Relu', ['x'], ['y'], { t: tensor('', [1], [1], 'complex64') })] },
