@@ -339,8 +339,15 @@ describe.each([
   test.each([
     [-1, 1, /the size -1/],
     [2 ** 22 + 1, 1, /makes \[4194305\]/],
-    [4, 9, /output_datatype 9/],
-    [4, 8, /output_datatype 8/],
+    [4, 9, /output_datatype 9, bool; it takes integers of 8 bits or more, or floats of 16 or more/],
+    [4, 8, /output_datatype 8, string;/],
+    [4, 17, /output_datatype 17, float8e4m3fn;/],
+    [4, 20, /output_datatype 20, float8e5m2fnuz;/],
+    [4, 21, /output_datatype 21, uint4;/],
+    [4, 23, /output_datatype 23, float4e2m1;/],
+    [4, 24, /output_datatype 24, float8e8m0;/],
+    [4, 26, /output_datatype 26, int2;/],
+    [4, 99, /output_datatype 99, no type;/],
   ])('of %d elements of type %d is refused', async (size, type, message) => {
     const attributes = { output_datatype: BigInt(type) };
     await expect(compute(operator, 17, [count(size)], attributes)).rejects.toThrow(message);
@@ -392,6 +399,11 @@ describe('MelWeightMatrix', () => {
     [[8, 16, 8192, -1, 40], /goes from -1 to 40 hertz/],
   ] as const)('of %j is refused', async (given, message) => {
     await expect(compute('MelWeightMatrix', 17, inputs(given))).rejects.toThrow(message);
+  });
+
+  test('of floats of 8 bits is refused', async () => {
+    const made = compute('MelWeightMatrix', 17, inputs([8, 16, 8192, 0, 4096]), { output_datatype: 17n });
+    await expect(made).rejects.toThrow(/output_datatype 17, float8e4m3fn;/);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Windows, spectra of signals, and what weighs those. */
 import { flag, integer } from '../attributes';
 import { shapeOf } from '../builder';
-import { elementType } from '../element_types';
+import { elementType, unsupportedTypeName } from '../element_types';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
@@ -31,11 +31,20 @@ function* made(x: Lowering, dims: readonly number[], make: () => Sliced<Float64A
   });
 }
 
+/** ONNX allows no other: neither bool nor what is smaller. */
+const OUTPUT_TYPES: ReadonlySet<DataType | undefined> = new Set<DataType>([
+  ...(['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'] as const),
+  ...(['float16', 'bfloat16', 'float32', 'float64'] as const),
+]);
+
 function outputType(x: Lowering): DataType {
   const number = integer(x.node, 'output_datatype', 1);
   const type = elementType(number);
-  if (type !== undefined && type !== 'bool') return type;
-  throw x.invalid(`has output_datatype ${number}; it takes the number of a type of numbers`);
+  if (type !== undefined && OUTPUT_TYPES.has(type)) return type;
+  const name = type ?? unsupportedTypeName(number) ?? 'no type';
+  throw x.invalid(
+    `has output_datatype ${number}, ${name}; it takes integers of 8 bits or more, or floats of 16 or more`,
+  );
 }
 
 /** a - b cos(2πi / n) + c cos(4πi / n), where n is the size, or one less where both ends are to be alike. */
