@@ -4,6 +4,7 @@
  */
 import { inSlices, type Sliced } from '../slices';
 import { Constants, type Filters } from './constants';
+import { evaluate } from './fold';
 import type { Body, ConstantTensor, Graph, GraphNode } from './graph';
 
 /** The operators that multiply by constants: of others a small constant may be what keeps a logarithm finite. */
@@ -23,15 +24,16 @@ type Floats = ConstantTensor<'float32'>;
 /** The graph with 0 in the place of what is no normal number in weights and biases. */
 export async function withoutSubnormals(graph: Graph): Promise<Graph> {
   const weights = new Map<string, Floats>();
-  collect(graph, new Set(namesOf(graph.nodes)), weights);
+  await inSlices(collect(graph, new Set(namesOf(graph.nodes)), weights));
   const found = await withSubnormals([...weights.values()]);
   if (found.size === 0) return graph;
   const normal = new Map<Float32Array, Float32Array>();
   for (const data of found) normal.set(data, await inSlices(flushed(data)));
-  return replaced(graph, (name, tensor) => {
-    const data = weights.has(name) ? normal.get(tensor.data as Float32Array) : undefined;
-    return data === undefined ? tensor : ({ ...tensor, data } as ConstantTensor);
+  const changed = [...weights].flatMap(([name, tensor]) => {
+    const data = normal.get(tensor.data);
+    return data === undefined ? [] : [[name, { ...tensor, data }] as const];
   });
+  return replaced(graph, new Map(changed));
 }
 
 /** A graph of the model: names are no other graph's. */
@@ -50,25 +52,33 @@ function namesOf(nodes: readonly GraphNode[]): string[] {
   });
 }
 
-function collect(
+/** What nodes of those names read of initializers, and of nodes that stand for one. */
+function* collect(
   { nodes, constants }: AnyGraph,
   names: ReadonlySet<string>,
   weights: Map<string, Floats>,
-): void {
-  for (const [name, tensor] of constants) {
-    if (tensor.type === 'float32' && names.has(name)) weights.set(name, tensor as Floats);
+): Sliced<void> {
+  const add = (name: string, tensor: ConstantTensor | undefined) => {
+    if (tensor?.type === 'float32') weights.set(name, tensor as Floats);
+  };
+  for (const [name, tensor] of constants) if (names.has(name)) add(name, tensor);
+  for (const node of nodes) {
+    const [name] = node.outputs;
+    if (node.operator === 'Constant' && name !== undefined && names.has(name)) {
+      add(name, (yield* evaluate(node, []))?.[0]);
+    }
+    for (const body of bodiesOf(node)) yield* collect(body, names, weights);
   }
-  for (const node of nodes) for (const body of bodiesOf(node)) collect(body, names, weights);
 }
 
-function replaced<G extends AnyGraph>(
-  graph: G,
-  change: (name: string, tensor: ConstantTensor) => ConstantTensor,
-): G {
-  const constants = [...graph.constants].map(([name, tensor]) => [name, change(name, tensor)] as const);
+/** The graph with other tensors of those names. */
+function replaced<G extends AnyGraph>(graph: G, tensors: ReadonlyMap<string, ConstantTensor>): G {
+  const constants = [...graph.constants].map(([name, own]) => [name, tensors.get(name) ?? own] as const);
   const nodes = graph.nodes.map((node) => {
+    const value = tensors.get(node.outputs[0] ?? '');
+    if (value !== undefined) return { ...node, attributes: new Map([['value', value]]) };
     if (node.bodies === undefined) return node;
-    const bodies = [...node.bodies].map(([name, body]) => [name, replaced(body, change)] as const);
+    const bodies = [...node.bodies].map(([name, body]) => [name, replaced(body, tensors)] as const);
     return { ...node, bodies: new Map(bodies) };
   });
   return { ...graph, nodes, constants: new Map(constants) };

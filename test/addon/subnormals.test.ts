@@ -1,7 +1,16 @@
 /** Weights below 2^-126 are 0 in networks; what runs bring, and constants of other operators, are what they are. */
 import { InferenceSession, Tensor } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
-import { float, node, onnxModel, subgraph, tensor, value, type OnnxModel } from '../support/onnx_builder';
+import {
+  float,
+  floats,
+  node,
+  onnxModel,
+  subgraph,
+  tensor,
+  value,
+  type OnnxModel,
+} from '../support/onnx_builder';
 
 const SMALL = 2 ** -130;
 const LARGE = 2 ** 100;
@@ -42,6 +51,44 @@ test('nor have filters in the branch that is taken', async () => {
   };
   expect(await run(model, { x, is: new Tensor('bool', [true], []) })).toEqual([LARGE]);
   expect(await run(model, { x, is: new Tensor('bool', [false], []) })).toEqual([2 * LARGE]);
+});
+
+test('nor have filters that a node stands for', async () => {
+  const w = tensor('', [2, 2, 1, 1], [SMALL, 2 ** -126, -SMALL, 0]);
+  const nodes = [node('Constant', [], ['w'], { value: w }), ...conv.nodes];
+  expect(await run({ ...conv, nodes }, { x })).toEqual([2 ** -26, 0]);
+});
+
+test('nor has a list of numbers that a node in a branch stands for', async () => {
+  const branch = (name: string, factor: number) => ({
+    nodes: [
+      node('Constant', [], [`w${name}`], { value_floats: floats(SMALL, factor) }),
+      node('MatMul', ['x', `w${name}`], [`y${name}`]),
+    ],
+    outputs: [value(`y${name}`)],
+  });
+  const model = {
+    inputs: [value('x', [1, 2]), value('is', [], 'bool')],
+    outputs: [value('y')],
+    nodes: [
+      node('If', ['is'], ['y'], {
+        then_branch: subgraph(branch('a', 1)),
+        else_branch: subgraph(branch('b', 2)),
+      }),
+    ],
+  };
+  const row = new Tensor('float32', [LARGE, 2 ** -20], [1, 2]);
+  expect(await run(model, { x: row, is: new Tensor('bool', [true], []) })).toEqual([2 ** -20]);
+  expect(await run(model, { x: row, is: new Tensor('bool', [false], []) })).toEqual([2 ** -19]);
+});
+
+test('other operators read all bits of what a node stands for', async () => {
+  const model = {
+    inputs: [value('x', [1])],
+    outputs: [value('y')],
+    nodes: [node('Constant', [], ['c'], { value_float: float(SMALL) }), node('Mul', ['x', 'c'], ['y'])],
+  };
+  expect(await run(model, { x: new Tensor('float32', [LARGE], [1]) })).toEqual([2 ** -30]);
 });
 
 test('the weights that a run brings have them, and so have other constants', async () => {
