@@ -1,12 +1,16 @@
 /** A compiled network, for people. */
 import type { NativeCandidate } from '../addon';
 import type { Compiled, Port } from './compile';
+import type { GraphNode } from './graph';
 import type { Step } from './steps';
 import type { Operand } from './values';
 
 /** One step of a compiled network. */
 export interface StepExplanation {
-  /** For example `'convolution'` or `'elementwise'`; `'hosted'` for a node that JavaScript computes between two programs */
+  /**
+   * For example `'convolution'` or `'elementwise'`; `'hosted'` for a node that JavaScript computes between two programs;
+   * `'undecided'` for a node of which only a run knows what it is compiled to
+   */
   readonly kind: string;
   /** The model's nodes that it computes */
   readonly nodes: readonly string[];
@@ -24,6 +28,7 @@ export interface StepExplanation {
 export interface SessionExplanation {
   readonly device: string;
   readonly inputs: readonly Port[];
+  /** Those whose dims are known */
   readonly outputs: readonly Port[];
   /** In the order in which they run */
   readonly steps: readonly StepExplanation[];
@@ -49,6 +54,22 @@ export function explainProgram(
     }),
     arenaBytes: program.arenaBytes,
   };
+}
+
+/** A node that JavaScript computes, and what it runs itself. */
+export function hostedSteps(node: GraphNode): StepExplanation[] {
+  const [own, ...inner] = undecidedSteps([node]);
+  return [{ ...own!, kind: 'hosted' }, ...inner];
+}
+
+/** Nodes that are compiled in a run, each before those of its own graphs. Constants have no steps. */
+export function undecidedSteps(nodes: readonly GraphNode[]): StepExplanation[] {
+  return nodes
+    .filter(({ operator }) => operator !== 'Constant')
+    .flatMap(({ name, operator, bodies }) => [
+      { kind: 'undecided', nodes: [name], summary: operator },
+      ...[...(bodies?.values() ?? [])].flatMap((body) => undecidedSteps(body.nodes)),
+    ]);
 }
 
 function summaryOf(step: Step<Operand>): string {

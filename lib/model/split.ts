@@ -6,6 +6,8 @@ export interface Split {
   readonly first: Graph | undefined;
   /** What is computed between the two, if anything */
   readonly node: GraphNode | undefined;
+  /** The nodes of the rest */
+  readonly after: readonly GraphNode[];
   /** The rest, given the values that it reads beside the graph's inputs */
   readonly rest: (infoOf: (name: string) => ValueInfo) => Graph;
 }
@@ -36,6 +38,7 @@ export function split(graph: Graph, needed: readonly string[], node?: GraphNode)
   return {
     first: first.length === 0 ? undefined : { ...partOf(graph, first), outputs: crossing.map(infoOfAny) },
     node,
+    after: rest,
     rest: (infoOf) => {
       const part = partOf(graph, rest, outputs);
       return { ...part, inputs: [...part.inputs, ...brought.map(infoOf)] };

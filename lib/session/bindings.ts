@@ -53,11 +53,22 @@ export class InputBinder {
   }
 
   /** Notes the inputs with whose elements compiling again may help. */
-  decide({ value }: ValueNeeded, inputs: readonly Feed[]): void {
-    const sources = sourcesOf(this.graph, value);
-    const small = inputs.filter(({ name, dims }) => sources.has(name) && elementCount(dims) <= MOST_DECIDING);
-    // A value that others decide, too, is not known by these.
-    if (small.length === sources.size) small.forEach(({ name }) => this.#deciding.add(name));
+  decide(error: ValueNeeded, inputs: readonly Feed[]): void {
+    const dims = new Map(inputs.map((feed) => [feed.name, feed.dims]));
+    this.#decisive(error, dims).forEach((name) => this.#deciding.add(name));
+  }
+
+  /** Whether elements of inputs of these dims might have helped. */
+  canDecide(error: ValueNeeded, dims: Bindings['dims']): boolean {
+    return this.#decisive(error, dims).length > 0;
+  }
+
+  /** The inputs by which the value is known. */
+  #decisive({ value }: ValueNeeded, dims: Bindings['dims']): string[] {
+    const sources = [...sourcesOf(this.graph, value)];
+    // A value that large ones decide, too, is not known by the others.
+    const areSmall = sources.every((name) => elementCount(dims.get(name)!) <= MOST_DECIDING);
+    return areSmall ? sources : [];
   }
 }
 

@@ -335,8 +335,10 @@ export class InferenceSession {
   }
 
   /**
-   * What was compiled for inputs of these dims: each step, what it computes, how and where. Where the elements of an input
-   * decide shapes, or a value that the network computes does, dims are not enough: {@link profile} takes elements, too.
+   * What is compiled for inputs of these dims: each step, what it computes, how and where. A network that runs in parts
+   * has the steps of the first one, and then the nodes of which only a run knows what they are compiled to, in their
+   * order. {@link profile} takes elements, and shows their steps, too; where the elements of a small input decide shapes,
+   * nothing less will do.
    */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
     this.#requireOwn('explain()');
@@ -348,14 +350,7 @@ export class InferenceSession {
     if (dims === undefined || missing.length > 0) {
       throw invalid(`explain() needs the dims of ${missing.map((name) => `'${name}'`).join(', ')}`);
     }
-    const call = this.#use(this.#holdForDims(dims), ({ compiled, native }) =>
-      explainProgram(
-        this.device,
-        compiled,
-        callNative(() => native.choices()),
-      ),
-    );
-    return this.#track(call).catch((error: unknown) => {
+    return this.#track(this.#explain(dims)).catch((error: unknown) => {
       throw error instanceof ValueNeeded
         ? undecided(error, '; profile(feeds) explains it, for such feeds')
         : error;
@@ -549,8 +544,28 @@ export class InferenceSession {
     return {
       run: (inputs, request) => part.#runWith(inputs, request),
       runSync: (inputs, request) => part.#runSyncWith(inputs, request),
+      explain: (dims) => part.#explain(new Map(graph.inputs.map(({ name }) => [name, dims.get(name)!]))),
       profile: (inputs, runs) => part.#profile(inputs, runs),
     };
+  }
+
+  async #explain(dims: Bindings['dims']): Promise<SessionExplanation> {
+    const whole = () => this.#use(this.#holdForDims(dims), (prepared) => this.#explainProgram(prepared));
+    try {
+      return await (this.#split?.explain(this.device, dims) ?? whole());
+    } catch (error) {
+      // Elements that a run brings would be compiled in.
+      if (!(error instanceof ValueNeeded) || this.#binder.canDecide(error, dims)) throw error;
+      return await this.#splitAt(error).explain(this.device, dims);
+    }
+  }
+
+  #explainProgram({ compiled, native }: Prepared): SessionExplanation {
+    return explainProgram(
+      this.device,
+      compiled,
+      callNative(() => native.choices()),
+    );
   }
 
   async #profile(inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
@@ -598,8 +613,7 @@ export class InferenceSession {
   }
 
   async #profileWith(prepared: Prepared, inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
-    const { compiled, native } = prepared;
-    const times: number[][] = compiled.steps.map(() => []);
+    const times: number[][] = prepared.compiled.steps.map(() => []);
     for (let run = 0; run < runs; run++) {
       const taken: number[] = [];
       await this.#runInto(prepared, inputs, ALL_OUTPUTS, (outputs) =>
@@ -607,11 +621,7 @@ export class InferenceSession {
       );
       taken.forEach((milliseconds, step) => times[step]!.push(milliseconds));
     }
-    const explanation = explainProgram(
-      this.device,
-      compiled,
-      callNative(() => native.choices()),
-    );
+    const explanation = this.#explainProgram(prepared);
     const steps = explanation.steps.map((step, i) => ({ ...step, milliseconds: medianOf(times[i]!) }));
     return { ...explanation, steps };
   }

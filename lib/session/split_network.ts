@@ -5,7 +5,8 @@
 import type { Body, ConstantTensor, Graph, GraphNode, ValueInfo } from '../model/graph';
 import { readsOf } from '../model/graph';
 import { hostedOf, type BodyRun } from '../model/hosted';
-import type { SessionExplanation, StepExplanation } from '../model/explain';
+import { hostedSteps, undecidedSteps, type SessionExplanation } from '../model/explain';
+import type { Bindings } from '../model/compile';
 import { HostNeeded, type ValueNeeded } from '../model/lowering';
 import { invalidNode } from '../model/refusals';
 import { split, type Split } from '../model/split';
@@ -19,6 +20,8 @@ export type Outputs = Record<string, Tensor>;
 export interface Part {
   run(inputs: readonly Feed[], request: RunArguments): Promise<Outputs>;
   runSync(inputs: readonly Feed[], request: RunArguments): Outputs;
+  /** What is compiled for inputs of these dims. */
+  explain(dims: Bindings['dims']): Promise<SessionExplanation>;
   /** What was compiled for these inputs, and what its steps took. */
   profile(inputs: readonly Feed[], runs: number): Promise<SessionExplanation>;
 }
@@ -75,6 +78,24 @@ export class SplitNetwork {
     }
   }
 
+  /** The parts as far as dims decide them. What comes after is told node by node. */
+  async explain(device: string, dims: Bindings['dims']): Promise<SessionExplanation> {
+    const { node, after } = this.#split;
+    const first = await this.#first?.explain(dims);
+    const names = new Set(this.#graph.outputs.map(({ name }) => name));
+    return {
+      device,
+      inputs: this.#graph.inputs.map(({ name, type }) => ({ name, type, dims: dims.get(name)! })),
+      outputs: first?.outputs.filter(({ name }) => names.has(name)) ?? [],
+      steps: [
+        ...(first?.steps ?? []),
+        ...(node === undefined ? [] : hostedSteps(node)),
+        ...undecidedSteps(after),
+      ],
+      arenaBytes: first?.arenaBytes ?? 0,
+    };
+  }
+
   /** A run in which each part is measured where it comes first. */
   async profile(inputs: readonly Feed[], runs: number): Promise<SessionExplanation> {
     const measured = new Map<Part, SessionExplanation>();
@@ -85,7 +106,8 @@ export class SplitNetwork {
     const parts = [...measured.values()];
     const steps = parts.map((part) => part.steps);
     const { node } = this.#split;
-    if (node !== undefined) steps.splice(this.#first === undefined ? 0 : 1, 0, [hostedStep(node)]);
+    // What it runs itself was measured.
+    if (node !== undefined) steps.splice(this.#first === undefined ? 0 : 1, 0, hostedSteps(node).slice(0, 1));
     return {
       // Of the rest, which comes last
       ...parts.at(-1)!,
@@ -172,10 +194,6 @@ export class SplitNetwork {
     const made = yield { part: known.part, inputs: own, request };
     return body.outputs.map((name) => made[name]! as unknown as ConstantTensor);
   }
-}
-
-function hostedStep({ name, operator }: GraphNode): StepExplanation {
-  return { kind: 'hosted', nodes: [name], summary: operator };
 }
 
 /** The node of which a branch makes the value, if it is none of the graph's own. */

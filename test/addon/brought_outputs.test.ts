@@ -1,5 +1,5 @@
 /** Tensors that the callers of runs bring for outputs, and what else may use them meanwhile. */
-import { InferenceSession, Tensor, type TensorLike } from '../../lib';
+import { InferenceSession, Tensor, type SessionExplanation, type TensorLike } from '../../lib';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, subgraph, tensor, value, type OnnxModel } from '../support/onnx_builder';
 
@@ -305,9 +305,61 @@ describe('networks in parts', () => {
     expect(y!.data).toEqual(Float32Array.of(-1, -2, -1, -2, -1, -2, -1, -2));
   });
 
-  test('are not explained by dims alone, and it says what does', async () => {
+  const briefly = ({ steps }: SessionExplanation) =>
+    steps.map(({ kind, nodes, summary }) => [kind, nodes.join(), summary]);
+
+  test('are explained part by part, as far as dims decide them, before a run and after it', async () => {
     const session = await open(selecting);
-    const explained = session.explain({ x: [MANY] });
+    const explained = await session.explain({ x: [MANY] });
+    expect(explained).toMatchObject({
+      device: session.device,
+      inputs: [{ name: 'x', type: 'float32', dims: [MANY] }],
+      outputs: [],
+    });
+    expect(briefly(explained)).toEqual([
+      ['elementwise', 'Add#0', 'add'],
+      ['hosted', 'NonZero#1', 'NonZero'],
+      ['undecided', 'Cast#2', 'Cast'],
+      ['undecided', 'Neg#3', 'Neg'],
+    ]);
+    const x = many((index) => index % 2);
+    const profiled = await session.profile({ x }, { runs: 1 });
+    // Both have the same parts: those of the profile have other kinds.
+    expect(briefly(profiled).slice(0, 2)).toEqual(briefly(explained).slice(0, 2));
+    expect(nodesOf(profiled.steps)).toEqual(nodesOf(explained.steps));
+    expect(await session.explain({ x: [MANY] })).toEqual(explained);
+    const { y } = await session.run({ x });
+    expect(y!.dims).toEqual([1, MANY / 2]);
+  });
+
+  test('are explained with both branches, and the outputs that dims decide', async () => {
+    const session = await open(branching);
+    const explained = await session.explain({ x: [MANY] });
+    expect(explained.outputs).toEqual([{ name: 'sum', type: 'float32', dims: [] }]);
+    const [reduced, compared, ...rest] = briefly(explained);
+    expect([reduced![1], compared![1]]).toEqual(['ReduceSum#0', 'Greater#1']);
+    expect(rest.map(([kind, , summary]) => [kind, summary])).toEqual([
+      ['undecided', 'If'],
+      ['undecided', 'Mul'],
+      ['undecided', 'Neg'],
+    ]);
+  });
+
+  test('are explained with the graph of a loop, where nothing comes before it', async () => {
+    const session = await open(looping);
+    expect(
+      briefly(await session.explain({ x: [MANY], rounds: [] })).map(([kind, , what]) => [kind, what]),
+    ).toEqual([
+      ['hosted', 'Loop'],
+      ['undecided', 'Identity'],
+      ['undecided', 'Concat'],
+      ['undecided', 'Neg'],
+    ]);
+  });
+
+  test('are not explained by dims alone where elements may be compiled in, and it says what does', async () => {
+    const session = await open(selecting);
+    const explained = session.explain({ x: [4] });
     await expect(explained).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
     await expect(explained).rejects.toThrow('; profile(feeds) explains it, for such feeds');
   });
