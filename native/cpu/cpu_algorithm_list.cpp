@@ -8,7 +8,7 @@
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/im2col/cpu_im2col.h"
 #include "cpu/sconv/sconv.h"
-#include "cpu/stem/stem.h"
+#include "cpu/stem/cpu_stem.h"
 #include "cpu/winograd/winograd.h"
 
 namespace warpconv {

@@ -21,7 +21,7 @@
 #include "cpu/microkernels/microkernel.h"
 #include "cpu/sconv/sconv.h"
 #include "cpu/sconv/slicing.h"
-#include "cpu/stem/stem.h"
+#include "cpu/stem/cpu_stem.h"
 #include "cpu/winograd/winograd.h"
 #include "memory/aligned_buffer.h"
 #include "support/prepared.h"

@@ -19,6 +19,7 @@ const LAYERS = [
   'cpu/winograd',
   'cpu/depthwise',
   'cpu/sconv',
+  'cpu/stem',
   'cpu/direct',
   'cpu/microkernels',
   'cpu/algorithm',

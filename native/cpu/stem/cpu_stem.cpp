@@ -1,4 +1,4 @@
-#include "cpu/stem/stem.h"
+#include "cpu/stem/cpu_stem.h"
 
 #include <algorithm>
 #include <cstring>
