@@ -309,3 +309,57 @@ test('weights of four bits in blocks feed a product', async () => {
   });
   expect(Array.from(y.data as Float32Array)).toEqual(expected);
 });
+
+describe('weights of more bytes than are made at once, known before a run', () => {
+  const dims = [7, 5, 3, 331];
+  const count = dims.reduce((product, extent) => product * extent, 1);
+  const weights = Int8Array.from({ length: count }, (_, i) => ((i * 37) % 256) - 128);
+
+  test.each([0, 1, 2, 3])('have a scale and a zero point for each position of axis %i', async (axis) => {
+    const extent = dims[axis]!;
+    const scales = Float32Array.from({ length: extent }, (_, i) => 0.01 * (i + 1));
+    const zeros = Int8Array.from({ length: extent }, (_, i) => ((i * 11) % 40) - 20);
+    const numbers = await numbersFrom(['w', 'scales', 'zeros'], scales, zeros, axis);
+    expectEach(numbers, (i) => (weights[i]! - zeros[positionOf(i, axis)]!) * scales[positionOf(i, axis)]!);
+  });
+
+  test('have one scale, and no zero point', async () => {
+    const scales = Float32Array.of(0.3);
+    const numbers = await numbersFrom(['w', 'scales'], scales, Int8Array.of(0));
+    expectEach(numbers, (i) => weights[i]! * scales[0]!);
+  });
+
+  /** Names the first element that differs: jest takes minutes to show what differs in arrays of this size. */
+  function expectEach(numbers: Float32Array, expected: (i: number) => number): void {
+    expect(numbers.length).toBe(count);
+    const different = numbers.findIndex((number, i) => number !== Math.fround(expected(i)));
+    expect([different, numbers[different]]).toEqual([-1, undefined]);
+  }
+
+  /** What place along the axis the element that is number i has. */
+  function positionOf(i: number, axis: number): number {
+    const inner = dims.slice(axis + 1).reduce((product, extent) => product * extent, 1);
+    return Math.floor(i / inner) % dims[axis]!;
+  }
+
+  async function numbersFrom(inputs: string[], scales: Float32Array, zeros: Int8Array, axis?: number) {
+    const ofParameters = axis === undefined ? [] : [scales.length];
+    const y = await run(
+      {
+        inputs: [value('x', [1])],
+        outputs: [value('y')],
+        initializers: [
+          tensor('w', dims, weights, 'int8'),
+          tensor('scales', ofParameters, scales),
+          tensor('zeros', ofParameters, zeros, 'int8'),
+        ],
+        nodes: [
+          node('DequantizeLinear', inputs, ['wide'], axis === undefined ? {} : { axis }),
+          node('Add', ['x', 'wide'], ['y']),
+        ],
+      },
+      { x: new Tensor('float32', [0], [1]) },
+    );
+    return y.data as Float32Array;
+  }
+});

@@ -118,12 +118,7 @@ export function* dequantized(
     return apply(x, 'multiply', [yield* centred(x, input, zero), scale]);
   }
   const values = zero === undefined ? [input, scale] : [input, scale, zero];
-  return yield* computed(
-    x,
-    'numbers',
-    values,
-    (element, step, from = 0) => Math.fround(element - from) * step,
-  );
+  return yield* computed(x, 'numbers', values, (element, step, from) => Math.fround(element - from) * step);
 }
 
 /** A scale and a zero point that the elements themselves say, for bytes. */
