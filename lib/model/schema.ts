@@ -68,7 +68,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Conv: 'X:F[N,C,...] W:F[K,...] B?:F[K]',
   Col2Im: 'input:T[N,C,_] image_shape:int64(_) block_shape:int64(_)',
   Compress: 'input:T condition:bool[_]',
-  ConvInteger: 'x:B[N,C,...] w:B1[K,...] x_zero_point?:B[] w_zero_point?:B1',
+  ConvInteger: 'x:B[N,C,...] w:B1[K,...] x_zero_point?:B[] w_zero_point?:B1(_)',
   ConvTranspose: 'X:F[N,C,...] W:F[C,...] B?:F[_]',
   Cos: UNARY_FLOAT,
   Cosh: UNARY_FLOAT,
@@ -160,9 +160,9 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   Pow: { 7: 'X:F Y:F', 12: 'X:P Y:N1' },
   PRelu: 'X:N slope:N',
   QLinearConv:
-    'x:B[N,C,...] x_scale:float32[] x_zero_point:B[] w:B1[K,...] w_scale:float32 w_zero_point:B1 y_scale:float32[] y_zero_point:B2[] B?:int32[K]',
-  QLinearMatMul: 'a:B a_scale:F a_zero_point:B b:B1 b_scale:F b_zero_point:B1 y_scale:F y_zero_point:B2',
-  QuantizeLinear: 'x:N y_scale:W1 y_zero_point?:Q',
+    'x:B[N,C,...] x_scale:float32[] x_zero_point:B[] w:B1[K,...] w_scale:float32(_) w_zero_point:B1(_) y_scale:float32[] y_zero_point:B2[] B?:int32[K]',
+  QLinearMatMul: 'a:B a_scale:F a_zero_point:B b:B1 b_scale:F b_zero_point:B1 y_scale:F[] y_zero_point:B2[]',
+  QuantizeLinear: 'x:O y_scale:L y_zero_point?:Q',
   Range: 'start:N[] limit:N[] delta:N[]',
   Reciprocal: UNARY_FLOAT,
   ReduceL1: REDUCTION,
@@ -328,7 +328,8 @@ const SCHEMAS: Readonly<Record<string, Readonly<Record<string, Versions>>>> = {
   'com.microsoft': MICROSOFT,
 };
 
-const FLOATS = ['float16', 'bfloat16', 'float32', 'float64'];
+const NARROW_FLOATS = ['float16', 'bfloat16', 'float32'];
+const FLOATS = [...NARROW_FLOATS, 'float64'];
 const SIGNED = ['int8', 'int16', 'int32', 'int64'];
 const WIDE_INTEGERS = ['int32', 'uint32', 'int64', 'uint64'];
 const INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'];
@@ -359,15 +360,20 @@ const CLASSES: Readonly<Record<string, { readonly types: readonly string[]; read
     said: 'a type of numbers, and not bfloat16',
   },
   G: { types: ['float16', 'float32', 'float64'], said: 'a float type, and not bfloat16' },
-  H: { types: ['float16', 'bfloat16', 'float32'], said: 'a float type, and not float64' },
+  H: { types: NARROW_FLOATS, said: 'a float type, and not float64' },
   M: { types: [...FLOATS, 'int8', 'uint8'], said: 'a float type, int8 or uint8' },
   P: { types: [...FLOATS, 'int32', 'int64'], said: 'a float type, int32 or int64' },
   A: { types: [...ANY, ...SMALL_FLOATS, ...SMALL_INTEGERS, POWERS], said: 'any type' },
   Q: {
-    types: [...INTEGERS, ...SMALL_FLOATS, ...SMALL_INTEGERS],
-    said: 'a type of integers, or floats of 8 or 4 bits',
+    types: [
+      ...INTEGERS.filter((type) => type === 'int32' || !WIDE_INTEGERS.includes(type)),
+      ...[...SMALL_FLOATS, ...SMALL_INTEGERS],
+    ],
+    said: 'int32, a type of integers of 16 bits or less, or floats of 8 or 4 bits',
   },
-  W: { types: [...FLOATS, POWERS], said: 'a float type of 16 bits or more, or float8e8m0' },
+  W: { types: [...NARROW_FLOATS, POWERS], said: 'a float type, and not float64' },
+  O: { types: [...NARROW_FLOATS, 'int32'], said: 'int32, or a float type, and not float64' },
+  L: { types: [...NARROW_FLOATS, POWERS, 'int32'], said: 'int32, or a float type, and not float64' },
   T: { types: ANY, said: 'a type of 8 bits or more that is no float of 8' },
   V: { types: ANY, said: 'a type of 8 bits or more that is no float of 8' },
 };

@@ -32,10 +32,11 @@ const RANGES: Readonly<Partial<Record<DataType, readonly [least: number, greates
  * or of one for each block of an axis.
  */
 function* spread(x: Lowering, parameter: Value, input: Value): Sliced<Value> {
+  const block = integer(x.node, 'block_size', 0);
+  if (block < 0) throw x.invalid(`has block_size ${block}; it takes 0 or a positive integer`);
   if (sizeOf(parameter.dims) === 1) return x.build.view(parameter, []);
   const rank = input.dims.length;
   const axis = x.axis(integer(x.node, 'axis', 1), rank);
-  const block = integer(x.node, 'block_size', 0);
   if (block === 0) {
     if (parameter.dims.length !== 1 || parameter.dims[0] !== input.dims[axis]) {
       throw x.invalid(`scales ${shapeOf(input)} along axis ${axis} by ${shapeOf(parameter)}`);
@@ -66,10 +67,13 @@ function* quantizeLinear(x: Lowering): Sliced<Value> {
   if (type === undefined || (RANGES[type] === undefined && !isFloat)) {
     throw unsupportedNode(x.node, `makes ${type ?? `ONNX's type ${number}`}`);
   }
+  if (number !== 0 && elementType(number) !== type) {
+    throw x.invalid(`has output_dtype ${number} and a zero point of ${type}; both say what it makes`);
+  }
   const scale = yield* spread(x, x.input(1), input);
+  const zero = yield* zeroPointOf(x, 2, input);
   // Floats have a zero of their own.
   if (isFloat) return castTo(x, apply(x, 'divide', [asFloat32(x, input), asFloat32(x, scale)]), type);
-  const zero = yield* zeroPointOf(x, 2, input);
   return quantized(x, asFloat32(x, input), asFloat32(x, scale), zero, type);
 }
 
@@ -92,6 +96,9 @@ function* dequantizeLinear(x: Lowering): Sliced<Value> {
   const number = integer(x.node, 'output_dtype', 0);
   const type = number === 0 ? x.input(1).type : elementType(number);
   if (type === undefined) throw unsupportedNode(x.node, `makes ONNX's type ${number}`);
+  if (type !== 'float32' && type !== 'float16' && type !== 'bfloat16') {
+    throw x.invalid(`makes ${type} by output_dtype ${number}; that has to name float32, float16 or bfloat16`);
+  }
   return x.build.cast(yield* dequantized(x, input, asFloat32(x, scale), zero), type);
 }
 
@@ -187,21 +194,23 @@ function alongAxis(x: Lowering, value: Value, axis: number, start: number, count
   return along(x, value, [{ axis, start, step: 1, count }]);
 }
 
-/** A zero point of one element, or of one for each row, in dims that are broadcast to a matrix's. */
-function zeroOfRows(x: Lowering, i: number): Value | undefined {
-  const zero = x.optional(i);
-  if (zero === undefined || sizeOf(zero.dims) === 1) return zero && x.build.view(zero, []);
-  return zero.dims.length === 1 ? x.build.view(zero, [zero.dims[0]!, 1]) : zero;
-}
-
-function zeroOfColumns(x: Lowering, i: number): Value | undefined {
-  const zero = x.optional(i);
-  return zero !== undefined && sizeOf(zero.dims) === 1 ? x.build.view(zero, []) : zero;
+/**
+ * A parameter of one element, or of one for each row of the left matrix, [M] or [..., M, 1], or for each column of the
+ * right one, [N] or [..., 1, N], in dims that are broadcast to the matrix's.
+ */
+function overMatrix<V extends Value | undefined>(x: Lowering, value: V, side: 'row' | 'column'): V | Value {
+  if (value === undefined) return value;
+  const { dims } = value;
+  if (sizeOf(dims) === 1) return x.build.view(value, []);
+  if (dims.length === 1) return side === 'row' ? x.build.view(value, [dims[0]!, 1]) : value;
+  if (dims.at(side === 'row' ? -1 : -2) === 1) return value;
+  throw x.invalid(`has ${shapeOf(value)} for a matrix; it takes one element, or one for each ${side}`);
 }
 
 function* matMulInteger(x: Lowering): Sliced<Value> {
-  const left = yield* centred(x, x.input(0), zeroOfRows(x, 2));
-  return multiplyIntegers(x, left, yield* centred(x, x.input(1), zeroOfColumns(x, 3)));
+  const left = yield* centred(x, x.input(0), overMatrix(x, x.optional(2), 'row'));
+  const right = yield* centred(x, x.input(1), overMatrix(x, x.optional(3), 'column'));
+  return multiplyIntegers(x, left, right);
 }
 
 /** One element as a scalar. */
@@ -209,22 +218,16 @@ function scalarOr(x: Lowering, value: Value, dims: readonly number[]): Value {
   return x.build.view(value, sizeOf(value.dims) === 1 ? [] : dims);
 }
 
-/** One for each row of a matrix. */
-function ofRows(x: Lowering, value: Value): Value {
-  return scalarOr(x, value, value.dims.length === 1 ? [value.dims[0]!, 1] : value.dims);
-}
-
 /** Inputs are a, its scale and zero point, b, its scale and zero point, and the scale and zero point of the result. */
 function* qLinearMatMul(x: Lowering): Sliced<Value> {
-  const left = yield* centred(x, x.input(0), zeroOfRows(x, 2));
-  const right = yield* centred(x, x.input(3), zeroOfColumns(x, 5));
+  const left = yield* centred(x, x.input(0), overMatrix(x, x.input(2), 'row'));
+  const right = yield* centred(x, x.input(3), overMatrix(x, x.input(5), 'column'));
   const sums = asFloat32(x, multiplyIntegers(x, left, right));
-  const [ofLeft, ofRight] = [ofRows(x, x.input(1)), scalarOr(x, x.input(4), x.input(4).dims)];
+  const [ofLeft, ofRight] = [overMatrix(x, x.input(1), 'row'), overMatrix(x, x.input(4), 'column')];
   const factor = apply(x, 'multiply', [asFloat32(x, ofLeft), asFloat32(x, ofRight)]);
   requireWithin(x, factor, sums.dims);
-  const step = asFloat32(x, scalarOr(x, x.input(6), x.input(6).dims));
-  const zero = scalarOr(x, x.input(7), x.input(7).dims);
-  for (const parameter of [step, zero]) requireWithin(x, parameter, sums.dims);
+  const step = asFloat32(x, x.build.view(x.input(6), []));
+  const zero = x.build.view(x.input(7), []);
   return integersOf(x, apply(x, 'multiply', [sums, apply(x, 'divide', [factor, step])]), zero, zero.type);
 }
 
@@ -318,6 +321,7 @@ function* qLinearConv(x: Lowering): Sliced<Value> {
     x.build.view(value, [sizeOf(value.dims), ...new Array<number>(rank - 2).fill(1)]);
   const whole = bias === undefined ? sums : apply(x, 'add', [sums, channels(bias)]);
   const scales = x.input(4);
+  requireWithin(x, ofFilters(x, scales, rank), weight.dims);
   const ofWeight = sizeOf(scales.dims) === 1 ? x.build.view(scales, []) : channels(scales);
   const scale = apply(x, 'multiply', [x.build.view(x.input(1), []), ofWeight]);
   const factor = apply(x, 'divide', [scale, x.build.view(x.input(6), [])]);

@@ -53,7 +53,7 @@ function feedOf(tensor: RefTensor): OtherTensor {
 
 function loadedFrom({ type, dims, data }: OtherTensor): RefTensor {
   const bits = type === 'float16' ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
-  return { type: type as ElementType, dims, data: loaded(type as ElementType, bits) };
+  return { type: type as ElementType, dims, data: loaded(type as ElementType, bits, dims) };
 }
 
 /** Its functions are less exact, and its sums are made in other orders. */

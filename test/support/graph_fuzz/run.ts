@@ -52,7 +52,7 @@ export function expectedOf(graph: Graph): Expected[] | undefined {
 export function tensorsOf(graph: Graph, results: Results): RefTensor[] {
   return graph.outputs.map(({ name }) => {
     const { type, dims, data } = results[name]!;
-    return { type: type as ElementType, dims, data: loaded(type as ElementType, data) };
+    return { type: type as ElementType, dims, data: loaded(type as ElementType, data, dims) };
   });
 }
 

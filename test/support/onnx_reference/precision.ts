@@ -1,5 +1,5 @@
 /** Element types as sets of numbers: what they can hold, and how they round. */
-import { isFloat, type ElementType, type Expected, type Scalar } from './tensor';
+import { isFloat, type ElementType, type Expected, type Scalar, type SmallFloat } from './tensor';
 
 interface Format {
   /** Bits of the significand, the leading one included */
@@ -13,7 +13,31 @@ const FORMATS: Readonly<Record<string, Format>> = {
   bfloat16: { digits: 8, minExponent: -126, greatest: (2 - 2 ** -7) * 2 ** 127 },
   float32: { digits: 24, minExponent: -126, greatest: (2 - 2 ** -23) * 2 ** 127 },
   float64: { digits: 53, minExponent: -1022, greatest: Number.MAX_VALUE },
+  float8e4m3fn: { digits: 4, minExponent: -6, greatest: 448 },
+  float8e4m3fnuz: { digits: 4, minExponent: -7, greatest: 240 },
+  float8e5m2: { digits: 3, minExponent: -14, greatest: 57344 },
+  float8e5m2fnuz: { digits: 3, minExponent: -15, greatest: 57344 },
+  float4e2m1: { digits: 2, minExponent: 0, greatest: 6 },
 };
+
+/** The number that each code of a small float stands for: a sign, an exponent and a fraction. */
+export function numbersByCode(type: SmallFloat): number[] {
+  const sign = type === 'float4e2m1' ? 8 : 128;
+  return Array.from({ length: 2 * sign }, (_, code) => {
+    if (type.endsWith('fnuz') && code === sign) return NaN;
+    return (code < sign ? 1 : -1) * magnitudeOf(type, code % sign);
+  });
+}
+
+function magnitudeOf(type: SmallFloat, code: number): number {
+  const { digits, minExponent, greatest } = FORMATS[type]!;
+  const fractions = 2 ** (digits - 1);
+  const [exponent, fraction] = [Math.floor(code / fractions), code % fractions];
+  const unit = 2 ** (minExponent + Math.max(exponent - 1, 0)) / fractions;
+  const magnitude = (fraction + (exponent === 0 ? 0 : fractions)) * unit;
+  if (magnitude <= greatest) return magnitude;
+  return type === 'float8e5m2' && fraction === 0 ? Infinity : NaN;
+}
 
 export function greatestOf(type: ElementType): number {
   return FORMATS[type]!.greatest;
@@ -76,6 +100,10 @@ const BITS: Readonly<Record<string, number>> = {
   uint16: 16,
   uint32: 32,
   uint64: 64,
+  int4: 4,
+  uint4: 4,
+  int2: 2,
+  uint2: 2,
 };
 
 export function bitsOf(type: ElementType): number {

@@ -59,7 +59,7 @@ function numbersAt(node: Node, i: number): Numbers {
 }
 
 /** From the least to the greatest that the quotients may be rounded to. */
-function quantized(type: ElementType, { dims, of }: Numbers, scale: number, zero: number): Expected {
+export function quantized(type: ElementType, { dims, of }: Numbers, scale: number, zero: number): Expected {
   const [low, high] = [Number(lowestOf(type)), Number(highestOf(type))];
   const bounded = (y: number) => Math.min(Math.max(roundHalfToEven(y) + zero, low), high);
   const ends = of.map(({ y, off }) => {

@@ -3,7 +3,7 @@
  * number may follow; those of one letter are of one type. Attributes read `axis:int pads:ints!`, with `!` for what has to
  * be there. Types that no tensor here can have, such as strings, are left out.
  */
-import { SIGNED, UNSIGNED, type ElementType } from './tensor';
+import { SIGNED, SMALL_FLOATS, UNSIGNED, type ElementType } from './tensor';
 
 type Types = readonly ElementType[];
 
@@ -19,7 +19,11 @@ const INDEX: Types = ['int32', 'int64'];
 const INT64: Types = ['int64'];
 const BOOL: Types = ['bool'];
 const BYTES: Types = ['int8', 'uint8'];
-const QUANTIZED: Types = [...BYTES, 'int32'];
+/** What numbers are quantised to, by the opset since which it is so. */
+const QUANTIZED_19: Types = [...BYTES, ...SMALL_FLOATS.filter((type) => type !== 'float4e2m1')];
+const QUANTIZED_21: Types = [...QUANTIZED_19, 'int16', 'uint16', 'int4', 'uint4'];
+const QUANTIZED_23: Types = [...QUANTIZED_21, 'float4e2m1'];
+const QUANTIZED_25: Types = [...QUANTIZED_23, 'int2', 'uint2'];
 
 export interface Input {
   readonly name: string;
@@ -141,6 +145,7 @@ const product: Row[] = [
   [13, 'A:T B:T', { T: [...FLOAT, ...WIDE] }],
 ];
 const NARROW_FLOAT: Types = ['float16', 'bfloat16', 'float32'];
+const QUANTIZABLE = { X: [...NARROW_FLOAT, 'int32'], S: [...NARROW_FLOAT, 'int32'] } as const;
 const cosineWindow: Row[] = [[17, 'size:I', { I: INDEX }, 'output_datatype:int periodic:int']];
 const CONVOLUTION = `${WINDOW} dilations:ints group:int kernel_shape:ints`;
 const DEFORMED = 'dilations:ints group:int kernel_shape:ints offset_group:int pads:ints strides:ints';
@@ -251,6 +256,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [1, 'X:T W:T B:T?', { T: HALF }, TRANSPOSED],
     [22, 'X:T W:T B:T?', { T: FLOAT }, TRANSPOSED],
   ],
+  ConvInteger: [[10, 'X:X W:W x_zero:X? w_zero:W?', { X: BYTES, W: BYTES }, CONVOLUTION]],
   Cos: unary(7),
   Cosh: unary(9),
   CumProd: [[26, 'X:T axis:I', { T: [...WIDE, ...FLOAT], I: INDEX }, 'exclusive:int reverse:int']],
@@ -272,8 +278,27 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T', { T: ANY_13 }, 'blocksize:int! mode:string'],
   ],
   DequantizeLinear: [
-    [10, 'X:Q scale:S zero:Q?', { Q: QUANTIZED, S: ['float32'] }],
-    [13, 'X:Q scale:S zero:Q?', { Q: QUANTIZED, S: ['float32'] }, 'axis:int'],
+    [10, 'X:Q scale:S zero:Q?', { Q: [...BYTES, 'int32'], S: ['float32'] }],
+    [13, 'X:Q scale:S zero:Q?', { Q: [...BYTES, 'int32'], S: ['float32'] }, 'axis:int'],
+    [19, 'X:Q scale:S zero:Q?', { Q: [...QUANTIZED_19, 'int32'], S: NARROW_FLOAT }, 'axis:int'],
+    [
+      21,
+      'X:Q scale:S zero:Q?',
+      { Q: [...QUANTIZED_21, 'int32'], S: NARROW_FLOAT },
+      'axis:int block_size:int',
+    ],
+    [
+      23,
+      'X:Q scale:S zero:Q?',
+      { Q: [...QUANTIZED_23, 'int32'], S: NARROW_FLOAT },
+      'axis:int block_size:int output_dtype:int',
+    ],
+    [
+      25,
+      'X:Q scale:S zero:Q?',
+      { Q: [...QUANTIZED_25, 'int32'], S: NARROW_FLOAT },
+      'axis:int block_size:int output_dtype:int',
+    ],
   ],
   Det: [
     [11, 'X:T', { T: HALF }],
@@ -287,6 +312,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T ratio:R? training_mode:B?', { T: FLOAT, R: HALF, B: BOOL }, 'seed:int', { outputs: 2 }],
     [22, 'X:T ratio:R? training_mode:B?', { T: FLOAT, R: FLOAT, B: BOOL }, 'seed:int', { outputs: 2 }],
   ],
+  DynamicQuantizeLinear: [[11, 'X:X', { X: ['float32'] }, '', { outputs: 3 }]],
   Elu: unary(6, 'alpha:float'),
   Equal: [
     [7, 'A:T B:T', { T: ['bool', 'int32', 'int64'] }],
@@ -457,9 +483,41 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER }],
     [15, 'X:T Y:U', { T: ['int32', 'int64', ...FLOAT], U: NUMBER_13 }],
   ],
+  QLinearConv: [
+    [
+      10,
+      'X:X Xs:F Xz:X W:W Ws:F Wz:W Ys:F Yz:Y B:B?',
+      { X: BYTES, W: BYTES, Y: BYTES, F: ['float32'], B: ['int32'] },
+      CONVOLUTION,
+    ],
+  ],
+  // Floats of 8 bits, which it takes since opset 21, are left out.
+  QLinearMatMul: [
+    [10, 'A:A As:F Az:A B:B Bs:F Bz:B Ys:F Yz:Y', { A: BYTES, B: BYTES, Y: BYTES, F: ['float32'] }],
+    [21, 'A:A As:F Az:A B:B Bs:F Bz:B Ys:F Yz:Y', { A: BYTES, B: BYTES, Y: BYTES, F: NARROW_FLOAT }],
+  ],
   QuantizeLinear: [
-    [10, 'X:X scale:S zero:Z?', { X: ['float32'], S: ['float32'], Z: BYTES }],
-    [13, 'X:X scale:S zero:Z?', { X: ['float32'], S: ['float32'], Z: BYTES }, 'axis:int'],
+    [10, 'X:X scale:S zero:Z?', { X: ['float32', 'int32'], S: ['float32'], Z: BYTES }],
+    [13, 'X:X scale:S zero:Z?', { X: ['float32', 'int32'], S: ['float32'], Z: BYTES }, 'axis:int'],
+    [19, 'X:X scale:S zero:Z?', { ...QUANTIZABLE, Z: QUANTIZED_19 }, 'axis:int saturate:int'],
+    [
+      21,
+      'X:X scale:S zero:Z?',
+      { ...QUANTIZABLE, Z: QUANTIZED_21 },
+      'axis:int block_size:int output_dtype:int saturate:int',
+    ],
+    [
+      23,
+      'X:X scale:S zero:Z?',
+      { ...QUANTIZABLE, Z: QUANTIZED_23 },
+      'axis:int block_size:int output_dtype:int precision:int saturate:int',
+    ],
+    [
+      25,
+      'X:X scale:S zero:Z?',
+      { ...QUANTIZABLE, Z: QUANTIZED_25 },
+      'axis:int block_size:int output_dtype:int precision:int saturate:int',
+    ],
   ],
   RNN: recurrent('', '', 2),
   Range: [

@@ -3,8 +3,19 @@
 export const FLOATS = ['float16', 'bfloat16', 'float32', 'float64'] as const;
 export const SIGNED = ['int8', 'int16', 'int32', 'int64'] as const;
 export const UNSIGNED = ['uint8', 'uint16', 'uint32', 'uint64'] as const;
+/** Which few operators take: those that quantise. */
+export const SMALL_FLOATS = [
+  ...(['float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'float4e2m1'] as const),
+] as const;
+export const SMALL_INTEGERS = ['int4', 'uint4', 'int2', 'uint2'] as const;
+export type SmallFloat = (typeof SMALL_FLOATS)[number];
 export type ElementType =
-  (typeof FLOATS)[number] | (typeof SIGNED)[number] | (typeof UNSIGNED)[number] | 'bool';
+  | (typeof FLOATS)[number]
+  | (typeof SIGNED)[number]
+  | (typeof UNSIGNED)[number]
+  | SmallFloat
+  | (typeof SMALL_INTEGERS)[number]
+  | 'bool';
 
 /** A number for a float type; a bigint for an integer type, and 0n or 1n for bool. */
 export type Scalar = number | bigint;
@@ -44,7 +55,11 @@ export class TooLarge extends Error {
 const MOST_ELEMENTS = 2 ** 20;
 
 export function isFloat(type: ElementType): boolean {
-  return (FLOATS as readonly string[]).includes(type);
+  return (FLOATS as readonly string[]).includes(type) || isSmallFloat(type);
+}
+
+export function isSmallFloat(type: ElementType): type is SmallFloat {
+  return (SMALL_FLOATS as readonly string[]).includes(type);
 }
 
 export function sizeOf(dims: Dims): number {

@@ -13,8 +13,15 @@ import {
   type Elements,
 } from '../onnx_builder';
 import type { Attribute, RefNode } from '../onnx_reference/node';
-import { roundTo } from '../onnx_reference/precision';
-import type { ElementType, RefTensor, Scalar } from '../onnx_reference/tensor';
+import { numbersByCode, roundTo, wrap } from '../onnx_reference/precision';
+import {
+  isSmallFloat,
+  sizeOf,
+  type Dims,
+  type ElementType,
+  type RefTensor,
+  type Scalar,
+} from '../onnx_reference/tensor';
 import { AttributeProto_AttributeType as AttributeType } from '../../../lib/model/onnx/onnx_pb';
 
 export interface CaseInput {
@@ -49,22 +56,72 @@ export const ELEMENT_ARRAYS = {
   uint32: Uint32Array,
   uint64: BigUint64Array,
   bool: Uint8Array,
+  float8e4m3fn: Uint8Array,
+  float8e4m3fnuz: Uint8Array,
+  float8e5m2: Uint8Array,
+  float8e5m2fnuz: Uint8Array,
+  float4e2m1: Uint8Array,
+  int4: Int8Array,
+  uint4: Uint8Array,
+  int2: Int8Array,
+  uint2: Uint8Array,
 } as const;
+
+/** Bits of elements of which several share a byte, the first of them in its low bits */
+const PACKED: Readonly<Partial<Record<ElementType, number>>> = {
+  float4e2m1: 4,
+  int4: 4,
+  uint4: 4,
+  int2: 2,
+  uint2: 2,
+};
 
 export function refNode({ inputs, ...rest }: Case): RefNode {
   return { ...rest, inputs: inputs.map((input) => input?.tensor) };
 }
 
-/** Elements as files and feeds have them: of 16-bit floats the bits. */
+/** Elements as files and feeds have them: of floats of 16 bits and less the bits, of what is packed the bytes. */
 export function stored({ type, data }: RefTensor): Elements {
+  const bits = PACKED[type];
+  if (bits !== undefined) return packed(codesOf(type, data), bits);
+  if (isSmallFloat(type)) return codesOf(type, data);
   if (type === 'float16') return (data as readonly number[]).map(float16Bits);
   if (type === 'bfloat16') return (data as readonly number[]).map(bfloat16Bits);
   return type === 'int64' || type === 'uint64' ? data : data.map(Number);
 }
 
+function codesOf(type: ElementType, data: readonly Scalar[]): number[] {
+  if (!isSmallFloat(type)) return data.map(Number);
+  const numbers = numbersByCode(type);
+  return data.map((x) => numbers.findIndex((number) => Object.is(number, x)));
+}
+
+function packed(codes: readonly number[], bits: number): number[] {
+  const perByte = 8 / bits;
+  const mask = 2 ** bits - 1;
+  return Array.from({ length: Math.ceil(codes.length / perByte) }, (_, i) =>
+    codes
+      .slice(i * perByte, (i + 1) * perByte)
+      .reduce((byte, code, place) => byte | ((code & mask) << (place * bits)), 0),
+  );
+}
+
+function unpacked(bytes: readonly number[], bits: number, count: number): number[] {
+  const perByte = 8 / bits;
+  return Array.from(
+    { length: count },
+    (_, i) => (bytes[Math.floor(i / perByte)]! >> ((i % perByte) * bits)) & (2 ** bits - 1),
+  );
+}
+
 /** The other way round. */
-export function loaded(type: ElementType, elements: ArrayLike<number | bigint>): Scalar[] {
-  return Array.from(elements, (element): Scalar => {
+export function loaded(type: ElementType, elements: ArrayLike<number | bigint>, dims: Dims): Scalar[] {
+  const bits = PACKED[type];
+  const codes = bits === undefined ? elements : unpacked(Array.from(elements, Number), bits, sizeOf(dims));
+  const numbers = isSmallFloat(type) ? numbersByCode(type) : [];
+  return Array.from(codes, (element): Scalar => {
+    if (isSmallFloat(type)) return numbers[Number(element)]!;
+    if (bits !== undefined) return wrap(type, BigInt(element));
     if (type === 'float16') return float16Of(Number(element));
     if (type === 'bfloat16') return bfloat16Of(Number(element));
     return type === 'float32' || type === 'float64' ? Number(element) : BigInt(element);

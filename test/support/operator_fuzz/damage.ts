@@ -2,7 +2,16 @@
 import type { Attribute } from '../onnx_reference/node';
 import { roundInteger, roundTo, wrap } from '../onnx_reference/precision';
 import { schemaIn } from '../onnx_reference/schemas';
-import { isFloat, sizeOf, type ElementType, type RefTensor, type Scalar } from '../onnx_reference/tensor';
+import {
+  isFloat,
+  isSmallFloat,
+  sizeOf,
+  SMALL_FLOATS,
+  SMALL_INTEGERS,
+  type ElementType,
+  type RefTensor,
+  type Scalar,
+} from '../onnx_reference/tensor';
 import type { Random } from '../random';
 import { anyShape, ELEMENT_ARRAYS, type Case, type CaseInput } from './case';
 import { legalCase, randomOf } from './generate';
@@ -16,7 +25,9 @@ export interface Damaged {
 
 type Change = (drawn: Case, random: Random) => Damaged | undefined;
 
-const TYPES = Object.keys(ELEMENT_ARRAYS) as ElementType[];
+// Small types many operators take, and the reference has few of them.
+const SMALL: readonly string[] = [...SMALL_FLOATS, ...SMALL_INTEGERS];
+const TYPES = (Object.keys(ELEMENT_ARRAYS) as ElementType[]).filter((type) => !SMALL.includes(type));
 const NASTY_INTEGERS: readonly bigint[] = [
   ...[-1n, 0n, 1n, 2n, 3n, 7n, -7n, 100n, -100n, 65536n, 2n ** 24n],
   ...[2n ** 31n - 1n, 2n ** 31n, -(2n ** 31n), 2n ** 32n, 2n ** 53n, 2n ** 63n - 1n, -(2n ** 63n)],
@@ -116,12 +127,17 @@ const changeElement: Change = (drawn, random) => {
   const { input, index } = random.pick(candidates);
   const { type, data } = input.tensor;
   const at = random.integer(0, data.length - 1);
-  const element = isFloat(type)
-    ? roundTo(type, Math.fround(random.pick(NASTY_FLOATS)))
-    : converted(random.pick(NASTY_INTEGERS), type);
+  const element = nastyElement(type, random);
   const tensor = { ...input.tensor, data: data.with(at, element) };
   return { drawn: withInput(drawn, index, { ...input, tensor }), change: `element ${at} of input ${index}` };
 };
+
+function nastyElement(type: ElementType, random: Random): Scalar {
+  if (isSmallFloat(type)) return anyTensor(random, type, [1]).data[0]!;
+  return isFloat(type)
+    ? roundTo(type, Math.fround(random.pick(NASTY_FLOATS)))
+    : converted(random.pick(NASTY_INTEGERS), type);
+}
 
 const leaveOutInput: Change = (drawn, random) => {
   const inputs = given(drawn);

@@ -96,6 +96,6 @@ function elementsOf(tensor: RefTensor): never {
 function outputsOf(results: Readonly<Record<string, Tensor>>, drawn: Case): RefTensor[] {
   return outputNames(drawn).map((name) => {
     const { type, dims, data } = results[name]!;
-    return { type: type as ElementType, dims, data: loaded(type as ElementType, data) };
+    return { type: type as ElementType, dims, data: loaded(type as ElementType, data, dims) };
   });
 }

@@ -1,8 +1,9 @@
 /** Random dims and elements. */
 import type { Random } from '../random';
-import { bitsOf, highestOf, lowestOf, roundTo } from '../onnx_reference/precision';
+import { bitsOf, highestOf, lowestOf, numbersByCode, roundTo } from '../onnx_reference/precision';
 import {
   isFloat,
+  isSmallFloat,
   sizeOf,
   type Dims,
   type ElementType,
@@ -85,6 +86,8 @@ export function anyTensor(random: Random, type: ElementType, dims: Dims, kind = 
 
 function anyElement(random: Random, type: ElementType, kind: Kind): Scalar {
   if (type === 'bool') return random.chance(0.5) ? 1n : 0n;
+  if (isSmallFloat(type)) return random.pick(numbersByCode(type));
+  if (bitsOf(type) < 8) return BigInt(random.integer(Number(lowestOf(type)), Number(highestOf(type))));
   return isFloat(type) ? roundTo(type, Math.fround(anyFloat(random, kind))) : anyInteger(random, type, kind);
 }
 

@@ -8,6 +8,7 @@ import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
 import { normalization } from './normalization';
 import { products } from './products';
+import { quantization } from './quantization';
 import { quantized } from './quantized';
 import { recurrence } from './recurrent';
 import { reduction } from './reduction';
@@ -26,6 +27,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
     ...movement,
     ...normalization,
     ...products,
+    ...quantization,
     ...quantized,
     ...recurrence,
     ...reduction,

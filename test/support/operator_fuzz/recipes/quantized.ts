@@ -5,21 +5,21 @@ import { narrower } from '../values';
 import { maps, pool } from './windows';
 
 /** Of which few are so round that their multiples lie in the middle of two others. */
-const SCALES = [0.0041, 0.013, 0.0371, 0.11, 0.25, 1.3];
+export const SCALES = [0.0041, 0.013, 0.0371, 0.11, 0.25, 1.3];
 
-const scaleOf = (draw: Draw): RefTensor => ({
+export const scaleOf = (draw: Draw): RefTensor => ({
   type: 'float32',
   dims: draw.random.chance(0.8) ? [] : [1],
   data: [Math.fround(draw.random.pick(SCALES))],
 });
 
-const zeroOf = (draw: Draw, type: ElementType): RefTensor => ({
+export const zeroOf = (draw: Draw, type: ElementType): RefTensor => ({
   type,
   dims: draw.random.chance(0.8) ? [] : [1],
   data: draw.integers(1, type === 'uint8' ? 0 : -20, type === 'uint8' ? 255 : 20),
 });
 
-const bytes = (draw: Draw, dims: Dims, type: ElementType): RefTensor => {
+export const bytes = (draw: Draw, dims: Dims, type: ElementType): RefTensor => {
   const [low, high] = type === 'uint8' ? [0, 255] : [-128, 127];
   return { type, dims, data: draw.integers(sizeOf(dims), low, high) };
 };
@@ -114,7 +114,7 @@ interface Matrices {
   readonly b: Dims;
 }
 
-function matrices(draw: Draw): Matrices {
+export function matrices(draw: Draw): Matrices {
   const { random } = draw;
   const extent = () => (random.chance(0.02) ? 0 : random.integer(1, 12));
   const [m, k, n] = [
@@ -127,7 +127,7 @@ function matrices(draw: Draw): Matrices {
 }
 
 /** One, or one for each column. */
-function byColumn(draw: Draw, n: number, make: () => RefTensor): RefTensor {
+export function byColumn(draw: Draw, n: number, make: () => RefTensor): RefTensor {
   if (draw.random.chance(0.5)) return make();
   const many = Array.from({ length: n }, () => make());
   return { type: make().type, dims: [n], data: many.flatMap(({ data }) => data) };

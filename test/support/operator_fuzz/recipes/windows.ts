@@ -39,28 +39,32 @@ export function maps(draw: Draw, mostChannels = 8): { batch: number; channels: n
 
 const kernelOf = (draw: Draw, spatial: Dims) => spatial.map(() => draw.random.pick([1, 1, 2, 3, 3, 3, 4, 5]));
 
-export const conv: Recipe = (draw) => {
+/** The attributes of a convolution, and the dims of its input and of its filters. */
+export function convolution(draw: Draw): { attributes: Attributes; x: Dims; w: Dims } {
   const { random } = draw;
   const { batch, channels, spatial } = maps(draw);
   const groups = random.pick([1, 1, 1, 2, 3, channels]);
   const perGroup = Math.max(1, Math.round(channels / groups));
   const filters = groups * random.integer(1, random.chance(0.1) ? 40 : 6);
   const kernel = kernelOf(draw, spatial);
-  const type = draw.type();
-  const kind = random.chance(0.6) ? 'unit' : undefined;
-  const bias = random.chance(0.5) ? draw.tensor([filters], type, kind) : undefined;
   return {
     attributes: {
       ...windows(draw, spatial, kernel),
       ...(groups > 1 || random.chance(0.3) ? { group: int(groups) } : {}),
       ...draw.maybe('kernel_shape', () => ints(kernel), 0.4),
     },
-    inputs: [
-      draw.tensor([batch, groups * perGroup, ...spatial], type, kind),
-      draw.tensor([filters, perGroup, ...kernel], type, kind),
-      bias,
-    ],
+    x: [batch, groups * perGroup, ...spatial],
+    w: [filters, perGroup, ...kernel],
   };
+}
+
+export const conv: Recipe = (draw) => {
+  const { random } = draw;
+  const { attributes, x, w } = convolution(draw);
+  const type = draw.type();
+  const kind = random.chance(0.6) ? 'unit' : undefined;
+  const bias = random.chance(0.5) ? draw.tensor([w[0]!], type, kind) : undefined;
+  return { attributes, inputs: [draw.tensor(x, type, kind), draw.tensor(w, type, kind), bias] };
 };
 
 /** Offsets and places are exact in every float type: how places round would decide what weighs how much. */
