@@ -13,7 +13,7 @@ interface Labelled {
 
 const einsum: Lower = (x) => {
   const equation = textOf(x);
-  const [left, right] = equation.replaceAll(' ', '').split('->') as [string, string?];
+  const [left, right] = equation.replaceAll(' ', '').split('->', 2) as [string, string?];
   const terms = left.split(',');
   if (terms.length !== x.inputs.length) {
     throw x.invalid(`has ${x.inputs.length} inputs for the equation '${equation}'`);
@@ -43,9 +43,15 @@ const einsum: Lower = (x) => {
 
 function textOf(x: Lowering): string {
   const value = x.node.attributes.get('equation');
-  if (typeof value === 'string') return value;
-  throw x.invalid('has no equation');
+  if (typeof value !== 'string') throw x.invalid('has no equation');
+  if (EQUATION.test(value.replaceAll(' ', ''))) return value;
+  throw x.invalid(
+    `has the equation '${value}'; it takes terms of letters, with commas between, and -> before a last one`,
+  );
 }
+
+const TERM = String.raw`[A-Za-z]*(?:\.\.\.)?[A-Za-z]*`;
+const EQUATION = new RegExp(`^${TERM}(?:,${TERM})*(?:->${TERM})?$`);
 
 /** With each label once: of two axes of one label those elements that are at one place along both. */
 function diagonal(x: Lowering, value: Value, labels: readonly string[]): Labelled {
@@ -54,6 +60,9 @@ function diagonal(x: Lowering, value: Value, labels: readonly string[]): Labelle
   }
   const distinct = [...new Set(labels)];
   if (distinct.length === labels.length) return { value, labels };
+  if (labels.some((label, axis) => value.dims[axis] !== value.dims[labels.indexOf(label)])) {
+    throw x.invalid(`has one label for axes of several extents of ${shapeOf(value)}`);
+  }
   const own = stridesOf(value.dims);
   const strides = distinct.map((label) => {
     return labels.reduce((sum, other, axis) => (other === label ? sum + own[axis]! : sum), 0);
@@ -74,12 +83,11 @@ function contract(x: Lowering, a: Labelled, b: Labelled, later: ReadonlySet<stri
   const [rows, columns] = [left, right].map(({ labels }) =>
     labels.filter((label) => !both.includes(label)),
   ) as [string[], string[]];
+  // One of 1 is broadcast to the other, which may be 0.
   const extentOf = (label: string) =>
-    Math.max(
-      ...[left, right].map(({ value, labels }) =>
-        labels.includes(label) ? value.dims[labels.indexOf(label)]! : 1,
-      ),
-    );
+    [left, right]
+      .map(({ value, labels }) => value.dims[labels.indexOf(label)] ?? 1)
+      .find((extent) => extent !== 1) ?? 1;
   const sizes = (labels: readonly string[], { value, labels: own }: Labelled) =>
     labels.map((label) => value.dims[own.indexOf(label)]!);
   const product = (extents: readonly number[]) => extents.reduce((p, extent) => p * extent, 1);
@@ -102,6 +110,7 @@ function summed(x: Lowering, { value, labels }: Labelled, kept: ReadonlySet<stri
 function ordered(x: Lowering, { value, labels }: Labelled, wanted: readonly string[]): Value {
   const order = wanted.map((label) => labels.indexOf(label));
   if (order.includes(-1)) throw x.invalid(`has an output of labels that no input has`);
+  if (new Set(order).size < order.length) throw x.invalid('has an output with one label twice');
   return x.build.transpose(value, order);
 }
 

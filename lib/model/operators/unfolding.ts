@@ -262,6 +262,9 @@ export function normPool(x: Lowering, input: Value): Value {
 export function columnsToImage(x: Lowering): Value {
   const input = x.input(0);
   const [extents, filter] = [x.numbers(1), x.numbers(2)];
+  if (extents.length !== filter.length) {
+    throw x.invalid(`has images of [${extents.join(', ')}] and blocks of [${filter.join(', ')}]`);
+  }
   const [n, width] = input.dims as [number, number];
   const channels = width / filter.reduce((product, extent) => product * extent, 1);
   // The windows are those over an image of these extents.

@@ -4,6 +4,7 @@
  */
 import { creation } from './creation';
 import { deformable } from './deformable';
+import { einsums } from './einsum';
 import { elementwise, type Operator } from './elementwise';
 import { fused } from './fused';
 import { indexing } from './indexing';
@@ -28,6 +29,7 @@ import { pooling } from './windows';
 const STANDARD: Readonly<Record<string, Operator>> = {
   ...creation,
   ...deformable,
+  ...einsums,
   ...elementwise,
   ...indexing,
   ...linearRecurrence,

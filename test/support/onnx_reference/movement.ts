@@ -6,7 +6,9 @@ import {
   axisOf,
   broadcastDims,
   broadcastStrides,
+  forEachIndex,
   Illegal,
+  isFloat,
   moved,
   offsetOf,
   placeOf,
@@ -17,6 +19,7 @@ import {
   type Dims,
   type Expected,
   type RefTensor,
+  type Scalar,
 } from './tensor';
 
 function relabelled(input: RefTensor, dims: Dims): Expected {
@@ -361,7 +364,32 @@ const dropout: Operator = (node) => {
   return outputs.slice(0, node.outputs);
 };
 
+/** The middle of each axis, or the input in the middle of zeros: of an odd difference the first half is the smaller. */
+const centerCropPad: Operator = (node) => {
+  const input = node.input(0);
+  const rank = input.dims.length;
+  const axes = axesOf(node.integers('axes') ?? input.dims.map((_, axis) => axis), rank);
+  const wanted = node.list(1);
+  if (wanted.length !== axes.length) throw new Illegal(`[${wanted}] for ${axes.length} axes`);
+  const dims = input.dims.map((extent, axis) => (axes.includes(axis) ? wanted[axes.indexOf(axis)]! : extent));
+  requireSmall(dims);
+  // By how much places in the input are further on than those in the output.
+  const shifts = dims.map((extent, axis) => {
+    const more = input.dims[axis]! - extent;
+    return Math.sign(more) * Math.floor(Math.abs(more) / 2);
+  });
+  const strides = stridesOf(input.dims);
+  const data: Scalar[] = [];
+  forEachIndex(dims, (at) => {
+    const places = at.map((place, axis) => place + shifts[axis]!);
+    const isInside = places.every((place, axis) => place >= 0 && place < input.dims[axis]!);
+    data.push(isInside ? input.data[offsetOf(places, strides)]! : isFloat(input.type) ? 0 : 0n);
+  });
+  return [{ type: input.type, dims, data }];
+};
+
 export const movement: Readonly<Record<string, Operator>> = {
+  CenterCropPad: centerCropPad,
   Concat: concat,
   DepthToSpace: depthToSpace,
   Dropout: dropout,

@@ -148,6 +148,13 @@ export class Node {
     throw new Illegal(`${name} of '${attribute.value}'`);
   }
 
+  /** Any string. */
+  text(name: string): string {
+    const attribute = this.node.attributes[name];
+    if (attribute?.kind === 'string') return attribute.value;
+    throw new Illegal(`no attribute ${name}`);
+  }
+
   tensor(name: string): RefTensor | undefined {
     const attribute = this.node.attributes[name];
     return attribute?.kind === 'tensor' ? attribute.value : undefined;

@@ -353,7 +353,37 @@ function transposedAxes(node: Node, input: Dims, kernel: Dims): TransposedAxis[]
   });
 }
 
+/** Blocks of images added up where they overlap; what lies in the padding is dropped. */
+const col2Im: Operator = (node) => {
+  const input = node.input(0);
+  const [extents, block] = [node.list(1), node.list(2)];
+  if (input.dims.length !== 3 || extents.length !== block.length) throw new Illegal(`[${input.dims}]`);
+  if (input.type === 'bool') throw new Unjudged('sums of bools');
+  // ONNX has two axes at least.
+  if (extents.length < 2) node.tolerate();
+  if (extents.some((extent) => extent < 1) || block.some((extent) => extent < 1)) {
+    throw new Illegal(`blocks of [${block}] in an image of [${extents}]`);
+  }
+  const axes = windowsOf(node, extents, block);
+  const outputs = axes.map(({ output }) => output);
+  const [batch, width, count] = input.dims as [number, number, number];
+  const channels = width / sizeOf(block);
+  if (!Number.isInteger(channels) || sizeOf(outputs) !== count) throw new Illegal(`[${input.dims}]`);
+  const sums = sumsOf(input.type, [batch, channels, ...extents]);
+  const strides = stridesOf([batch, channels, ...extents]);
+  forEachIndex([batch, channels, ...block, ...outputs], (at, index) => {
+    const places = axes.map(
+      ({ stride, dilation, before }, i) =>
+        at[i + 2]! * dilation + at[i + 2 + block.length]! * stride - before,
+    );
+    if (places.some((place, i) => place < 0 || place >= axes[i]!.input)) return;
+    sums.addTerm(offsetOf([at[0]!, at[1]!, ...places], strides), input.data[index]!);
+  });
+  return [sums.expected()];
+};
+
 export const products: Readonly<Record<string, Operator>> = {
+  Col2Im: col2Im,
   Conv: conv,
   ConvTranspose: convTranspose,
   Gemm: gemm,

@@ -227,6 +227,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [24, 'X:T Y:U', { T: ANY_13, U: ANY_13 }, 'round_mode:string saturate:int'],
   ],
   Ceil: unary(6, '', 13),
+  CenterCropPad: [[18, 'X:T shape:I', { T: ANY_13, I: INDEX }, 'axes:ints']],
   Celu: [
     [12, 'X:T', { T: ['float32'] }, 'alpha:float'],
     [28, 'X:T', { T: FLOAT }, 'alpha:float'],
@@ -237,6 +238,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [12, 'X:T min:T? max:T?', { T: NUMBER }],
     [13, 'X:T min:T? max:T?', { T: NUMBER_13 }],
   ],
+  Col2Im: [[18, 'X:T image:I block:I', { T: ANY_13, I: INT64 }, 'dilations:ints pads:ints strides:ints']],
   Compress: [
     [9, 'X:T C:B', { T: ANY, B: BOOL }, 'axis:int'],
     [28, 'X:T C:B', { T: ANY_13, B: BOOL }, 'axis:int'],
@@ -313,6 +315,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [22, 'X:T ratio:R? training_mode:B?', { T: FLOAT, R: FLOAT, B: BOOL }, 'seed:int', { outputs: 2 }],
   ],
   DynamicQuantizeLinear: [[11, 'X:X', { X: ['float32'] }, '', { outputs: 3 }]],
+  Einsum: [
+    [12, 'X:T…', { T: NUMBER }, 'equation:string!'],
+    [28, 'X:T…', { T: NUMBER_13 }, 'equation:string!'],
+  ],
   Elu: unary(6, 'alpha:float'),
   Equal: [
     [7, 'A:T B:T', { T: ['bool', 'int32', 'int64'] }],

@@ -1,6 +1,7 @@
 /** What draws legal models of one node, by operator. */
 import type { Recipe } from '../draw';
 import { creation } from './creation';
+import { einsums } from './einsum';
 import { elementwise } from './elementwise';
 import { fused } from './fused';
 import { indexing } from './indexing';
@@ -20,6 +21,7 @@ import { windowed } from './windows';
 export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
   Object.entries({
     ...creation,
+    ...einsums,
     ...elementwise,
     ...fused,
     ...indexing,

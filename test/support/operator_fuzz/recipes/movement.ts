@@ -239,9 +239,21 @@ const pad: Recipe = (draw) => {
   return { attributes, inputs: [input, list(counts), value, ...(draw.opset < 18 ? [] : [named])] };
 };
 
+const centerCropPad: Recipe = (draw) => {
+  const { random } = draw;
+  const dims = draw.dims({ most: 4 });
+  const axes = random.chance(0.5) ? draw.someAxes(dims.length) : undefined;
+  const wanted = (axes ?? dims).map(() => (random.chance(0.03) ? 0 : random.integer(1, 9)));
+  return {
+    attributes: axes === undefined ? {} : { axes: ints(axes.map((axis) => draw.axis(axis, dims.length))) },
+    inputs: [draw.tensor(dims), list(wanted, draw.type('I'))],
+  };
+};
+
 export const movement: Readonly<Record<string, Recipe>> = {
   ...recipes(blocks, 'DepthToSpace SpaceToDepth'),
   ...recipes(identity, 'Identity Size'),
+  CenterCropPad: centerCropPad,
   Concat: concat,
   Dropout: dropout,
   Expand: expand,

@@ -1,6 +1,7 @@
 /** Windows that step over maps. */
 import type { Dims } from '../../onnx_reference/tensor';
 import { int, ints, recipes, string, type Attributes, type Draw, type Recipe } from '../draw';
+import { list } from '../values';
 
 /** The windows of convolutions and pools over maps of these extents. */
 function windows(draw: Draw, spatial: Dims, kernel: Dims, isTransposed = false): Attributes {
@@ -164,9 +165,45 @@ const globalPool: Recipe = (draw) => {
   return { inputs: [draw.tensor([batch, channels, ...spatial])] };
 };
 
+const col2Im: Recipe = (draw) => {
+  const { random } = draw;
+  const rank = random.pick([2, 2, 2, 3]);
+  const axes = Array.from({ length: rank }, () => {
+    const [block, dilation, stride] = [random.integer(1, 3), random.integer(1, 2), random.integer(1, 3)];
+    const [before, after] = [random.integer(0, 2), random.integer(0, 2)];
+    const reach = (block - 1) * dilation + 1;
+    const image = Math.max(1, reach - before - after) + random.integer(0, 6);
+    const output = Math.floor((image + before + after - reach) / stride) + 1;
+    return { block, dilation, stride, before, after, image, output };
+  });
+  const product = (of: (axis: (typeof axes)[number]) => number) => axes.reduce((p, axis) => p * of(axis), 1);
+  const channels = random.integer(1, 3);
+  const type = draw.type();
+  const dims = [
+    random.integer(1, 2),
+    channels * product(({ block }) => block),
+    product(({ output }) => output),
+  ];
+  return {
+    attributes: {
+      ...{
+        strides: ints(axes.map(({ stride }) => stride)),
+        dilations: ints(axes.map(({ dilation }) => dilation)),
+      },
+      pads: ints([...axes.map(({ before }) => before), ...axes.map(({ after }) => after)]),
+    },
+    inputs: [
+      draw.tensor(dims, type === 'bool' ? 'float32' : type),
+      list(axes.map(({ image }) => image)),
+      list(axes.map(({ block }) => block)),
+    ],
+  };
+};
+
 export const windowed: Readonly<Record<string, Recipe>> = {
   ...recipes(pool, 'AveragePool MaxPool'),
   ...recipes(globalPool, 'GlobalAveragePool GlobalMaxPool'),
+  Col2Im: col2Im,
   Conv: conv,
   ConvTranspose: convTranspose,
   DeformConv: deformConv,
