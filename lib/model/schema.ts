@@ -237,7 +237,7 @@ const ATTRIBUTES: Readonly<Record<AttributeKind, string>> = {
   INT:
     'K N accuracy_level align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box count_include_pad detect_negative ' +
     'detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset noop_with_empty_axes ' +
-    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse saturate seed select_last_index size sorted spatial start stash_type offset_group chunk_size bits channels_last opset transBatchA transBatchB unidirectional ' +
+    'num_groups num_heads num_outputs onesided output_datatype output_dtype output_height output_width p periodic precision q_num_heads qk_matmul_output_mode right_window_size rotary_embedding_dim softmax_precision reverse sampling_ratio saturate seed select_last_index size sorted spatial start stash_type offset_group chunk_size bits channels_last opset transBatchA transBatchB unidirectional ' +
     'storage_order time_axis to training_mode transA transB upper value_int',
   INTS: 'axes dilations directions ends kernel_shape output_padding output_shape pads perm qkv_hidden_sizes split starts strides value_ints',
   STRING:

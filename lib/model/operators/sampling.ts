@@ -2,12 +2,14 @@
 import { flag, float, integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
+import { unsupportedNode } from '../refusals';
+import { typedArray } from '../typed_constants';
 import { sizeOf, stridesOf, type Value } from '../values';
 import { emitIndexed, takeRows } from './indexing';
 import { along } from './layout';
 import { multiply } from './matrix';
 import { reduceTo } from './reduction';
-import { apply, mapped, scalar } from './typed';
+import { apply, choose, mapped, scalar } from './typed';
 
 const plus = (x: Lowering, a: Value, b: Value) => apply(x, 'add', [a, b]);
 const minus = (x: Lowering, a: Value, b: Value) => apply(x, 'subtract', [a, b]);
@@ -57,8 +59,9 @@ export function tapsOf(
   isAligned: boolean,
 ): Tap[] {
   const inside = (value: Value) => bring(x, value, extent, padding, isAligned);
-  if (mode === 'nearest') return [{ place: inside(apply(x, 'round', [inside(place)])), weight: undefined }];
-  const own = inside(place);
+  // Of two equally near elements the even one, counted before it is reflected.
+  if (mode === 'nearest') return [{ place: inside(apply(x, 'round', [place])), weight: undefined }];
+  const own = mode === 'cubic' ? stopped(x, place, extent, padding, isAligned) : inside(place);
   const floor = apply(x, 'floor', [own]);
   const rest = minus(x, own, floor);
   if (mode === 'linear') {
@@ -86,18 +89,35 @@ function cubicWeights(x: Lowering, rest: Value): Value[] {
   return [far(affine(x, rest, 1, 1)), near(rest), near(affine(x, rest, -1, 1)), far(affine(x, rest, -1, 2))];
 }
 
+/** The middles of the outer elements of a map, or their outer edges. */
+function bordersOf(extent: number, isAligned: boolean): readonly [low: number, high: number] {
+  return isAligned ? [0, extent - 1] : [-0.5, extent - 0.5];
+}
+
+/** Places beyond the borders brought within; those between an outer element's middle and its edge stay where they are. */
+function stopped(x: Lowering, place: Value, extent: number, padding: Padding, isAligned: boolean): Value {
+  if (padding === 'zeros') return place;
+  if (padding === 'reflection') return reflected(x, place, extent, isAligned);
+  const isWithin = mapped(x, 'equal', [place, within(x, place, ...bordersOf(extent, isAligned))], 'bool');
+  return choose(x, isWithin, place, within(x, place, 0, extent - 1));
+}
+
 /** Places beyond the map: zeros are looked for later, others are brought into it. */
 function bring(x: Lowering, place: Value, extent: number, padding: Padding, isAligned: boolean): Value {
   if (padding === 'zeros') return place;
-  if (padding === 'border') return within(x, place, 0, extent - 1);
-  const [low, high] = isAligned ? [0, extent - 1] : [-0.5, extent - 0.5];
+  const own = padding === 'border' ? place : reflected(x, place, extent, isAligned);
+  return within(x, own, 0, extent - 1);
+}
+
+/** Within the borders. */
+function reflected(x: Lowering, place: Value, extent: number, isAligned: boolean): Value {
+  const [low, high] = bordersOf(extent, isAligned);
   const range = high - low;
   if (range === 0) return affine(x, place, 0, low);
   // Reflected again and again: of every second period the distance from its end.
-  const period = scalar(x, 'float32', 2 * range);
-  const along = mapped(x, 'modulo', [affine(x, place, 1, -low), period], 'float32');
-  const reflected = apply(x, 'minimum', [along, affine(x, along, -1, 2 * range)]);
-  return within(x, affine(x, reflected, 1, low), 0, extent - 1);
+  const period = scalar(x, place.type, 2 * range);
+  const along = mapped(x, 'modulo', [affine(x, place, 1, -low), period], place.type);
+  return affine(x, apply(x, 'minimum', [along, affine(x, along, -1, 2 * range)]), 1, low);
 }
 
 /** The sum over all combinations of taps, or the greatest of them, of [N, C, …] as [N, C, places]. */
@@ -118,21 +138,26 @@ export function sample(
   const parts = combinations.map((taps) => {
     const places = taps.map(({ place }) => place);
     const taken = takeAt(x, input, places, count);
+    const over = (value: Value) => x.build.view(value, [n, 1, count]);
+    // Chosen, and not multiplied: nothing times an infinity is NaN.
+    const padded =
+      padding === 'zeros'
+        ? choose(x, over(insideOf(x, places, input)), taken, scalar(x, taken.type, 0))
+        : taken;
     const weights = taps.flatMap(({ weight }) => weight ?? []);
-    const factors = padding === 'zeros' ? [...weights, insideOf(x, places, input)] : weights;
-    return factors.reduce((value, factor) => times(x, value, x.build.view(factor, [n, 1, count])), taken);
+    return weights.reduce((value, weight) => times(x, value, over(weight)), padded);
   });
   const [first, ...others] = parts;
   const sum = others.reduce((total, part) => apply(x, together, [total, part]), first!);
   return x.build.view(sum, [n, c, ...outputs]);
 }
 
-/** 1 where a place is in the map, and 0 elsewhere. */
+/** Whether places are in the map. */
 function insideOf(x: Lowering, places: readonly Value[], input: Value): Value {
   const isInside: Value[] = places.map((place, axis) => {
-    return mapped(x, 'equal', [place, within(x, place, 0, input.dims[axis + 2]! - 1)], 'float32');
+    return mapped(x, 'equal', [place, within(x, place, 0, input.dims[axis + 2]! - 1)], 'bool');
   });
-  return isInside.slice(1).reduce((all, one) => times(x, all, one), isInside[0]!);
+  return isInside.slice(1).reduce((all, one) => mapped(x, 'logicalAnd', [all, one], 'bool'), isInside[0]!);
 }
 
 /** The elements of all channels at these places, those beyond the map taken from its border. */
@@ -147,6 +172,8 @@ function takeAt(x: Lowering, input: Value, places: readonly Value[], count: numb
   });
   const indices = flat.slice(1).reduce((sum, one) => plus(x, sum, one), flat[0]!);
   const size = sizeOf(spatial);
+  if (size === 0 && n * c * count > 0)
+    throw unsupportedNode(x.node, `samples maps of no elements, ${shapeOf(input)}`);
   const data = x.build.view(input, [n * c * size]);
   const dims = [n, c, count];
   const values = x.build.scratch(input.type, dims);
@@ -192,10 +219,12 @@ const affineGrid: Lower = (x) => {
 const roiAlign: Lower = (x) => {
   const [input, regions, batches] = [x.input(0), x.input(1), x.input(2)];
   x.requireRank(input, 4);
+  if (regions.dims[1] !== 4) throw x.invalid(`takes four numbers for each region, got ${shapeOf(regions)}`);
   const [, c, height, width] = input.dims as [number, number, number, number];
   const [p, q] = [integer(x.node, 'output_height', 1), integer(x.node, 'output_width', 1)];
   const ratio = integer(x.node, 'sampling_ratio', 0);
-  if (ratio <= 0) throw x.invalid('takes as many samples as a region is large');
+  if (ratio < 0) throw x.invalid(`has sampling_ratio ${ratio}; it takes 0 or a positive integer`);
+  if (ratio === 0) throw unsupportedNode(x.node, 'takes as many samples as a region is large');
   const modes = ['half_pixel', 'output_half_pixel'] as const;
   const isHalf =
     x.opset >= 16 && string(x.node, 'coordinate_transformation_mode', modes, 'half_pixel') === 'half_pixel';
@@ -211,11 +240,15 @@ const roiAlign: Lower = (x) => {
   const [x1, y1, x2, y2] = [0, 1, 2, 3].map(corner) as [Value, Value, Value, Value];
   const samples = (low: Value, high: Value, bins: number) => {
     const extent = minus(x, high, low);
-    const size = isHalf ? extent : apply(x, 'maximum', [extent, scalar(x, 'float32', 1)]);
-    const steps = x.derive(`samples ${bins} ${ratio}`, [], () => ({
-      type: 'float32',
+    x.build.admitPositions(bins * ratio);
+    const size = isHalf ? extent : apply(x, 'maximum', [extent, scalar(x, extent.type, 1)]);
+    const steps = x.derive(`${extent.type} samples ${bins} ${ratio}`, [], () => ({
+      type: extent.type,
       dims: [1, bins * ratio],
-      data: Float32Array.from({ length: bins * ratio }, (_, i) => (i + 0.5) / ratio / bins),
+      data: typedArray(
+        extent.type,
+        Array.from({ length: bins * ratio }, (_, i) => (i + 0.5) / ratio / bins),
+      ),
     }));
     const column = (value: Value) => x.build.view(value, [count, 1]);
     return plus(x, column(low), times(x, column(size), steps));

@@ -19,6 +19,7 @@ import { quantized8 } from './quantized';
 import { recurrence } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
+import { sampling } from './sampling';
 import { scanning } from './scan';
 import { schemaIn, schemasOf, type Schema } from './schemas';
 import { selection } from './selection';
@@ -41,6 +42,7 @@ const STANDARD: Readonly<Record<string, Operator>> = {
   ...recurrence,
   ...reduction,
   ...resizing,
+  ...sampling,
   ...scanning,
   ...selection,
   ...signals,

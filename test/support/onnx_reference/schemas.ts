@@ -152,6 +152,7 @@ const DEFORMED = 'dilations:ints group:int kernel_shape:ints offset_group:int pa
 const TRANSPOSED = `${CONVOLUTION} output_padding:ints output_shape:ints`;
 const RESIZE_11 =
   'coordinate_transformation_mode:string cubic_coeff_a:float exclude_outside:int extrapolation_value:float mode:string nearest_mode:string';
+const REGIONS = 'mode:string output_height:int output_width:int sampling_ratio:int spatial_scale:float';
 const CONSTANTS = 'value:tensor value_float:float value_floats:floats value_int:int value_ints:ints';
 
 const STANDARD: Readonly<Record<string, readonly Row[]>> = {
@@ -366,6 +367,11 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   GlobalMaxPool: unary(1),
   Greater: comparison(7),
   GreaterOrEqual: comparison(12),
+  // Maps of other types, which it may take from, are left out.
+  GridSample: [
+    [16, 'X:T grid:G', { T: HALF, G: HALF }, 'align_corners:int mode:string padding_mode:string'],
+    [22, 'X:T grid:G', { T: FLOAT, G: FLOAT }, 'align_corners:int mode:string padding_mode:string'],
+  ],
   GroupNormalization: [
     [18, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float num_groups:int!'],
     [21, 'X:T S:T B:T', { T: FLOAT }, 'epsilon:float num_groups:int! stash_type:int'],
@@ -565,6 +571,11 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   ReverseSequence: [
     [10, 'X:T lengths:I', { T: ANY, I: INT64 }, 'batch_axis:int time_axis:int'],
     [28, 'X:T lengths:I', { T: ANY_13, I: INT64 }, 'batch_axis:int time_axis:int'],
+  ],
+  RoiAlign: [
+    [10, 'X:T rois:T images:I', { T: HALF, I: INT64 }, REGIONS],
+    [16, 'X:T rois:T images:I', { T: HALF, I: INT64 }, `${REGIONS} coordinate_transformation_mode:string`],
+    [22, 'X:T rois:T images:I', { T: FLOAT, I: INT64 }, `${REGIONS} coordinate_transformation_mode:string`],
   ],
   Round: unary(11),
   Scatter: [[9, 'X:T indices:I updates:T', { T: ANY, I: INDEX }, 'axis:int', { until: 11 }]],

@@ -14,6 +14,7 @@ import { quantized } from './quantized';
 import { recurrence } from './recurrent';
 import { reduction } from './reduction';
 import { resizing } from './resize';
+import { sampling } from './sampling';
 import { selection } from './selection';
 import { signals } from './signals';
 import { windowed } from './windows';
@@ -34,6 +35,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
     ...recurrence,
     ...reduction,
     ...resizing,
+    ...sampling,
     ...selection,
     ...signals,
     ...windowed,
