@@ -182,6 +182,8 @@ const rotaryEmbedding: Lower = (x) => {
 /** x * sigmoid(alpha * x) of the first, times the second */
 const swiGlu: Lower = (x) => {
   const [a, b] = [x.input(0), x.input(1)];
+  if (a.dims.join() !== b.dims.join())
+    throw x.invalid(`has ${shapeOf(a)} and ${shapeOf(b)}; it takes one shape`);
   const gate = apply(x, 'sigmoid', [apply(x, 'multiply', [a, scalar(x, a.type, float(x.node, 'alpha', 1))])]);
   return apply(x, 'multiply', [apply(x, 'multiply', [a, gate]), b]);
 };

@@ -7,6 +7,7 @@ import { deformable } from './deformable';
 import { einsums } from './einsum';
 import { elementwise, type Operator } from './elementwise';
 import { fused } from './fused';
+import { gated } from './gated';
 import { indexing } from './indexing';
 import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
@@ -32,6 +33,7 @@ const STANDARD: Readonly<Record<string, Operator>> = {
   ...deformable,
   ...einsums,
   ...elementwise,
+  ...gated,
   ...indexing,
   ...linearRecurrence,
   ...movement,

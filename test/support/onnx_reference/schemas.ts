@@ -637,6 +637,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [6, 'X:T…', { T: HALF }],
     [13, 'X:T…', { T: FLOAT }],
   ],
+  SwiGLU: [[28, 'A:T B:T', { T: FLOAT }, 'alpha:float']],
   Swish: [[24, 'X:T', { T: FLOAT }, 'alpha:float']],
   Tan: unary(7),
   Tanh: unary(6, '', 13),

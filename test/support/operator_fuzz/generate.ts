@@ -21,7 +21,7 @@ export const NOT_DRAWN: readonly string[] = [
   ...['LpNormalization', 'LpPool'],
   ...['MeanVarianceNormalization', 'NegativeLogLikelihoodLoss'],
   ...['RMSNormalization', 'RotaryEmbedding'],
-  ...['SoftmaxCrossEntropyLoss', 'SwiGLU', 'TensorScatter'],
+  ...['SoftmaxCrossEntropyLoss', 'TensorScatter'],
 ];
 
 const FOLDED = new Set(foldedNames());

@@ -129,6 +129,14 @@ const castLike: Recipe = (draw) => ({
   inputs: [draw.tensor(draw.dims()), draw.tensor(draw.dims({ most: 2 }), draw.type('U'))],
 });
 
+const swiGlu: Recipe = (draw) => {
+  const [dims, type] = [draw.dims(), draw.type()];
+  return {
+    attributes: draw.maybe('alpha', () => float(draw.random.pick([0.5, 1, 1.7]))),
+    inputs: [draw.tensor(dims, type, 'unit'), draw.tensor(dims, type)],
+  };
+};
+
 export const elementwise: Readonly<Record<string, Recipe>> = {
   ...recipes(
     unary,
@@ -148,4 +156,5 @@ export const elementwise: Readonly<Record<string, Recipe>> = {
   PRelu: prelu,
   Shrink: shrink,
   Where: where,
+  SwiGLU: swiGlu,
 };
