@@ -102,7 +102,10 @@ const Microkernel kF32_14x32Avx512{"f32_14x32_avx512",
                                    vectors::pack<Avx512>,
                                    outer::multiply<Avx512, 14, 2>,
                                    vectors::store<Avx512>,
-                                   outer::convolve<Avx512, 14, 2, vectors::store<Avx512>>};
+                                   outer::convolve<Avx512, 14, 2, vectors::store<Avx512>>,
+                                   false,
+                                   nullptr,
+                                   vectors::turn<Avx512>};
 
 // The same rate, where it is chosen: see prefersWindowsInLanes of sconv.
 extern const Microkernel kF32_48x8Avx512;

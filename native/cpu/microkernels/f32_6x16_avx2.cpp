@@ -116,7 +116,10 @@ const Microkernel kF32_6x16Avx2{"f32_6x16_avx2",
                                 vectors::pack<Avx2>,
                                 outer::multiply<Avx2, 6, 2>,
                                 vectors::store<Avx2>,
-                                outer::convolve<Avx2, 6, 2, vectors::store<Avx2>>};
+                                outer::convolve<Avx2, 6, 2, vectors::store<Avx2>>,
+                                false,
+                                nullptr,
+                                vectors::turn<Avx2>};
 
 // 38e6: 0.8 of the rate above, in pointwise layers of 240 to 528 channels on one Zen 5 core.
 extern const Microkernel kF32_24x4Avx2;

@@ -146,6 +146,11 @@ struct Microkernel {
   bool bringsOutputs = false;
   /** even[i] = from[2 * i] and odd[i] = from[2 * i + 1] for i < count. Of lane microkernels only. */
   void (*splitPairs)(const float* from, int64_t count, float* even, float* odd) = nullptr;
+  /**
+   * dst[i * width + row] = from[row * stride + i] for row < rows and i < columns, and zeros for the other rows below
+   * `width`: 16, or a multiple of `lanes`. Null where plain code is as good. Not of lane microkernels.
+   */
+  void (*turn)(const float* from, int64_t stride, int64_t rows, int64_t columns, int64_t width, float* dst) = nullptr;
 };
 
 /** All that were built, narrowest instruction set first. */

@@ -71,4 +71,37 @@ void pack(const WindowTile& tile, float* dst) {
   }
 }
 
+/**
+ * Microkernel::turn: kLanes rows by kLanes columns at a time. Beside what pack needs, the type has load of First, zeros
+ * elsewhere.
+ */
+template <class Vector>
+void turn(const float* from, int64_t stride, int64_t rows, int64_t columns, int64_t width, float* dst) {
+  constexpr int64_t kLanes = Vector::kLanes;
+  for (int64_t column = 0; column < columns; column += kLanes) {
+    const int64_t count = columns - column < kLanes ? columns - column : kLanes;
+    const typename Vector::First lanes = Vector::first(count);
+    for (int64_t first = 0; first < width; first += kLanes) {
+      typename Vector::Register block[kLanes];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kLanes; ++i) {
+        const bool isRow = first + i < rows;
+        block[i] = isRow ? Vector::load(lanes, from + (first + i) * stride + column) : Vector::zero();
+      }
+      Vector::transpose(block);
+      if (count == kLanes) {
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < kLanes; ++i) Vector::store(dst + (column + i) * width + first, block[i]);
+      } else {
+        alignas(64) float turned[kLanes * kLanes];
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < kLanes; ++i) Vector::store(turned + i * kLanes, block[i]);
+        for (int64_t i = 0; i < count; ++i) {
+          Vector::store(dst + (column + i) * width + first, Vector::load(turned + i * kLanes));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace warpconv::vectors

@@ -191,8 +191,9 @@ const Microkernel& chooseKernel(Isa isa) {
 
 /** dst[i * width + v] = element i < k of vector v < count, both with a stride of their own, and zeros in lanes beyond.
  */
-void packVectors(const float* from, int64_t stride, int64_t elementStride, int64_t count, int64_t k, int64_t width,
-                 float* dst) {
+void packVectors(const Microkernel& kernel, const float* from, int64_t stride, int64_t elementStride, int64_t count,
+                 int64_t k, int64_t width, float* dst) {
+  if (elementStride == 1 && kernel.turn != nullptr) return kernel.turn(from, stride, count, k, width, dst);
   if (count < width) {
     for (int64_t i = 0; i < k; ++i) std::fill(dst + i * width + count, dst + (i + 1) * width, 0.0f);
   }
@@ -283,7 +284,7 @@ class BlockedMatmul {
   void packPanel(const Product& product, const Block& block, int64_t panel, float* panels) const {
     const int64_t first = panel * kernel_.filters;
     const Matrix& right = product.right;
-    packVectors(right.at(block.k, block.column + first), right.columnStride, right.rowStride,
+    packVectors(kernel_, right.at(block.k, block.column + first), right.columnStride, right.rowStride,
                 std::min(kernel_.filters, block.columnCount - first), block.kCount, widthOf(block, panel),
                 panels + first * block.kCount);
   }
@@ -294,7 +295,7 @@ class BlockedMatmul {
     const int64_t rows = std::min(kernel_.windows, step.m - row);
     alignas(64) std::array<float, kBlockRows * kPackedWindows> windows;
     const Matrix& left = product.left;
-    packVectors(left.at(row, block.k), left.rowStride, left.columnStride, rows, block.kCount, kPackedWindows,
+    packVectors(kernel_, left.at(row, block.k), left.rowStride, left.columnStride, rows, block.kCount, kPackedWindows,
                 windows.data());
     const WindowView view{.first = windows.data(),
                           .second = windows.data() + rows / 2,
