@@ -68,7 +68,9 @@ function known(type: DataType, dims: readonly number[], ...elements: (number | b
 const LONG = 2n ** 60n + 2n ** 36n + 1n;
 const FAR = 2n ** 60n + 2n ** 52n + 1n;
 
-const COMPUTED: readonly (readonly [what: string, model: Model, outputs: readonly string[]])[] = [
+type Computed = readonly [what: string, model: Model, outputs: readonly string[]];
+
+const COMPUTED: readonly Computed[] = [
   [
     'attributes that are left out are float32, as those of a file are',
     { operator: 'HardSigmoid', opset: 22, inputs: [fed('float64', [1], 1)] },
@@ -85,6 +87,17 @@ const COMPUTED: readonly (readonly [what: string, model: Model, outputs: readonl
     },
     ['float16[1,2] 0,0', 'float32[1,1] 1', 'float32[1,1] 2'],
   ],
+  ...(
+    [
+      [fed('float32', [1, 2], 2, 2), fed('float16', [2], 0x3800, 0x4200), `float16[1,2] ${0x3800},${0x4200}`],
+      [fed('float16', [1, 2], 0x4000, 0x4000), fed('float32', [2], 0.5, 3), 'float32[1,2] 0.5,3'],
+      [fed('float64', [1, 2], 2, 2), fed('float32', [2], 0.5, 3), 'float32[1,2] 0.5,3'],
+    ] as const
+  ).map(([input, scale, output]): Computed => [
+    `a root mean square of ${input.type} gives the type of its scale, ${scale.type}`,
+    { operator: 'RMSNormalization', opset: 23, inputs: [input, scale], attributes: { epsilon: float(0) } },
+    [output],
+  ]),
   [
     'a depth is cut towards zero',
     {

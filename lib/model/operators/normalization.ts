@@ -262,7 +262,7 @@ function localResponseAny(x: Lowering, input: Value, size: number): Value {
   return apply(x, 'divide', [input, x.build.view(divisor, input.dims)]);
 }
 
-/** Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale. */
+/** Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale, in the type of the scale. */
 const rmsNormalization: Lower = (x) => {
   const [input, scale] = [x.input(0), x.input(1)];
   const first = x.axis(integer(x.node, 'axis', -1), input.dims.length);
@@ -271,7 +271,7 @@ const rmsNormalization: Lower = (x) => {
   const mean = reduceTo(x, apply(x, 'multiply', [input, input]), axes, 'mean', true);
   const epsilon = scalar(x, input.type, epsilonOf(x));
   const root = apply(x, 'sqrt', [apply(x, 'add', [mean, epsilon])]);
-  return apply(x, 'multiply', [apply(x, 'divide', [input, root]), asType(x, scale, input.type)]);
+  return apply(x, 'multiply', [asType(x, apply(x, 'divide', [input, root]), scale.type), scale]);
 };
 
 /** Along one axis each vector by its norm; one of zeros alone stays. */

@@ -39,9 +39,11 @@ const STATISTICS: Readonly<Record<string, readonly number[]>> = {
   SkipSimplifiedLayerNormalization: [1, 2],
 };
 
-/** Results are of the type of the first input: others are parameters, which may be of another one. */
+/** The input that has the results' type, by operator, where it is not the first: others may be of another type. */
+const TYPED_BY: Readonly<Record<string, number>> = { RMSNormalization: 1, SimplifiedLayerNormalization: 1 };
+
 function* lowerHalves(lower: Lower, x: Lowering): Sliced<readonly Value[]> {
-  const type = x.optional(0)?.type;
+  const type = x.optional(TYPED_BY[x.node.operator] ?? 0)?.type;
   const inputs: (Value | undefined)[] = [];
   for (const i of x.node.inputs.keys()) {
     const value = x.optional(i);
