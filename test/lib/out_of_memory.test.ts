@@ -23,6 +23,8 @@ class MockPlan {
 class MockStore {
   readonly bytes = 0;
   readonly scratchBytes = 0;
+  trim(): void {}
+  dispose(): void {}
 }
 
 class MockProgram {

@@ -98,7 +98,14 @@ async function closedPort(): Promise<number> {
 beforeAll(async () => {
   packed = pack(ROOT);
   tarball = path.join(scratch, packed.filename);
-  dependencies = ['@bufbuild/protobuf', 'lru-cache', 'node-gyp-build', 'debug', 'ms'].map((name) =>
+  dependencies = [
+    '@bufbuild/protobuf',
+    'lru-cache',
+    'node-gyp-build',
+    'debug',
+    'ms',
+    'onnxruntime-common',
+  ].map((name) =>
     path.join(scratch, pack(path.join(ROOT, 'node_modules', name), '--ignore-scripts').filename),
   );
 
@@ -235,7 +242,12 @@ describe('in the place of onnxruntime-node', () => {
     runBareIn(application, 'node', path.join('node_modules/program', script));
   });
 
+  test('onnxruntime-common comes along, for programs that do not name it', () => {
+    expect(existsSync(path.join(application, 'node_modules/onnxruntime-common/package.json'))).toBe(true);
+  });
+
   test('the provider of onnxruntime does not take the package for it', () => {
+    rmSync(path.join(application, 'node_modules/onnxruntime-common'), { recursive: true });
     const script = path.join(application, 'provider.cjs');
     writeFileSync(script, "require('onnxruntime-node/onnxruntime');");
     expect(() => runBareIn(application, 'node', script)).toThrow(
