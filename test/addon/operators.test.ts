@@ -62,6 +62,21 @@ describe.each(['', 'ai.onnx', 'com.microsoft'])(
       });
     });
 
+    test('gives one over that root, too', async () => {
+      const x = counted(24).map((i) => Math.fround(Math.sin(i)));
+      const attributes = { axis: 1, epsilon: float(0.25) };
+      const nodes = [
+        node('SimplifiedLayerNormalization', ['x', 'scale'], ['unread', 'y'], attributes, { domain }),
+      ];
+      const y = await run({ initializers, nodes }, [4, 2, 3], x);
+      expect(y.type).toBe('float32');
+      expect(y.dims).toEqual([4, 1, 1]);
+      y.elements.forEach((element, row) => {
+        const sum = x.slice(6 * row, 6 * row + 6).reduce((total, one) => total + one ** 2, 0);
+        expect(element).toBeCloseTo(1 / Math.sqrt(sum / 6 + 0.25), 6);
+      });
+    });
+
     test('has its attributes checked', async () => {
       const nodes = [simplified({ axis: 1, epsilon: 1 })];
       await expect(run({ initializers, nodes }, [4, 2, 3], counted(24))).rejects.toMatchObject({

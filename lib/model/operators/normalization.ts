@@ -262,7 +262,10 @@ function localResponseAny(x: Lowering, input: Value, size: number): Value {
   return apply(x, 'divide', [input, x.build.view(divisor, input.dims)]);
 }
 
-/** Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale, in the type of the scale. */
+/**
+ * Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale, in the type of the scale. onnxruntime's
+ * SimplifiedLayerNormalization gives one over that root, too: in float32, whatever the input is.
+ */
 const rmsNormalization: Lower = (x) => {
   const [input, scale] = [x.input(0), x.input(1)];
   const first = x.axis(integer(x.node, 'axis', -1), input.dims.length);
@@ -271,7 +274,8 @@ const rmsNormalization: Lower = (x) => {
   const mean = reduceTo(x, apply(x, 'multiply', [input, input]), axes, 'mean', true);
   const epsilon = scalar(x, input.type, epsilonOf(x));
   const root = apply(x, 'sqrt', [apply(x, 'add', [mean, epsilon])]);
-  return apply(x, 'multiply', [asType(x, apply(x, 'divide', [input, root]), scale.type), scale]);
+  const output = apply(x, 'multiply', [asType(x, apply(x, 'divide', [input, root]), scale.type), scale]);
+  return x.hasOutput(1) ? [output, asFloat32(x, apply(x, 'reciprocal', [root]))] : output;
 };
 
 /** Along one axis each vector by its norm; one of zeros alone stays. */
