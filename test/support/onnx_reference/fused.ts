@@ -276,7 +276,8 @@ const simplifiedNormalization: Operator = (node) => {
     return normalized(arithmetic, own, epsilon, false).normal;
   });
   let next = 0;
-  return [tensorOf(input.type, dims, (at) => times(arithmetic, rows[next++]!, scaleAt(at)))];
+  // onnxruntime's V is the type of the scale and of the result.
+  return [tensorOf(scale.type, dims, (at) => times(arithmetic, rows[next++]!, scaleAt(at)))];
 };
 
 /** Queries, keys or values: by batch, head, place and element. */
