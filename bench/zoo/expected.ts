@@ -8,7 +8,7 @@ export const SMALL_PACKAGES: readonly string[] = ['@ricky0123/vad-web', 'openwak
 /** Elements of an output that stand for all */
 const SAMPLES = 32;
 
-const FILE = path.join(__dirname, 'outputs.json');
+const FILE = path.join(__dirname, 'expected_outputs.json');
 
 export interface ExpectedOutput {
   readonly dims: readonly number[];
@@ -26,7 +26,7 @@ interface Output {
   readonly data: ArrayLike<number | bigint>;
 }
 
-/** So many elements, or all, at even distances. */
+/** {@link SAMPLES} elements at even distances, or all where there are fewer. */
 export function samplesOf({ data }: Output): number[] {
   const count = Math.min(SAMPLES, data.length);
   return Array.from({ length: count }, (_, i) => Number(data[Math.floor((i * data.length) / count)]));

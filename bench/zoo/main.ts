@@ -4,7 +4,7 @@
  *
  *     npm run zoo [-- --model silero] [--quick] [--write]
  *
- * `--write` stores the table of all models in bench/results, and what the tests expect of the small ones in outputs.json.
+ * `--write` stores the table of all models in bench/results, and what the tests expect of the small ones in expected_outputs.json.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';

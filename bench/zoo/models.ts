@@ -18,7 +18,7 @@ const DIMS: Readonly<Record<string, Dims>> = {
   silero_vad_v6: { input: [1, 512], state: [2, 1, 128] },
 };
 
-/** Other dims, for what a run with new ones takes, of models that leave some open. */
+/** Second dims of the models that leave some open: the zoo measures the first run with them. */
 const OTHER_DIMS: Readonly<Record<string, Dims>> = {
   'ch_PP-OCRv4_det_infer': { x: [1, 3, 480, 640] },
   'ch_PP-OCRv4_rec_infer': { x: [1, 3, 48, 240] },

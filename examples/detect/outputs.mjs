@@ -13,8 +13,7 @@ export function readOutputs(outputs, { height, width }) {
   const selected = tensors.find(
     ({ type, dims }) => type === 'int64' && dims.length === 2 && dims[1] === 3,
   )?.data;
-  const read = [undefined, ([one]) => readSelected(one) ?? readYolo(one), readSsd][floats.length];
-  const found = read?.(floats);
+  const found = floats.length === 1 ? readOne(floats[0]) : floats.length === 2 ? readSsd(floats) : undefined;
   if (found === undefined) {
     const shapes = tensors.map(({ name, type, dims }) => `'${name}' ${type} [${dims.join(', ')}]`);
     throw new Error(`these outputs are neither YOLO's nor SSD's: ${shapes.join(', ')}`);
@@ -22,6 +21,10 @@ export function readOutputs(outputs, { height, width }) {
   const isPartOfOne = found.boxes.every((coordinate) => Math.abs(coordinate) <= 2);
   const [x, y] = isPartOfOne ? [width, height] : [1, 1];
   return { selected, ...found, boxes: found.boxes.map((one, index) => one * (index % 2 === 0 ? x : y)) };
+}
+
+function readOne(output) {
+  return readSelected(output) ?? readYolo(output);
 }
 
 /** Each row is a box as x1, y1, x2, y2, its score and its class. Rows that nothing was found for have the class 0 or -1. */

@@ -9,7 +9,7 @@ import type { Operand } from './values';
 export interface StepExplanation {
   /**
    * For example `'convolution'` or `'elementwise'`; `'hosted'` for a node that JavaScript computes between two programs;
-   * `'undecided'` for a node of which only a run knows what it is compiled to
+   * `'undecided'` for a node that only a run can compile
    */
   readonly kind: string;
   /** The model's nodes that it computes */

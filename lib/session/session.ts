@@ -335,10 +335,10 @@ export class InferenceSession {
   }
 
   /**
-   * What is compiled for inputs of these dims: each step, what it computes, how and where. A network that runs in parts
-   * has the steps of the first one, and then the nodes of which only a run knows what they are compiled to, in their
-   * order. {@link profile} takes elements, and shows their steps, too; where the elements of a small input decide shapes,
-   * nothing less will do.
+   * What is compiled for inputs of these dims: each step, what it computes, how and where. Of a network that runs in parts
+   * these are the steps of the first part, followed by the nodes that only a run can compile, in their order.
+   * {@link profile} takes elements and shows the steps of those nodes, too. Where the elements of a small input decide
+   * shapes, explain() refuses, and profile() is needed.
    */
   async explain(inputDims?: Readonly<Record<string, readonly number[]>>): Promise<SessionExplanation> {
     this.#requireOwn('explain()');

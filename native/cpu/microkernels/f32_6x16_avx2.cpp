@@ -113,6 +113,7 @@ const Microkernel kF32_6x16Avx2{"f32_6x16_avx2",
                                 8,
                                 1,
                                 47e6,
+                                kTurnedStoreElements,
                                 vectors::pack<Avx2>,
                                 outer::multiply<Avx2, 6, 2>,
                                 vectors::store<Avx2>,
@@ -123,8 +124,19 @@ const Microkernel kF32_6x16Avx2{"f32_6x16_avx2",
 
 // 38e6: 0.8 of the rate above, in pointwise layers of 240 to 528 channels on one Zen 5 core.
 extern const Microkernel kF32_24x4Avx2;
-const Microkernel kF32_24x4Avx2{
-    "f32_24x4_avx2",        Isa::avx2, 24, 4, 4, 8, 38e6, nullptr, nullptr, nullptr, lanes::convolve<Avx2, 4, 3>, true,
-    lanes::splitPairs<Avx2>};
+const Microkernel kF32_24x4Avx2{"f32_24x4_avx2",
+                                Isa::avx2,
+                                24,
+                                4,
+                                4,
+                                8,
+                                38e6,
+                                kPlainStoreElements,
+                                nullptr,
+                                nullptr,
+                                nullptr,
+                                lanes::convolve<Avx2, 4, 3>,
+                                true,
+                                lanes::splitPairs<Avx2>};
 
 }  // namespace warpconv

@@ -74,11 +74,13 @@ const Microkernel kF32_8x12Neon{"f32_8x12_neon",
                                 4,
                                 1,
                                 16.5e6,
+                                kTurnedStoreElements,
                                 portable::pack,
                                 outer::multiply<Neon, 8, 3>,
                                 vectors::store<Neon>,
                                 outer::convolve<Neon, 8, 3, vectors::store<Neon>>};
 
+// The rate is not measured.
 extern const Microkernel kF32_12x8Neon;
 const Microkernel kF32_12x8Neon{"f32_12x8_neon",
                                 Isa::neon,
@@ -87,6 +89,7 @@ const Microkernel kF32_12x8Neon{"f32_12x8_neon",
                                 8,
                                 4,
                                 16.5e6,
+                                kPlainStoreElements,
                                 nullptr,
                                 nullptr,
                                 nullptr,

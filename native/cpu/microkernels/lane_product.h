@@ -86,8 +86,8 @@ class OutputFetcher {
   const int64_t skipped_;
 };
 
-/** Elements at one distance from each other, many of them; what lies after a row belongs to somebody else. */
-template <class Vector, int kFilters, int kVectors>
+/** Elements at one distance from each other. Nothing is loaded beyond the tile's last window. */
+template <class Vector, int kVectors>
 class EvenTaps {
  public:
   [[gnu::always_inline]] EvenTaps(const WindowView& view, int64_t inLast)
@@ -111,8 +111,8 @@ class EvenTaps {
   const typename Vector::First last_;
 };
 
-/** Elements anywhere in rows that are in the cache, and longer than their windows by a vector. */
-template <class Vector, int kFilters, int kVectors>
+/** Elements at the offsets of a list. Whole vectors may be loaded there: rows are long enough, and in the cache. */
+template <class Vector, int kVectors>
 class ListedTaps {
  public:
   [[gnu::always_inline]] ListedTaps(const WindowView& view, int64_t) : first_(view.first), offsets_(view.offsets) {}
@@ -129,7 +129,7 @@ class ListedTaps {
 };
 
 /** Up to kVectors vectors of windows, of which the last may be filled in part. */
-template <template <class, int, int> class Taps, class Vector, int kFilters, int kVectors, class StoreRow>
+template <template <class, int> class Taps, class Vector, int kFilters, int kVectors, class StoreRow>
 void convolveTile(const OutputTile& tile, const WindowView& view, const float* filters, const StoreRow& storeRow) {
   Totals<Vector, kFilters, kVectors> total;
 #pragma GCC unroll 8
@@ -138,7 +138,7 @@ void convolveTile(const OutputTile& tile, const WindowView& view, const float* f
     for (int v = 0; v < kVectors; ++v) total[f][v] = Vector::zero();
   }
   const int64_t inLast = tile.windows - (kVectors - 1) * Vector::kLanes;
-  Taps<Vector, kFilters, kVectors> taps(view, inLast);
+  Taps<Vector, kVectors> taps(view, inLast);
   OutputFetcher<Vector, kVectors> outputs(view.outputs, view.taps);
   for (int64_t e = 0; e < view.taps; ++e) {
     outputs.beforeTap(e);
@@ -160,7 +160,7 @@ void convolveTile(const OutputTile& tile, const WindowView& view, const float* f
 }
 
 /** Finds the instantiation for the tile's windows by counting down from the most. */
-template <template <class, int, int> class Taps, class Vector, int kFilters, int kVectors, class StoreRow>
+template <template <class, int> class Taps, class Vector, int kFilters, int kVectors, class StoreRow>
 void convolveVectors(const OutputTile& tile, const WindowView& view, const float* filters, const StoreRow& storeRow) {
   if constexpr (kVectors > 1) {
     if (tile.windows <= (kVectors - 1) * Vector::kLanes) {

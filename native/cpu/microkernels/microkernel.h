@@ -115,6 +115,13 @@ inline constexpr int64_t kPackedWindows = 16;
 inline constexpr int64_t kMostFilters = 32;
 
 /**
+ * Microkernel::storeElements where sums are turned, and where they are stored as they are: fitted to 37 pointwise
+ * layers of mobile networks and ResNet-50 on one Zen 4 core (docs/experiments.md).
+ */
+inline constexpr double kTurnedStoreElements = 16;
+inline constexpr double kPlainStoreElements = 5;
+
+/**
  * The innermost part of a sliced convolution for one instruction set (Ferrari et al., SConv, sections 5 and 6).
  * Filters lie in vector lanes and windows are broadcast, so that a tile may have any number of windows up to `windows`
  * at full speed; the sums are turned on their way into the NCHW output.
@@ -130,6 +137,8 @@ struct Microkernel {
   int64_t windowStep;
   /** What one core reaches in whole layers, beside the definition of each kernel; for predictions */
   double multiplyAddsPerMillisecond;
+  /** What a vector of sums costs on its way to the outputs, in elements of a filter; for predictions */
+  double storeElements;
 
   /** Packs dst[c][r][s][kPackedWindows]; lanes beyond the tile hold anything, padded elements are zero. */
   void (*pack)(const WindowTile& tile, float* dst);

@@ -66,16 +66,6 @@ bool putsFiltersFirst(const ConvProblem& x) {
   return x.groupOutputs() * x.filterSize() > inputs || (outputs > inputs && outputs <= kMostKeptOutputs);
 }
 
-/**
- * Where there are more outputs than this, or outputs to which residuals are added, a tile's are on their way into the
- * cache while it is multiplied; its rows would wait for memory one after the other. On a core of Zen 4 (L2 1 MB), in
- * ResNet-50: 3.7 instead of 4.3 ms for three layers from 64 to 256 channels of 56 x 56 with residuals; in MobileNetV2,
- * of 112 x 112: 0.58 instead of 0.60 from 16 to 96 channels, 0.17 to 0.19 instead of 0.23 from 32 to 16. Where outputs
- * are in the cache anyway it takes up to 5 % longer.
- */
-constexpr int64_t kMostCachedOutputs = 150'000;
-constexpr int64_t kMostCachedResiduals = 131'072;
-
 class SlicedConvolution final : public CpuConvolution {
  public:
   SlicedConvolution(const ConvProblem& problem, const Activation& activation, const ConvWeights& weights,
@@ -322,7 +312,7 @@ class SlicedConvolution final : public CpuConvolution {
     WindowView view = viewOf(part, set, tile, input - block.tiles.begin);
     // The next panel's, which the next tiles or the first of them wait for otherwise.
     view.ahead = panels_.widthOf(filter) * x.filterSize();
-    if (x.outputSize() > (residual == nullptr ? kMostCachedOutputs : kMostCachedResiduals)) {
+    if (outgrowsCache(x.outputSize(), residual != nullptr)) {
       view.outputs = {part.tensors->output + offset, residual == nullptr ? nullptr : residual + offset,
                       panels_.filtersOf(filter), x.p * x.q, range.size()};
       if (!kernel_.bringsOutputs) bringOutputs(view.outputs);
@@ -351,13 +341,6 @@ class SlicedConvolution final : public CpuConvolution {
 };
 
 /**
- * What a vector of sums costs on its way into the output, counted in channels: fitted to 37 pointwise layers of mobile
- * networks and ResNet-50 on one Zen 4 core (docs/experiments.md).
- */
-constexpr double kTurnedStoreChannels = 16;
-constexpr double kLaneStoreChannels = 5;
-
-/**
  * How many times as long a pointwise convolution takes with the filters in its lanes as with the windows: by vectors of
  * products, what they cost to store, and the kernels' rates.
  */
@@ -368,8 +351,8 @@ double gainOfWindowsInLanes(const ConvProblem& x, const Microkernel& outer, cons
   const double windowVectors =
       static_cast<double>(ceilDivide(windows, lanes.windowStep) * ceilDivide(k, lanes.filters) * lanes.filters);
   const auto channels = static_cast<double>(x.groupInputs());
-  return filterVectors * (channels + kTurnedStoreChannels) * lanes.multiplyAddsPerMillisecond /
-         (windowVectors * (channels + kLaneStoreChannels) * outer.multiplyAddsPerMillisecond);
+  return filterVectors * (channels + outer.storeElements) * lanes.multiplyAddsPerMillisecond /
+         (windowVectors * (channels + lanes.storeElements) * outer.multiplyAddsPerMillisecond);
 }
 
 /** What the microkernel with windows in its lanes has to gain: more where weights are packed for the other alone. */
@@ -452,8 +435,7 @@ Estimate estimateSliced(const ConvProblem& problem, const CpuInfo& cpu, const Sw
   const bool packs = slicing.presentation == Presentation::packed;
   const double elements = elementsMultiplied(problem, packs);
   const double packing = packs ? elements / kPackedElementsPerMillisecond : 0;
-  const double stored = static_cast<double>(problem.n * problem.groups * problem.p * problem.q) *
-                        (kernel.pack == nullptr ? kLaneStoreChannels : kTurnedStoreChannels);
+  const double stored = static_cast<double>(problem.n * problem.groups * problem.p * problem.q) * kernel.storeElements;
   const bool weightStationary = slicing.schedule == Schedule::weightStationary;
   return {.milliseconds = (elements + stored) * filters / kernel.multiplyAddsPerMillisecond + packing,
           .workspaceBytes = workspaceOf(problem, slicing),

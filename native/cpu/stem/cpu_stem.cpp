@@ -11,6 +11,7 @@
 #include "cpu/algorithm/range.h"
 #include "cpu/direct/cpu_direct.h"
 #include "cpu/microkernels/microkernel.h"
+#include "cpu/vector/prefetch.h"
 #include "divide.h"
 #include "memory/aligned_buffer.h"
 
@@ -19,13 +20,9 @@ namespace {
 
 /** Floats of a band's rows, at most: with the outputs a half of an L2 cache of 1 MB. */
 constexpr int64_t kMostBandFloats = 65'536;
-/** Where there are more, a tile's are on their way into the cache while it is multiplied: see the same of sconv. */
-constexpr int64_t kMostCachedOutputs = 150'000;
 /** Of any microkernel */
 constexpr int64_t kMostLanes = 16;
-/** Elements of a filter that a tile's way from registers to its outputs takes as long as. */
-constexpr double kStoreTaps = 5;
-/** Of rows, on one Zen 5 core */
+/** Floats of rows that one Zen 5 core packs */
 constexpr double kPackedFloatsPerMillisecond = 1e7;
 /** Vectors that a tile of only one takes as long as: it waits for its sums, and loads a filter's weight for one
  * product. */
@@ -43,7 +40,7 @@ struct PackedRows {
   int64_t floats(int64_t channels, int64_t height) const { return saturatedProduct({channels, height, rowFloats()}); }
 };
 
-/** Input rows below so many output rows. */
+/** Input rows that the windows of this many adjacent output rows span. */
 int64_t heightOf(const ConvProblem& x, int64_t outputRows) {
   return (outputRows - 1) * x.stride.h + (x.r - 1) * x.dilation.h + 1;
 }
@@ -57,7 +54,8 @@ int64_t mostBandRows(const ConvProblem& x, const PackedRows& rows) {
   return height < first ? 0 : std::min(x.p, (height - first) / x.stride.h + 1);
 }
 
-/** The way of a row's columns `first`, `first` + phases, … into one phase, of which the rest is zeros. */
+/** How one phase is filled: with a row's columns first, first + phases, first + 2 * phases, …, and zeros around them.
+ */
 struct Phase {
   int64_t first;
   /** Of the phase, in the packed row */
@@ -215,7 +213,7 @@ class StemConvolution final : public CpuConvolution {
     view.first = first;
     view.taps = x.filterSize();
     view.offsets = offsets.data();
-    if (x.outputSize() > kMostCachedOutputs) {
+    if (outgrowsCache(x.outputSize(), residual != nullptr)) {
       view.outputs = {tensors.output + offset, residual, panels_.filtersOf(panel), x.p * x.q, windows};
     }
     kernel_.convolve({.filters = panels_.filtersOf(panel),
@@ -251,7 +249,7 @@ double multiplyAddsOfRow(const ConvProblem& x, const Microkernel& kernel) {
   const double windows =
       (vectors == 1 ? kLoneVector : static_cast<double>(vectors)) * static_cast<double>(kernel.windowStep);
   const auto filters = static_cast<double>(x.groups * roundUp(x.groupOutputs(), kernel.filters));
-  return windows * filters * (static_cast<double>(x.filterSize()) + kStoreTaps);
+  return windows * filters * (static_cast<double>(x.filterSize()) + kernel.storeElements);
 }
 
 Estimate estimate(const ConvProblem& x, const CpuInfo& cpu, const sconv::Switches&) {
