@@ -89,6 +89,21 @@ const COMPUTED: readonly Computed[] = [
   ],
   ...(
     [
+      [fed('float32', [], 2), 'float32[2,2] -2,2,-2,2'],
+      [fed('float32', [2, 1], 2, 3), 'float32[2,2] -2,2,-3,3'],
+    ] as const
+  ).map(([scale, output]): Computed => [
+    `a layer is scaled by [${scale.dims.join()}]`,
+    {
+      operator: 'LayerNormalization',
+      opset: 17,
+      inputs: [fed('float32', [2, 2], 1, 3, 5, 7), scale],
+      attributes: { epsilon: float(0) },
+    },
+    [output],
+  ]),
+  ...(
+    [
       [fed('float32', [1, 2], 2, 2), fed('float16', [2], 0x3800, 0x4200), `float16[1,2] ${0x3800},${0x4200}`],
       [fed('float16', [1, 2], 0x4000, 0x4000), fed('float32', [2], 0.5, 3), 'float32[1,2] 0.5,3'],
       [fed('float64', [1, 2], 2, 2), fed('float32', [2], 0.5, 3), 'float32[1,2] 0.5,3'],

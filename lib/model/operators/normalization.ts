@@ -183,14 +183,19 @@ const layerNormalization: Lower = (x) => {
   if (!parameters.every((value) => areSameDims(together(value, whole), whole))) throw x.invalid(described);
   const isOfRow = (value: Value) =>
     sizeOf(value.dims) === count && sizeOf(together(value, normalized)) === count;
-  if (!parameters.every(isOfRow)) {
-    throw unsupportedNode(x.node, `${described}; here it can by rows of ${count} elements`);
-  }
   const rows = extentOf(input.dims, 0, axis);
   const shape = { rows, count, groups: 1, channels: count, inner: 1 };
-  const output = normalize(x, input, shape, scale, shift);
+  const output = parameters.every(isOfRow)
+    ? normalize(x, input, shape, scale, shift)
+    : transform(x, normalize(x, input, shape), scale, shift);
   return x.hasOutput(1) || x.hasOutput(2) ? [output, ...statistics(x, input, axis)] : output;
 };
+
+/** By parameters of any dims that broadcast to the input's. */
+function transform(x: Lowering, input: Value, scale: Value, shift: Value | undefined): Value {
+  const scaled = apply(x, 'multiply', [input, asType(x, scale, input.type)]);
+  return shift === undefined ? scaled : apply(x, 'add', [scaled, asType(x, shift, input.type)]);
+}
 
 /** The mean of each row, and one over its standard deviation: in float32, whatever the input is. */
 function statistics(x: Lowering, input: Value, axis: number): Value[] {

@@ -276,8 +276,9 @@ const simplifiedNormalization: Operator = (node) => {
     return normalized(arithmetic, own, epsilon, false).normal;
   });
   let next = 0;
-  // onnxruntime's V is the type of the scale and of the result.
-  return [tensorOf(scale.type, dims, (at) => times(arithmetic, rows[next++]!, scaleAt(at)))];
+  // onnxruntime's V is the type of the scale and of the result: what is normal is cast to it before the product.
+  const ofScale = arithmeticOf(scale.type);
+  return [tensorOf(scale.type, dims, (at) => times(ofScale, rows[next++]!, scaleAt(at)))];
 };
 
 /** Queries, keys or values: by batch, head, place and element. */

@@ -64,7 +64,7 @@ const layerNormalization: Recipe = (draw) => {
   const dims = draw.dims({ least: 1, most: 4 });
   const axis = random.integer(0, dims.length - 1);
   const type = draw.type();
-  const shape = random.chance(0.85) ? dims.slice(axis) : narrower(dims, random);
+  const shape = random.chance(0.75) ? dims.slice(axis) : narrower(dims, random);
   const outputs = random.chance(0.7) ? 1 : random.integer(2, 3);
   return {
     attributes: {
