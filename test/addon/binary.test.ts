@@ -1,7 +1,9 @@
-/** How the binary is linked and compiled: what makes a fault of memory hard to exploit. */
+/** How the binary is linked and compiled: what makes a fault of memory hard to exploit, and where it loads. */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 
+/** The glibc of the oldest systems that Node.js runs on: RHEL 8, Debian 10 */
+const OLDEST_GLIBC = '2.28';
 const BINARY = path.join(__dirname, '../../build/Release/warpconv.node');
 
 /** What binutils say of the binary, or why they say nothing. */
@@ -39,6 +41,14 @@ if ('reason' in said) {
 
   test('it looks for libraries in no folder of its own', () => {
     expect(said.text).not.toMatch(/\((RPATH|RUNPATH)\)/);
+  });
+
+  test(`it loads with glibc ${OLDEST_GLIBC}`, () => {
+    const isNewer = (version: string) => version.localeCompare(OLDEST_GLIBC, 'en', { numeric: true }) > 0;
+    const versions = [...said.text.matchAll(/\bUND (\S+@GLIBC_(\S+))/g)];
+    expect(versions).not.toEqual([]);
+    // Names that cmake/glibc_floor.cmake has to have, or native/portability/glibc_floor.cpp.
+    expect(versions.filter(([, , version]) => isNewer(version!)).map(([, name]) => name)).toEqual([]);
   });
 
   test('it is compiled with stack protection and checked copies', () => {

@@ -34,6 +34,7 @@ const LAYERS = [
   'devices',
   'memory',
   'problem',
+  'portability',
   '',
 ];
 
