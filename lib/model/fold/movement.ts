@@ -4,20 +4,17 @@ import type { Sliced } from '../../slices';
 import { integer, integers } from '../attributes';
 import { invalidNode } from '../refusals';
 import type { Operands } from './operands';
-import { build, checkSmall, offsetOf, stridesOf, type Scalar, type Value } from './values';
+import { build, moved, offsetOf, roomFor, stridesOf, type Value } from './values';
 
 export function transpose(operands: Operands): Sliced<Value> {
-  const { type, dims, elements } = operands.value(0);
+  const value = operands.value(0);
+  const { dims } = value;
   const reversed = dims.map((_, axis) => dims.length - 1 - axis);
   const order = operands.axes(integers(operands.node, 'perm', reversed), dims.length);
   if (order.length !== dims.length) throw operands.invalid(`permutes ${order.length} axes of ${dims.length}`);
   const strides = stridesOf(dims);
-  const moved = order.map((axis) => strides[axis]!);
-  return build(
-    type,
-    order.map((axis) => dims[axis]!),
-    (at) => elements[offsetOf(at, moved)]!,
-  );
+  const of = (list: readonly number[]) => order.map((axis) => list[axis]!);
+  return moved(value, of(dims), 0, of(strides));
 }
 
 export function concat(operands: Operands): Value {
@@ -35,14 +32,14 @@ export function concat(operands: Operands): Value {
       `cannot join dims ${describe(value.dims)} to ${describe(dims)} along axis ${axis}`,
     );
   }
-  checkSmall(joined);
-  const elements: Scalar[] = [];
+  const elements = roomFor(type, joined);
+  let next = 0;
   const inner = elementCount(dims.slice(axis + 1));
   for (let outer = 0; outer < elementCount(dims.slice(0, axis)); outer++) {
     values.forEach((value, index) => {
       const length = extents[index]! * inner;
       const end = (outer + 1) * length;
-      for (let at = outer * length; at < end; at++) elements.push(value.elements[at]!);
+      for (let at = outer * length; at < end; at++) elements[next++] = value.elements[at]!;
     });
   }
   return { type, dims: joined, elements };
@@ -108,17 +105,18 @@ function runOf(extent: number, from: number, to: number, step: number): Run {
   return { start, step, count: Math.max(Math.ceil((place(to) - start) / step), 0) };
 }
 
-function take({ type, dims, elements }: Value, runs: readonly Run[]): Sliced<Value> {
-  const strides = stridesOf(dims);
+function take(value: Value, runs: readonly Run[]): Sliced<Value> {
+  const strides = stridesOf(value.dims);
   const origin = offsetOf(
     runs.map(({ start }) => start),
     strides,
   );
   const steps = strides.map((stride, axis) => stride * runs[axis]!.step);
-  return build(
-    type,
+  return moved(
+    value,
     runs.map(({ count }) => count),
-    (at) => elements[origin + offsetOf(at, steps)]!,
+    origin,
+    steps,
   );
 }
 

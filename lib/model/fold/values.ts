@@ -56,12 +56,27 @@ export function isFoldable(type: DataType): type is FoldableType {
 export function valueOf({ type, dims, data }: ConstantTensor): Value {
   if (!isFoldable(type)) throw new LeftAlone(`no arithmetic on ${type}`);
   checkSmall(dims);
-  const isNative = isFloat(type) || type === 'int64' || type === 'uint64';
-  const elements: ArrayLike<Scalar> = isNative ? data : Array.from<Scalar, Scalar>(data, BigInt);
+  const elements: ArrayLike<Scalar> = hasScalars(type) ? data : Array.from<Scalar, Scalar>(data, BigInt);
   return { type, dims, elements };
 }
 
+/** Whether arrays of the type have the very scalars that are computed with. */
+function hasScalars(type: FoldableType): boolean {
+  return isFloat(type) || type === 'int64' || type === 'uint64';
+}
+
+/** Room for the elements of a result. */
+export function roomFor(
+  type: FoldableType,
+  dims: readonly number[],
+): { [index: number]: Scalar } & Value['elements'] {
+  checkSmall(dims);
+  const count = elementCount(dims);
+  return hasScalars(type) ? new CONSTRUCTORS[type](count) : new Array<Scalar>(count);
+}
+
 export function tensorOf({ type, dims, elements }: Value): ConstantTensor {
+  if (elements instanceof CONSTRUCTORS[type]) return { type, dims, data: elements };
   const data = new CONSTRUCTORS[type](elements.length);
   const isBig = type === 'int64' || type === 'uint64';
   for (let index = 0; index < elements.length; index++) {
@@ -88,10 +103,35 @@ export function* build(
   dims: readonly number[],
   element: (at: readonly number[], index: number) => Scalar,
 ): Sliced<Value> {
-  checkSmall(dims);
-  const elements: Scalar[] = [];
-  yield* walk(dims, (at, index) => elements.push(wrap(type, element(at, index))));
+  const elements = roomFor(type, dims);
+  yield* walk(dims, (at, index) => {
+    elements[index] = wrap(type, element(at, index));
+  });
   return { type, dims, elements };
+}
+
+/**
+ * Elements of a value, moved.
+ *
+ * @param dims - of the result
+ * @param origin - the place of the result's first element in the value
+ * @param steps - how far apart neighbours along each axis of the result are in the value
+ */
+export function* moved(
+  { type, elements }: Value,
+  dims: readonly number[],
+  origin: number,
+  steps: readonly number[],
+): Sliced<Value> {
+  const result = roomFor(type, dims);
+  const [length, step] = [dims.at(-1) ?? 1, steps.at(-1) ?? 0];
+  const rowSteps = steps.slice(0, -1);
+  let end = 0;
+  yield* walk(dims.slice(0, -1), (at) => {
+    const first = origin + offsetOf(at, rowSteps);
+    for (let i = 0; i < length; i++) result[end++] = elements[first + i * step]!;
+  });
+  return { type, dims, elements: result };
 }
 
 /** Visits all coordinates in row-major order. */
