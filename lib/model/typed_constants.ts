@@ -21,6 +21,11 @@ export function convertedTo<T extends DataType>(
   type: T,
   { type: own, data }: ConstantTensor,
 ): DataTypeMap[T] {
+  if (convertsAsArrays(own, type)) {
+    const converted = new CONSTRUCTORS[type](data.length) as Float32Array;
+    converted.set(data as Float32Array);
+    return converted as unknown as DataTypeMap[T];
+  }
   const elements = Array.from(data as ArrayLike<number | bigint>);
   const format = smallFloatOf(own);
   const isReal = format !== undefined || own.startsWith('float');
@@ -33,6 +38,14 @@ export function convertedTo<T extends DataType>(
       return bounds === undefined ? number : within(number, bounds);
     }),
   );
+}
+
+/** Types whose arrays hold what their elements stand for, as JavaScript's numbers. */
+const PLAIN = /^(float32|float64|u?int(8|16|32))$/;
+
+/** Whether an array of the one type that is made of one of the other is a cast: integers keep their low bits there, too. */
+function convertsAsArrays(from: DataType, to: DataType): boolean {
+  return PLAIN.test(from) && PLAIN.test(to) && (to.startsWith('float') || !from.startsWith('float'));
 }
 
 type Bounds = readonly [least: bigint, greatest: bigint];
