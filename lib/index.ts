@@ -26,6 +26,7 @@ export type {
   ImageFormat,
   ImageNorm,
   RawImage,
+  SharpOutput,
   ToImageDataOptions,
 } from './tensor/from_image';
 export type { TensorLike } from './tensor/tensor_like';

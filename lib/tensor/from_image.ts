@@ -27,6 +27,12 @@ export interface RawImage {
   readonly channels?: number;
 }
 
+/** What sharp's `raw().toBuffer({ resolveWithObject: true })` gives. */
+export interface SharpOutput {
+  readonly data: Uint8Array;
+  readonly info: Omit<RawImage, 'data'>;
+}
+
 /** The order of a tensor's channels. */
 export type ImageFormat = 'RGB' | 'RGBA' | 'BGR' | 'RBG';
 
@@ -150,21 +156,31 @@ function readNorm(value: unknown): Norm {
 }
 
 async function pixelsOf(image: unknown, size: Size | undefined): Promise<RawImage> {
-  if (typeof image === 'string' || kindOf(image) === 'Uint8Array') {
-    return decode(typeof image === 'string' ? await readImage(image) : (image as Uint8Array), size);
-  }
+  if (kindOf(image) === 'Uint8Array') return decode(image as Uint8Array, size);
+  const file = fileOf(image);
+  if (file !== undefined) return decode(await readImage(file), size);
   const raw = readRaw(image);
   if (size === undefined || (size.width === raw.width && size.height === raw.height)) return raw;
   return resize(raw, size);
 }
 
+/** A path, or the text of a URL; `undefined` for what is neither a string nor a URL. */
+function fileOf(image: unknown): string | undefined {
+  if (typeof image === 'string') return image;
+  // A URL of any realm.
+  const href = isObject(image) ? propertyOf(image, 'href') : undefined;
+  return typeof href === 'string' ? href : undefined;
+}
+
 function readRaw(image: unknown): RawImage {
-  const what = '{ data, width, height }, the bytes of an encoded image, or the path of a file';
-  if (!isObject(image)) throw mismatch('image', what, image);
-  const [data, channels] = [propertyOf(image, 'data'), propertyOf(image, 'channels')];
+  const data = isObject(image) ? propertyOf(image, 'data') : undefined;
+  if (!isObject(image) || data === undefined) throw noImage(image);
+  const info = propertyOf(image, 'info');
+  const [named, sized] = isObject(info) ? ['image.info', info] : ['image', image];
   const range = { min: 1, max: MAX_INT32 } as const;
-  const width = checkInteger('image.width', propertyOf(image, 'width'), range);
-  const height = checkInteger('image.height', propertyOf(image, 'height'), range);
+  const width = checkInteger(`${named}.width`, propertyOf(sized, 'width'), range);
+  const height = checkInteger(`${named}.height`, propertyOf(sized, 'height'), range);
+  const channels = propertyOf(sized, 'channels');
   if (kindOf(data) !== 'Uint8Array' && kindOf(data) !== 'Uint8ClampedArray') {
     throw mismatch('image.data', 'a Uint8Array or Uint8ClampedArray', data);
   }
@@ -178,13 +194,26 @@ function readRaw(image: unknown): RawImage {
   return raw;
 }
 
+function noImage(image: unknown): WarpconvError {
+  const what =
+    "{ data, width, height }, sharp's { data, info }, the bytes of an encoded image, its path or its file: URL";
+  // An instance of sharp, say, or a canvas.
+  const canEncode = isObject(image) && typeof propertyOf(image, 'toBuffer') === 'function';
+  const { message } = mismatch('image', what, image);
+  return invalid(canEncode ? `${message}; pass what its toBuffer() resolves to` : message);
+}
+
 function channelsOf({ data, width, height, channels }: RawImage): number {
   return channels ?? data.length / (width * height);
 }
 
+/** Those that people pass. Other texts with a colon are paths. */
+const URL_TEXT = /^(file|https?|data|blob):/i;
+
 async function readImage(name: string): Promise<Uint8Array> {
   try {
-    return await readFile(name.startsWith('file:') ? fileURLToPath(name) : name);
+    // It refuses all but file: URLs.
+    return await readFile(URL_TEXT.test(name) ? fileURLToPath(name) : name);
   } catch (cause) {
     const message = `image cannot be read: ${(cause as Error).message}`;
     throw new WarpconvError('ERR_WARPCONV_INVALID_ARGUMENT', message, { cause });
@@ -214,7 +243,9 @@ function loadSharp(what: string): Sharp {
   try {
     return requireHere('sharp') as Sharp;
   } catch (cause) {
-    const message = `${what} needs sharp: npm install sharp (${(cause as Error).message})`;
+    // The list of files that follows is about this package.
+    const [reason] = (cause as Error).message.split('\nRequire stack:');
+    const message = `${what} needs sharp: npm install sharp (${reason})`;
     throw new WarpconvError('ERR_WARPCONV_UNSUPPORTED', message, { cause });
   }
 }

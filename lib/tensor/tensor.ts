@@ -20,6 +20,7 @@ import {
   imageElements,
   type FromImageOptions,
   type RawImage,
+  type SharpOutput,
   type ToImageDataOptions,
 } from './from_image';
 import { fromList, typeOfList } from './from_list';
@@ -312,12 +313,12 @@ export class Tensor<T extends DataType = DataType> {
    * An image as a tensor of dims [1, C, H, W] or, where the options say so, [1, H, W, C].
    *
    * @param image - pixels as sharp gives them or an `ImageData`; or an encoded image, which sharp decodes: its bytes, the
-   * path of a file, or a `file:` URL
+   * path of a file, or a `file:` URL, as an object or as text
    * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED` where sharp is
    * needed and not installed
    */
   static async fromImage(
-    image: RawImage | Uint8Array | string,
+    image: RawImage | SharpOutput | Uint8Array | string | URL,
     options?: FromImageOptions,
   ): Promise<Tensor<'float32'> | Tensor<'uint8'>> {
     const { type, data, dims } = await imageElements(image, options);

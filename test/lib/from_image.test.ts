@@ -56,7 +56,7 @@ test('grey is the same in all colours, and without opacity is opaque', async () 
   expect(made.elements).toEqual([7, 7, 7, 255]);
 });
 
-test('encoded images, by their bytes, a path and a URL, also resized', async () => {
+test('encoded images, by their bytes, a path and URLs, also resized', async () => {
   const random = new Random(1);
   const data = Uint8Array.from({ length: 5 * 4 * 3 }, () => random.integer(0, 255));
   const png = await sharp(data, { raw: { width: 5, height: 4, channels: 3 } })
@@ -65,7 +65,7 @@ test('encoded images, by their bytes, a path and a URL, also resized', async () 
   const file = path.join(folder, 'image.png');
   writeFileSync(file, png);
   const raw = await Tensor.fromImage({ data, width: 5, height: 4, channels: 3 });
-  for (const image of [new Uint8Array(png), file, pathToFileURL(file).href]) {
+  for (const image of [new Uint8Array(png), file, pathToFileURL(file), pathToFileURL(file).href]) {
     expect(await Tensor.fromImage(image)).toEqual(raw);
   }
   const resized = { resizedWidth: 3, resizedHeight: 2 };
@@ -75,6 +75,13 @@ test('encoded images, by their bytes, a path and a URL, also resized', async () 
   ];
   expect(a.dims).toEqual([1, 3, 2, 3]);
   expect(a).toEqual(b);
+});
+
+test('pixels with what sharp says of them', async () => {
+  const { data, width, height } = PIXELS;
+  const options = { raw: { width, height, channels: 4 } } as const;
+  const output = await sharp(data, options).raw().toBuffer({ resolveWithObject: true });
+  expect(await Tensor.fromImage(output)).toEqual(await Tensor.fromImage(PIXELS));
 });
 
 test('and back, as ImageData has it', async () => {
@@ -97,7 +104,17 @@ test('numbers beyond a byte are brought to its ends', () => {
 });
 
 test.each([
-  ['no image', 5, undefined, /image must be/],
+  ['no image', 5, undefined, /image must be .*, got 5$/],
+  ['a promise of one', Promise.resolve(PIXELS), undefined, /image must be .*, got a promise$/],
+  [
+    'an instance of sharp',
+    sharp(),
+    undefined,
+    /^image must be \{ data, width, height \}, sharp's .*; pass what its toBuffer\(\) resolves to$/,
+  ],
+  ['pixels of sharp without a height', { ...PIXELS, info: { width: 2 } }, undefined, /image\.info\.height/],
+  ['a URL of another scheme', new URL('https://localhost/a.png'), undefined, /must be of scheme file/],
+  ['its text', 'https://localhost/a.png', undefined, /must be of scheme file/],
   ['too few bytes', { data: new Uint8Array(5), width: 2, height: 1 }, undefined, /has 5 bytes; 2 x 1 pixels/],
   ['a width of 0', { data: new Uint8Array(0), width: 0, height: 1 }, undefined, /image.width/],
   ['a file that is not there', 'nowhere.png', undefined, /image cannot be read/],
@@ -111,6 +128,21 @@ test.each([
     code: 'ERR_WARPCONV_INVALID_ARGUMENT',
     message: expect.stringMatching(message) as string,
   });
+});
+
+test('where sharp is not installed, one line says what to do', async () => {
+  const missing = new Error("Cannot find module 'sharp'\nRequire stack:\n- from_image.js");
+  jest.resetModules();
+  jest.doMock('sharp', () => {
+    throw missing;
+  });
+  const lib = jest.requireActual<{ Tensor: typeof Tensor }>('../../lib');
+  await expect(lib.Tensor.fromImage(new Uint8Array(8))).rejects.toMatchObject({
+    code: 'ERR_WARPCONV_UNSUPPORTED',
+    message: "decoding an image needs sharp: npm install sharp (Cannot find module 'sharp')",
+    cause: missing,
+  });
+  jest.dontMock('sharp');
 });
 
 test('a tensor that is no image is refused', () => {
