@@ -87,8 +87,9 @@ export function invalid(message: string): WarpconvError {
   return new WarpconvError('ERR_WARPCONV_INVALID_ARGUMENT', message);
 }
 
-export function mismatch(name: string, expected: string, value: unknown): WarpconvError {
-  return invalid(`${name} must be ${expected}, got ${describe(value)}`);
+/** @param remedy - what to do, to be appended */
+export function mismatch(name: string, expected: string, value: unknown, remedy = ''): WarpconvError {
+  return invalid(`${name} must be ${expected}, got ${describe(value)}${remedy}`);
 }
 
 /** The error for what was thrown while an argument was read. Our own errors stay as they are. */

@@ -1,12 +1,16 @@
 /** What a run of a network is given, checked against what the network takes. */
+import { types } from 'node:util';
+
 import type { NativeGpuBuffer } from '../addon';
 import {
   areSameDims,
   checkElements,
   checkIntegers,
   checkList,
+  describe,
   elementCount,
   invalid,
+  isList,
   isObject,
   mismatch,
   propertyOf,
@@ -16,7 +20,7 @@ import type { Extent, ValueInfo } from '../model/graph';
 import type { Place } from '../placement';
 import { arrayLength, packedBits } from '../tensor/packed';
 import { arraysOf, newArray, stable, type DataType } from '../tensor/tensor';
-import { readLocation, readOnGpu, type TensorLike } from '../tensor/tensor_like';
+import { noTensor, readLocation, readOnGpu, wrongType, type TensorLike } from '../tensor/tensor_like';
 import { bytesUnder, isDetached, kindOf, type TypedArray } from '../tensor/typed_array';
 
 /** A feed, each of its properties read once. */
@@ -62,15 +66,29 @@ export function readFeed(info: ValueInfo, feeds: object, place: Place): Feed {
 
 function requireFeed(called: string, { name }: ValueInfo, feeds: object): unknown {
   const value = propertyOf(feeds, name);
-  if (value === undefined) throw invalid(`${called} is missing: the model has an input of that name`);
-  return value;
+  // A tensor has an array by the name of 'data', as some models have an input.
+  if (value === undefined || kindOf(value) !== undefined) requireByName(name, feeds);
+  if (value !== undefined) return value;
+  const names = Object.keys(feeds);
+  const given = names.length === 0 ? 'none was given' : `given were ${describe(names)}`;
+  throw invalid(`${called} is missing: the model has an input of that name; ${given}`);
+}
+
+/** Refuses feeds that are one input, without its name. */
+function requireByName(name: string, feeds: object): void {
+  const what = 'an object of tensors by name';
+  if (types.isPromise(feeds)) throw mismatch('feeds', what, feeds, '; await it first');
+  const remedy = `; pass it by name, as { '${name}': … }`;
+  if (kindOf(feeds) !== undefined) throw mismatch('feeds', what, feeds, remedy);
+  if (typeof propertyOf(feeds, 'type') === 'string' && isList('feeds.dims', propertyOf(feeds, 'dims')))
+    throw invalid(`feeds must be ${what}, got a tensor${remedy}`);
 }
 
 function readTensor(called: string, value: unknown, { name, type, shape }: ValueInfo, place: Place): Feed {
-  if (!isObject(value)) throw mismatch(called, 'a tensor ({ type, dims, data })', value);
+  if (!isObject(value)) throw noTensor(called, value);
   const given = value as Partial<Record<keyof TensorLike, unknown>>;
   const location = readLocation(called, value);
-  if (given.type !== type) throw mismatch(`${called}.type`, `'${type}'`, given.type);
+  if (given.type !== type) throw wrongType(called, value, type, given.type);
   const dims = readDims(`${called}.dims`, given.dims, shape);
   if (location === 'gpu-buffer')
     return { name, type, dims, elements: residentElements(called, value, place) };

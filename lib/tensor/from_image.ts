@@ -199,8 +199,7 @@ function noImage(image: unknown): WarpconvError {
     "{ data, width, height }, sharp's { data, info }, the bytes of an encoded image, its path or its file: URL";
   // An instance of sharp, say, or a canvas.
   const canEncode = isObject(image) && typeof propertyOf(image, 'toBuffer') === 'function';
-  const { message } = mismatch('image', what, image);
-  return invalid(canEncode ? `${message}; pass what its toBuffer() resolves to` : message);
+  return mismatch('image', what, image, canEncode ? '; pass what its toBuffer() resolves to' : '');
 }
 
 function channelsOf({ data, width, height, channels }: RawImage): number {

@@ -4,7 +4,16 @@ import { types } from 'node:util';
 import type { NativeElements, NativeGpuBuffer } from '../addon';
 import { callNativeAsync } from '../calls';
 import { WarpconvError } from '../errors';
-import { checkElements, checkIntegers, invalid, isObject, mismatch, propertyOf, unreadable } from '../check';
+import {
+  checkElements,
+  checkIntegers,
+  invalid,
+  isList,
+  isObject,
+  mismatch,
+  propertyOf,
+  unreadable,
+} from '../check';
 import { addon } from '../load';
 import { isGpu, type GpuPlace, type Place } from '../placement';
 import { newArray, stable } from './tensor';
@@ -42,6 +51,21 @@ export interface OnGpu {
   readonly elements: NativeGpuBuffer;
 }
 
+const A_TENSOR = 'a tensor ({ type, dims, data })';
+
+/** Of a value that is no object. */
+export function noTensor(name: string, value: unknown): WarpconvError {
+  return mismatch(name, A_TENSOR, value);
+}
+
+/** Of a value that is no tensor of the type that is wanted, or no tensor at all: such have no type. */
+export function wrongType(name: string, value: object, wanted: string, type: unknown): WarpconvError {
+  if (types.isPromise(value)) return mismatch(name, A_TENSOR, value, '; await it first');
+  if (kindOf(value) !== undefined || isList(name, value))
+    return mismatch(name, A_TENSOR, value, `; wrap it: new Tensor('${wanted}', data, dims)`);
+  return mismatch(`${name}.type`, `'${wanted}'`, type);
+}
+
 const SHAPES = { 1: '[K], one value per output channel', 4: 'a list of 4 positive integers' } as const;
 
 /**
@@ -55,12 +79,12 @@ export function readTensor(
   rank: keyof typeof SHAPES,
   min: 0 | 1 = 1,
 ): TensorArgument {
-  if (!isObject(value)) throw mismatch(name, 'a tensor ({ type, dims, data })', value);
+  if (!isObject(value)) throw noTensor(name, value);
   try {
     const tensor = value as Partial<Record<keyof TensorLike, unknown>>;
     const location = readLocation(name, value);
     const type = tensor.type;
-    if (type !== 'float32') throw mismatch(`${name}.type`, `'float32'`, type);
+    if (type !== 'float32') throw wrongType(name, value, 'float32', type);
     const dims = readDims(`${name}.dims`, tensor.dims, SHAPES[rank], rank, min);
     if (location === 'gpu-buffer') return { name, dims, ...readOnGpu(name, value) };
     const data = tensor.data;

@@ -70,7 +70,18 @@ const TENSORS: Row[] = [
     INVALID,
     'input must be a tensor ({ type, dims, data }), got 5',
   ],
-  ['an array for an input', { input: wrong(new Float32Array(100)) }, INVALID, 'input.type must be'],
+  [
+    'an array for an input',
+    { input: wrong(new Float32Array(100)) },
+    INVALID,
+    "got Float32Array of 100 elements; wrap it: new Tensor('float32', data, dims)",
+  ],
+  [
+    'a promise for an input',
+    { input: wrong(Promise.resolve(input)) },
+    INVALID,
+    'got a promise; await it first',
+  ],
   ['no weight', { weight: wrong(null) }, INVALID, 'weight must be a tensor'],
   [
     'an input of rank 3',
@@ -473,7 +484,7 @@ describe('plans', () => {
       INVALID,
       'options.output.type',
     ],
-    ['an output that is an array', input, { output: new Float32Array(54) }, INVALID, 'options.output.type'],
+    ['an output that is an array', input, { output: new Float32Array(54) }, INVALID, 'options.output must be a tensor'],
     ['an output of null', input, { output: null }, INVALID, 'options.output must be a tensor'],
     [
       'a disposed output',

@@ -255,7 +255,34 @@ describe('fetches', () => {
 
 describe('feeds', () => {
   test.each<[string, Record<string, unknown>, RegExp]>([
-    ['without one', { x: feeds.x }, /feeds\.y is missing/],
+    ['without one', { x: feeds.x }, /feeds\.y is missing: .*; given were \['x'\]$/],
+    ['without any', {}, /feeds\.x is missing: .*; none was given$/],
+    [
+      'that are a tensor',
+      rows(1, 2, 3) as never,
+      /^feeds must be an object of tensors by name, got a tensor; pass it by name, as \{ 'x': … \}$/,
+    ],
+    [
+      'that are an array',
+      new Float32Array(3) as never,
+      /^feeds must be .*, got Float32Array of 3 elements; pass it by name, as \{ 'x': … \}$/,
+    ],
+    [
+      'that are a promise',
+      Promise.resolve(feeds) as never,
+      /^feeds must be .*, got a promise; await it first$/,
+    ],
+    [
+      'of which one is an array',
+      { ...feeds, y: new Float32Array(3) },
+      /^feeds\.y must be a tensor .*, got Float32Array of 3 elements; wrap it: new Tensor\('float32', data, dims\)$/,
+    ],
+    ['of which one is a list', { ...feeds, y: [1, 2, 3] }, /^feeds\.y must be .*; wrap it: new Tensor\(/],
+    [
+      'of which one is a promise',
+      { ...feeds, y: Promise.resolve(feeds.y) },
+      /^feeds\.y must be a tensor .*, got a promise; await it first$/,
+    ],
     [
       'of another type',
       { ...feeds, x: new Tensor(Int32Array.of(1, 2, 3), [1, 3]) },
@@ -279,6 +306,18 @@ describe('feeds', () => {
     await expect(attempt()).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
     await expect(attempt()).rejects.toThrow(message);
     expect((await session.run(feeds)).most!.data).toEqual(Float32Array.of(36));
+  });
+
+  test('that are a tensor are told from feeds also where an input is called as a part of one', async () => {
+    const model = onnxModel({
+      inputs: [value('data', [3])],
+      nodes: [node('Relu', ['data'], ['y'])],
+      outputs: [value('y')],
+    });
+    const session = await create(model);
+    const data = new Tensor('float32', [1, 2, 3]);
+    await expect(session.run(data as never)).rejects.toThrow(/^feeds must be .*, got a tensor; /);
+    await expect(session.run({ data: data.data } as never)).rejects.toThrow(/^feeds\.data must be a tensor /);
   });
 
   test.each([[[]], [[1]], [[1, 1]]])('of one element and dims %j are taken for a scalar', async (dims) => {

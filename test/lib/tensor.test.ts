@@ -289,7 +289,7 @@ describe('tensor arguments', () => {
 
   it.each<[string, unknown, string]>([
     ['nothing', undefined, 'input must be a tensor'],
-    ['an array', new Float32Array(6), 'input.type must be'],
+    ['an array', new Float32Array(6), 'input must be a tensor ({ type, dims, data }), got Float32Array of 6 elements'],
     [
       'a type',
       like({ type: 'float64', data: new Float64Array(6) }),
