@@ -1,5 +1,6 @@
 /** Elements of tensors that are given as a list of JavaScript values, as onnxruntime-common takes them. */
 import { describe, invalid, mismatch, unreadable } from '../check';
+import type { WarpconvError } from '../errors';
 import { nearestBits, smallFloatOf } from './small_floats';
 import type { DataType } from './data_types';
 import type { TypedArray } from './typed_array';
@@ -69,13 +70,17 @@ export function typeOfList(values: readonly unknown[]): DataType {
     throw unreadable('data', error);
   }
   if (typeof first === 'boolean') return 'bool';
-  if (typeof first === 'string')
-    throw invalid("data holds strings; there are no tensors of type 'string' here");
+  if (typeof first === 'string') throw noStrings('data holds strings');
   throw mismatch(
     'data',
     'a typed array, a list of booleans, or given after the type of its elements',
     values,
   );
+}
+
+/** onnxruntime's tensors may hold them. */
+export function noStrings(given: string): WarpconvError {
+  return invalid(`${given}, and tensors of strings are not supported`);
 }
 
 function readNumber(name: string, value: unknown): number {

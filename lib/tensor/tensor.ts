@@ -23,7 +23,7 @@ import {
   type SharpOutput,
   type ToImageDataOptions,
 } from './from_image';
-import { fromList, typeOfList } from './from_list';
+import { fromList, noStrings, typeOfList } from './from_list';
 import { isLent } from './lent_memory';
 import { addon } from '../load';
 import {
@@ -218,7 +218,7 @@ export function emptyOnGpu<T extends DataType>(
  * where there is no usable GPU, for which `new Tensor` makes tensors that are as good
  */
 export function allocPinned<T extends DataType>(type: T, dims: readonly number[]): Tensor<T> {
-  const Elements = CONSTRUCTORS[checkOneOf('type', type, DATA_TYPES)];
+  const Elements = CONSTRUCTORS[checkType('type', type)];
   const extents = checkDims(dims);
   const bytes = arrayLength(type, elementCount(extents)) * Elements.BYTES_PER_ELEMENT;
   if (!(bytes <= Number.MAX_SAFE_INTEGER))
@@ -281,7 +281,7 @@ export class Tensor<T extends DataType = DataType> {
   constructor(...args: unknown[]) {
     const typeFirst = typeof args[0] === 'string';
     const [data, dims] = typeFirst ? [args[1], args[2]] : args;
-    this.type = (typeFirst ? checkOneOf('type', args[0], DATA_TYPES) : inferType(data)) as T;
+    this.type = (typeFirst ? checkType('type', args[0]) : inferType(data)) as T;
     if (!OwnElements.isOne(data)) {
       const array = checkArray(this.type, data);
       const fallback = isList('data', data) ? data.length : lengthOf(array) * elementsPerItem(this.type);
@@ -347,7 +347,7 @@ export class Tensor<T extends DataType = DataType> {
     options: { readonly dims: readonly number[]; readonly dataType?: T },
   ): Tensor<T> {
     const given = readProperties('options', options, { dims: undefined, dataType: 'float32' });
-    const type = checkOneOf('options.dataType', given.dataType, DATA_TYPES) as T;
+    const type = checkType('options.dataType', given.dataType) as T;
     const elements = isObject(buffer) ? GpuElements.over(buffer) : undefined;
     if (elements?.type !== type) {
       throw mismatch('buffer', `the gpuBuffer of a tensor of ${type} that has not been disposed`, buffer);
@@ -513,6 +513,11 @@ export function copyOf(type: DataType, array: TypedArray, dims: readonly number[
   const purpose = { what: 'a copy of a tensor', dims, bytes: from.byteLength };
   const copy = allocate(purpose, () => new Uint8Array(from));
   return new CONSTRUCTORS[type](copy.buffer);
+}
+
+function checkType(name: string, value: unknown): DataType {
+  if (value === 'string') throw noStrings(`${name} is 'string'`);
+  return checkOneOf(name, value, DATA_TYPES);
 }
 
 function inferType(data: unknown): DataType {

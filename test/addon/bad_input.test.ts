@@ -484,7 +484,13 @@ describe('plans', () => {
       INVALID,
       'options.output.type',
     ],
-    ['an output that is an array', input, { output: new Float32Array(54) }, INVALID, 'options.output must be a tensor'],
+    [
+      'an output that is an array',
+      input,
+      { output: new Float32Array(54) },
+      INVALID,
+      'options.output must be a tensor',
+    ],
     ['an output of null', input, { output: null }, INVALID, 'options.output must be a tensor'],
     [
       'a disposed output',

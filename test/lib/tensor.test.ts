@@ -141,7 +141,16 @@ describe('Tensor', () => {
       () => new Tensor([1, 2] as never),
       'given after the type of its elements, got [1, 2]',
     ],
-    ['strings', () => new Tensor(['a'] as never), "there are no tensors of type 'string' here"],
+    [
+      'strings',
+      () => new Tensor(['a'] as never),
+      'data holds strings, and tensors of strings are not supported',
+    ],
+    [
+      'the type of strings',
+      () => new Tensor('string' as never, ['a'] as never),
+      "type is 'string', and tensors of strings are not supported",
+    ],
     [
       'a word among the numbers',
       () => new Tensor('float32', [1, 'x' as never]),
@@ -289,7 +298,11 @@ describe('tensor arguments', () => {
 
   it.each<[string, unknown, string]>([
     ['nothing', undefined, 'input must be a tensor'],
-    ['an array', new Float32Array(6), 'input must be a tensor ({ type, dims, data }), got Float32Array of 6 elements'],
+    [
+      'an array',
+      new Float32Array(6),
+      'input must be a tensor ({ type, dims, data }), got Float32Array of 6 elements',
+    ],
     [
       'a type',
       like({ type: 'float64', data: new Float64Array(6) }),
