@@ -16,6 +16,8 @@ import {
   propertyOf,
   unreadable,
 } from '../check';
+import { WarpconvError } from '../errors';
+import { invalidModel } from '../model/complaints';
 import type { Extent, ValueInfo } from '../model/graph';
 import type { Place } from '../placement';
 import { arrayLength, packedBits } from '../tensor/packed';
@@ -30,6 +32,35 @@ export interface Feed {
   readonly dims: readonly number[];
   /** In CPU memory, there in parts, or in the memory of the session's GPU */
   readonly elements: TypedArray | readonly TypedArray[] | NativeGpuBuffer;
+}
+
+/** Of those that a message lists */
+const MOST_DESCRIBED = 4;
+
+export function describeInputs(inputs: readonly Pick<Feed, 'name' | 'dims'>[]): string {
+  const listed = inputs.slice(0, MOST_DESCRIBED).map(({ name, dims }) => `'${name}' ${describe(dims)}`);
+  const rest = inputs.length - listed.length;
+  return listed.join(', ') + (rest > 0 ? ` and ${rest} more` : '');
+}
+
+/**
+ * What compiling threw. A complaint about the model names the dims that it leaves open, too: they may be what is wrong.
+ *
+ * @param infos - the inputs of the network
+ * @param dims - of the inputs of what was compiled, which may be a part of it
+ */
+export function withOpenDims(
+  error: unknown,
+  infos: readonly ValueInfo[],
+  dims: ReadonlyMap<string, readonly number[]>,
+): unknown {
+  if (!(error instanceof WarpconvError) || error.code !== 'ERR_WARPCONV_INVALID_MODEL') return error;
+  const open = infos
+    .filter(({ name, shape }) => dims.has(name) && !shape?.every((extent) => typeof extent === 'number'))
+    .map(({ name }) => ({ name, dims: dims.get(name)! }));
+  return open.length === 0
+    ? error
+    : invalidModel(`${error.message}; compiled for ${describeInputs(open)}`, error);
 }
 
 export function haveDims(feeds: readonly Feed[], dims: readonly (readonly number[])[]): boolean {

@@ -7,7 +7,6 @@ import { callNativeAsync, runOnLoop, unlessAborted } from '../calls';
 import {
   checkInteger,
   checkIntegers,
-  describe,
   invalid,
   isObject,
   MAX_INT32,
@@ -16,6 +15,7 @@ import {
 } from '../check';
 import { abortedBy, callNative, WarpconvError } from '../errors';
 import {
+  describeInputs,
   elementsOf,
   findConflict,
   fitsShape,
@@ -24,6 +24,7 @@ import {
   readFeed,
   readJoinedFeed,
   requireConsistent,
+  withOpenDims,
   type Feed,
 } from './feeds';
 import { readCreateArguments, type OnnxModelFile } from './create_arguments';
@@ -92,6 +93,8 @@ class Loaded {
 
 /** What sessions share that run one network, and take its inputs in different forms. */
 interface Shared {
+  /** Of the whole network */
+  readonly inputs: Graph['inputs'];
   readonly constants: Constants;
   readonly programs: Programs;
   /** The names of the outputs that are made on the GPU */
@@ -712,7 +715,11 @@ export class InferenceSession {
 
   async #compile(bindings: Bindings): Promise<Compiled> {
     const { algorithm } = this.#options;
-    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants, this.#chains);
+    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants, this.#chains).catch(
+      (error: unknown) => {
+        throw withOpenDims(error, this.#shared.inputs, bindings.dims);
+      },
+    );
     // While native code prepares what was compiled.
     void this.#chains?.learn();
     return { ...compiled, program: await this.#withAlgorithms(compiled.program) };
@@ -820,6 +827,7 @@ function makeShared(
   { resident, fallback }: Pick<Shared, 'resident' | 'fallback'>,
 ): Shared {
   return {
+    inputs: graph.inputs,
     constants: new Constants(graph.constants.values()),
     programs: new Programs(place, request, resident),
     resident,
@@ -832,10 +840,10 @@ function makeShared(
 }
 
 function notCompiled(inputs: readonly Feed[]): WarpconvError {
-  const dims = inputs.map(({ name, dims }) => `'${name}' ${describe(dims)}`).join(', ');
   return new WarpconvError(
     'ERR_WARPCONV_UNSUPPORTED',
-    `runSync() compiles nothing, and the network has not been compiled for ${dims}; await run() with such inputs once`,
+    `runSync() compiles nothing, and the network has not been compiled for ${describeInputs(inputs)}; ` +
+      'await run() with such inputs once',
   );
 }
 

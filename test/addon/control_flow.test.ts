@@ -140,7 +140,7 @@ describe('If', () => {
     const run = session.run({ x: floats(1), condition: bool(false) });
     await expect(run).rejects.toMatchObject({
       code: 'ERR_WARPCONV_INVALID_MODEL',
-      message: "If 'If#0' has not both branches",
+      message: "If 'If#0' has not both branches; compiled for 'x' [1]",
     });
   });
 

@@ -484,6 +484,59 @@ describe('a model', () => {
     await expect(creation).rejects.toThrow(/TfIdfVectorizer: 'first'\s+Bernoulli: 'second'/);
   });
 
+  describe('that cannot take the dims', () => {
+    /** Halves and doubles x, so that only even extents fit; the other inputs are not at fault. */
+    const halving = (extents: readonly (string | number)[], others = 0) =>
+      onnxModel({
+        inputs: [
+          value('x', [1, 1, ...extents]),
+          ...Array.from({ length: others }, (_, i) => value(`o${i}`, ['N'])),
+        ],
+        initializers: [tensor('scales', [4], [1, 1, 2, 2])],
+        nodes: [
+          node('MaxPool', ['x'], ['half'], { kernel_shape: [2, 2], strides: [2, 2] }),
+          node('Resize', ['half', '', 'scales'], ['whole']),
+          node('Concat', ['x', 'whole'], ['y'], { axis: 1 }),
+        ],
+        outputs: [value('y')],
+      });
+    const ofExtent = (height: number) =>
+      new Tensor('float32', new Float32Array(4 * height), [1, 1, height, 4]);
+
+    test('names those that the model leaves open', async () => {
+      const session = await create(halving(['height', 4]));
+      expect((await session.run({ x: ofExtent(2) })).y!.dims).toEqual([1, 2, 2, 4]);
+      const refusal = {
+        code: 'ERR_WARPCONV_INVALID_MODEL',
+        message: expect.stringMatching(/^Concat .*; compiled for 'x' \[1, 1, 5, 4\]$/) as string,
+        cause: expect.objectContaining({
+          message: expect.not.stringContaining('compiled for') as string,
+        }) as Error,
+      };
+      await expect(session.run({ x: ofExtent(5) })).rejects.toMatchObject(refusal);
+      await expect(session.runJoined({ x: [ofExtent(5)] })).rejects.toMatchObject(refusal);
+      await expect(session.explain({ x: [1, 1, 5, 4] })).rejects.toMatchObject(refusal);
+      const creation = create(halving(['height', 4]), { freeDimensionOverrides: { height: 5 } });
+      await expect(creation).rejects.toMatchObject(refusal);
+    });
+
+    test('names a few of many', async () => {
+      const others = Object.fromEntries([0, 1, 2, 3, 4].map((i) => [`o${i}`, new Tensor('float32', [1])]));
+      const session = await create(halving(['height', 4], 5));
+      await expect(session.run({ ...others, x: ofExtent(5) })).rejects.toThrow(
+        /; compiled for 'x' \[1, 1, 5, 4\], 'o0' \[1\], 'o1' \[1\], 'o2' \[1\] and 2 more$/,
+      );
+    });
+
+    test('names none that the model fixes', async () => {
+      await expect(create(halving([5, 4]))).rejects.toThrow(/^Concat ((?!compiled for).)*$/);
+      const session = await create(halving([5, 4], 1));
+      await expect(session.run({ x: ofExtent(5), o0: new Tensor('float32', [1, 2]) })).rejects.toThrow(
+        /; compiled for 'o0' \[2\]$/,
+      );
+    });
+  });
+
   test('that would need more memory than there is, is refused', async () => {
     const model = onnxModel({
       inputs: [value('x', [1, 1, 2, 2])],
