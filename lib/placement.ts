@@ -74,17 +74,25 @@ function locateAny(): Place {
   }
 }
 
-/** As {@link locate}, for a call that computes: `'auto'` ending on the CPU is worth one warning per process. */
+/**
+ * As {@link locate}, for a call that computes: `'auto'` ending on the CPU is worth one warning per process, unless
+ * `WARPCONV_NO_CPU_WARNING` is 1.
+ */
 export function locateForWork(device: Device | 'auto', near?: Place): Place {
   const place = locate(device, near);
-  if (device === 'auto' && place === 'cpu' && addon().firstFallback()) {
-    process.emitWarning(`running on the CPU: ${whyNoGpu('cuda')}`, {
-      type: 'WarpconvWarning',
-      code: 'WARPCONV_CPU_FALLBACK',
-      detail: `Pass device: 'cpu' to choose the CPU without this warning.`,
-    });
-  }
+  if (device === 'auto' && place === 'cpu' && addon().firstFallback()) warnOfCpu();
   return place;
+}
+
+function warnOfCpu(): void {
+  if (process.env.WARPCONV_NO_CPU_WARNING === '1') return;
+  process.emitWarning(`running on the CPU: ${whyNoGpu('cuda')}`, {
+    type: 'WarpconvWarning',
+    code: 'WARPCONV_CPU_FALLBACK',
+    detail:
+      "Pass device: 'cpu', or to a session executionProviders: ['cpu'], to choose the CPU without this warning, " +
+      'or set WARPCONV_NO_CPU_WARNING=1.',
+  });
 }
 
 /** Whether a device is ready for this thread. */

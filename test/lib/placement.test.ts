@@ -52,6 +52,32 @@ it('warns once when auto ends on the CPU, with the reason and a code', () => {
   );
 });
 
+it('says how to do without the warning', () => {
+  locateForWork('auto');
+  expect(warnings).toHaveBeenCalledWith(
+    expect.anything(),
+    expect.objectContaining({
+      detail: expect.stringMatching(
+        /device: 'cpu', .* executionProviders: \['cpu'\], .* WARPCONV_NO_CPU_WARNING=1\.$/,
+      ) as string,
+    }),
+  );
+});
+
+it.each([
+  ['1', 0],
+  ['0', 1],
+  ['', 1],
+])('where WARPCONV_NO_CPU_WARNING is %j, gives %i warnings', (value, count) => {
+  process.env.WARPCONV_NO_CPU_WARNING = value;
+  try {
+    expect(locateForWork('auto')).toBe('cpu');
+  } finally {
+    delete process.env.WARPCONV_NO_CPU_WARNING;
+  }
+  expect(warnings).toHaveBeenCalledTimes(count);
+});
+
 it('does not warn about a CPU that was asked for, nor where nothing runs', () => {
   expect(locateForWork('cpu')).toBe('cpu');
   expect(locate('auto')).toBe('cpu');
