@@ -8,7 +8,7 @@
 // select themselves ([1, N, 6]: x1, y1, x2, y2, score, class). What their classes are called is read from model.txt beside
 // model.onnx, a name a line. Needs sharp: npm install sharp
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -21,7 +21,13 @@ const USAGE = `usage: node examples/detect.mjs [model.onnx] [picture.jpg] [out.p
   --device cpu|cuda   default: the GPU, if there is one
   --score 0.4         least score of what is shown
   --overlap 0.45      most overlap of two boxes of a class: their intersection over their union
-  --mean 0 --std 255  of the bytes of a picture: the network gets (byte - mean) / std`;
+  --mean 0 --std 255  of the bytes of a picture: the network gets (byte - mean) / std
+  -h, --help          print this`;
+
+/** What is drawn is written in the format of its ending. */
+const FORMATS = { '.png': 'png', '.jpg': 'jpeg', '.jpeg': 'jpeg', '.webp': 'webp' };
+/** No model ends so. */
+const PICTURE = /\.(avif|bmp|gif|heic|jpe?g|png|svg|tiff?|webp)$/i;
 
 /** Of networks that take pictures of any size */
 const USUAL_EXTENT = 640;
@@ -41,26 +47,55 @@ async function loadSharp() {
   }
 }
 
-function readArguments() {
+const misuse = (complaint) => new Error(`${complaint}\n${USAGE}`);
+
+function parse() {
   const text = (value) => ({ type: 'string', default: value });
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      ...{
-        device: text('auto'),
-        score: text('0.4'),
-        overlap: text('0.45'),
-        mean: text('0'),
-        std: text('255'),
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        ...{
+          device: text('auto'),
+          score: text('0.4'),
+          overlap: text('0.45'),
+          mean: text('0'),
+          std: text('255'),
+        },
+        help: { type: 'boolean', short: 'h', default: false },
       },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  if (values.help || positionals.length > 3) throw new Error(USAGE);
+    });
+  } catch (error) {
+    throw misuse(error.message);
+  }
+}
+
+/** What the command line asks for; `undefined` where that is help. */
+function readArguments() {
+  const { values, positionals } = parse();
+  if (values.help) return undefined;
+  if (positionals.length > 3) throw misuse(`${positionals[3]} is one argument too many`);
   const [model = own('shapes.onnx'), picture = own('shapes.svg'), out = 'detected.png'] = positionals;
-  const [score, overlap, mean, std] = [values.score, values.overlap, values.mean, values.std].map(Number);
-  if ([score, overlap, mean, std].some(Number.isNaN)) throw new Error(USAGE);
-  return { model, picture, out, device: values.device, score, overlap, mean, std };
+  if (PICTURE.test(model)) throw misuse(`${model} is a picture; the model comes before it`);
+  const format = FORMATS[path.extname(out).toLowerCase()];
+  if (format === undefined)
+    throw misuse(`${out} cannot be written: it must end in ${Object.keys(FORMATS).join(', ')}`);
+  const number = (name) => {
+    if (!Number.isNaN(Number(values[name]))) return Number(values[name]);
+    throw misuse(`--${name} must be a number, got '${values[name]}'`);
+  };
+  const [score, overlap, mean, std] = ['score', 'overlap', 'mean', 'std'].map(number);
+  return { model, picture, out, format, device: values.device, score, overlap, mean, std };
+}
+
+/** What `work` makes of a file, whose name is in all complaints. */
+async function of(file, work) {
+  try {
+    if ((await stat(file)).isDirectory()) throw new Error('is a directory');
+    return await work(file);
+  } catch (error) {
+    throw new Error(`${file}: ${error.message}`, { cause: error });
+  }
 }
 
 /** How long each part took, in the order of the parts. */
@@ -175,19 +210,20 @@ async function readNames(model) {
 
 async function main() {
   const request = readArguments();
+  if (request === undefined) return console.log(USAGE);
   const sharp = await loadSharp();
   const { mean, std } = request;
   const session = await timed('loading', () =>
-    InferenceSession.create(request.model, { device: request.device }),
+    of(request.model, (file) => InferenceSession.create(file, { device: request.device })),
   );
   const input = findInput(session);
   // Bytes become floats where the network runs: (byte - mean) / std.
   const network = session.forImages({ scale: 1, mean, std });
 
   // Turned upright, without transparency.
-  const upright = sharp(request.picture).rotate().flatten({ background: GREY }).toColourspace('srgb').raw();
+  const upright = (file) => sharp(file).rotate().flatten({ background: GREY }).toColourspace('srgb').raw();
   const { data, info: picture } = await timed('decoding', () =>
-    upright.toBuffer({ resolveWithObject: true }),
+    of(request.picture, (file) => upright(file).toBuffer({ resolveWithObject: true })),
   );
   const image = sharp(data, {
     raw: { width: picture.width, height: picture.height, channels: picture.channels },
@@ -207,7 +243,7 @@ async function main() {
   await timed('drawing', () =>
     image
       .composite([{ input: overlay(detections, nameOf, picture) }])
-      .png()
+      .toFormat(request.format)
       .toFile(request.out),
   );
   console.log(

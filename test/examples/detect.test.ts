@@ -175,6 +175,16 @@ describe('its own detector', () => {
     expectShapes(await detect(path.join(EXAMPLES, 'detect/shapes.onnx'), picture, out), shapes);
   });
 
+  test.each([
+    ['jpg', 'jpeg'],
+    ['JPEG', 'jpeg'],
+    ['webp', 'webp'],
+  ])('writes .%s in the format of that name', async (ending, format) => {
+    const file = path.join(folder, `drawn.${ending}`);
+    await detect(path.join(EXAMPLES, 'detect/shapes.onnx'), SHAPES, file);
+    expect((await sharp(file).metadata()).format).toBe(format);
+  });
+
   test('finds nothing where nothing is', async () => {
     const picture = path.join(folder, 'grey.png');
     await sharp({ create: { width: 90, height: 90, channels: 3, background: '#808080' } })
@@ -381,10 +391,19 @@ describe('what it says when it cannot', () => {
     });
   });
 
+  const MODEL = path.join(EXAMPLES, 'detect/shapes.onnx');
   test.each([
-    ['an option that is none', ['--size', '3'], /Unknown option '--size'/],
-    ['a score that is no number', ['--score', 'high'], /^usage: node examples\/detect\.mjs/],
-    ['a model that is not there', ['nothing.onnx'], /nothing\.onnx/],
+    ['an option that is none', ['--size', '3'], /^Unknown option '--size'.*\nusage: node examples/],
+    ['a score that is no number', ['--score', 'high'], /^--score must be a number, got 'high'\nusage: /],
+    ['too many files', [MODEL, SHAPES, 'out.png', 'more.png'], /^more\.png is one argument .*\nusage: /],
+    ['a picture alone', ['photo.jpg'], /^photo\.jpg is a picture; the model comes before it\nusage: /],
+    ['another format', [MODEL, 'nothing.jpg', 'out.bmp'], /^out\.bmp cannot be written: .* \.webp\nusage: /],
+    ['a model that is not there', ['nothing.onnx'], /^nothing\.onnx: ENOENT/],
+    ['a model that is a directory', [EXAMPLES], /examples: is a directory\n$/],
+    ['a model that is none', [path.join(EXAMPLES, 'basic.mjs')], /basic\.mjs: the model is not an ONNX file/],
+    ['a picture that is not there', [MODEL, 'nothing.jpg'], /^nothing\.jpg: ENOENT/],
+    ['a picture that is a directory', [MODEL, EXAMPLES], /examples: is a directory\n$/],
+    ['a picture that is none', [MODEL, MODEL], /shapes\.onnx: Input file contains unsupported/],
     [
       'a model that takes no pictures',
       [path.join(EXAMPLES, 'digits/digits.onnx')],
@@ -393,6 +412,11 @@ describe('what it says when it cannot', () => {
   ])('%s', async (_, args, reason) => {
     const { code, stdout, stderr } = await run(args);
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(reason)]);
+  });
+
+  test.each(['-h', '--help'])('its usage for %s', async (option) => {
+    const { code, stdout, stderr } = await run([option]);
+    expect([code, stdout, stderr]).toEqual([0, expect.stringMatching(/^usage: node examples/), '']);
   });
 
   test('outputs of another form', async () => {
