@@ -69,6 +69,9 @@ int64_t largest(const IndexedStep& x) {
 int64_t largest(const SortStep& x) { return x.outer * x.length * x.inner; }
 int64_t largest(const ScanStep& x) { return x.outer * x.length * x.inner; }
 int64_t largest(const TypedReduceStep& x) { return std::max(x.outer * x.reduced * x.inner, x.outer * x.inner); }
+int64_t largest(const RoiAlignStep& x) {
+  return std::max({x.n * x.channels * x.h * x.w, x.regions * x.channels * x.p * x.q, 4 * x.regions});
+}
 int64_t largest(const RecurrentStep& x) {
   const int64_t width = x.gateCount() * x.hidden;
   return std::max(x.steps * x.batch * width + 2 * x.batch * (x.hidden + width), width * x.hidden);

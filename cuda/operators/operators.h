@@ -53,6 +53,9 @@ Status interpolate(const InterpolateStep& step, const int32_t* positions, const 
 Status map(const MapStep& step, std::span<const void* const> operands, void* output, cudaStream_t stream);
 /** Leaves out what has an index that is out of range. Scattering, the output holds the data already. */
 Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream);
+/** Takes an image that is out of range for the first. */
+Status roiAlign(const RoiAlignStep& step, const int64_t* images, const void* boxes, const void* input, void* output,
+                cudaStream_t stream);
 Status sort(const SortStep& step, const void* input, int64_t* output, cudaStream_t stream);
 Status scan(const ScanStep& step, const void* input, void* output, cudaStream_t stream);
 Status typedReduce(const TypedReduceStep& step, const void* input, void* output, cudaStream_t stream);

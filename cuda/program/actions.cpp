@@ -100,4 +100,10 @@ Status enqueueIndexed(const IndexedStep& x, const Site& site, cudaStream_t strea
   return operators::indexed(x, m.read<int64_t>(x.indices), m.read<void>(x.input), m.write<void>(x.output), stream);
 }
 
+Status enqueueIndexed(const RoiAlignStep& x, const Site& site, cudaStream_t stream) {
+  const Memory& m = site.memory;
+  return operators::roiAlign(x, m.read<int64_t>(x.images), m.read<void>(x.boxes), m.read<void>(x.input),
+                             m.write<void>(x.output), stream);
+}
+
 }  // namespace warpconv::cuda

@@ -35,5 +35,6 @@ Action toAction(const program::TypedMatmulStep& step);
 /** Enqueue what nothing out of range is read or written for, whatever the indices are. */
 Status enqueueIndexed(const program::GatherStep& step, const Site& site, cudaStream_t stream);
 Status enqueueIndexed(const program::IndexedStep& step, const Site& site, cudaStream_t stream);
+Status enqueueIndexed(const program::RoiAlignStep& step, const Site& site, cudaStream_t stream);
 
 }  // namespace warpconv::cuda

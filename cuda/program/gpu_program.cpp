@@ -225,12 +225,13 @@ class GpuProgram final : public PreparedProgram {
   /** Indices that are constant are checked once; a network with a wrong one fails when it runs, as on the CPU. */
   Status addAction(const GatherStep& x) { return addIndexed(x); }
   Status addAction(const IndexedStep& x) { return addIndexed(x); }
+  Status addAction(const RoiAlignStep& x) { return addIndexed(x); }
 
   template <typename Kind>
   Status addIndexed(const Kind& x) {
     const CheckedIndices checked = checkedIndices(x);
-    if (isConstant(x.indices)) {
-      const Status status = checkIndices(checked, hostConstants().read<int64_t>(x.indices));
+    if (isConstant(checked.indices)) {
+      const Status status = checkIndices(checked, hostConstants().read<int64_t>(checked.indices));
       actions_.push_back([x, status](const Site& site, cudaStream_t stream) {
         return status.isOk() ? enqueueIndexed(x, site, stream) : status;
       });
@@ -239,7 +240,7 @@ class GpuProgram final : public PreparedProgram {
     const size_t report = checkedIndices_.size();
     checkedIndices_.push_back(checked);
     actions_.push_back([x, checked, report](const Site& site, cudaStream_t stream) {
-      const auto* indices = site.memory.read<int64_t>(x.indices);
+      const auto* indices = site.memory.read<int64_t>(checked.indices);
       const Status status = operators::findWrongIndex(checked, indices, site.wrongIndices + report, stream);
       return status.isOk() ? enqueueIndexed(x, site, stream) : status;
     });

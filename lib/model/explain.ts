@@ -97,6 +97,8 @@ function summaryOf(step: Step<Operand>): string {
       return `${step.kind === 'map' ? step.operation : step.mode} of ${typesOf(step)}`;
     case 'recurrent':
       return `${step.cell} of ${step.steps} steps, ${step.hidden} units`;
+    case 'roiAlign':
+      return `${step.regions} regions of ${step.h}x${step.w}`;
     case 'copy':
       return `${step.extents.join('x')} elements`;
     default:

@@ -475,6 +475,9 @@ const RULES: Rules = {
 
   recurrent: () => notProved('sequences lie next to each other, step by step'),
 
+  // Whose regions they are, a run says.
+  roiAlign: () => notProved('regions may be of other rows'),
+
   typedMatmul: () => notProved('a product of other types is not looked at'),
 };
 

@@ -396,6 +396,26 @@ export interface RecurrentStep<B> {
   readonly output: B;
 }
 
+export interface RoiAlignStep<B> {
+  readonly kind: 'roiAlign';
+  readonly greatest: boolean;
+  readonly type: 'float32' | 'float64';
+  readonly regions: number;
+  readonly n: number;
+  readonly channels: number;
+  readonly h: number;
+  readonly w: number;
+  readonly p: number;
+  readonly q: number;
+  readonly samples: number;
+  readonly scale: number;
+  readonly halfPixel: boolean;
+  readonly images: B;
+  readonly boxes: B;
+  readonly input: B;
+  readonly output: B;
+}
+
 export type Step<B> =
   | ConvolutionStep<B>
   | MatmulStep<B>
@@ -415,7 +435,8 @@ export type Step<B> =
   | ScanStep<B>
   | TypedReduceStep<B>
   | TypedMatmulStep<B>
-  | RecurrentStep<B>;
+  | RecurrentStep<B>
+  | RoiAlignStep<B>;
 
 /** The fields that hold one buffer each and are read, of every kind of step; `operands` alone holds several. */
 const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = {
@@ -438,6 +459,7 @@ const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = 
   typedReduce: ['input'],
   typedMatmul: ['left', 'right'],
   recurrent: ['gates', 'recurrent', 'productBias', 'peepholes', 'initialHidden', 'initialCell', 'lengths'],
+  roiAlign: ['images', 'boxes', 'input'],
 };
 
 /** Whether a step changes elements of its output, which other steps wrote. */

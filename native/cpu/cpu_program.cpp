@@ -111,6 +111,13 @@ Action toAction(const IndexedStep& x) {
   };
 }
 
+Action toAction(const RoiAlignStep& x) {
+  return [x](const Memory& m, const RunContext& context) {
+    return operators::roiAlign(x, m.read<int64_t>(x.images), m.read<void>(x.boxes), m.read<void>(x.input),
+                               m.write<void>(x.output), context);
+  };
+}
+
 Action toAction(const SortStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
     operators::sort(x, m.read<void>(x.input), m.write<int64_t>(x.output), context);

@@ -14,6 +14,8 @@ CheckedIndices checkedIndices(const GatherStep& step) { return {step.indices, st
 
 CheckedIndices checkedIndices(const IndexedStep& step) { return {step.indices, step.indexCount, step.axes}; }
 
+CheckedIndices checkedIndices(const RoiAlignStep& step) { return {step.images, step.regions, {step.n}}; }
+
 Status checkIndices(const CheckedIndices& checked, const int64_t* indices) {
   for (int64_t i = 0; i < checked.count; ++i) {
     const int64_t axis = checked.axisOf(i);

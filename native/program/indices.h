@@ -19,6 +19,7 @@ struct CheckedIndices {
 
 CheckedIndices checkedIndices(const GatherStep& step);
 CheckedIndices checkedIndices(const IndexedStep& step);
+CheckedIndices checkedIndices(const RoiAlignStep& step);
 
 /** What a run fails with where index number `place`, of an axis of that extent, is out of range. */
 Status wrongIndex(int64_t place, int64_t index, int64_t axis);

@@ -608,8 +608,39 @@ struct RecurrentStep {
   }
 };
 
-using Step = std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep,
-                          NormalizeStep, LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, MapStep,
-                          IndexedStep, SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep>;
+/**
+ * ONNX's RoiAlign: p x q bins of each region, a box x1 y1 x2 y2 in one image of [n, channels, h, w]. A bin is the
+ * average of samples x samples places in it, or the greatest of them. The output is [regions, channels, p, q]. An image
+ * that is out of range fails the run, as an index of a gather does.
+ */
+struct RoiAlignStep {
+  static constexpr const char* kKind = "roiAlign";
+
+  bool greatest = false;
+  /** float32 or float64 */
+  ElementType type = ElementType::float32;
+  int64_t regions = 1, n = 1, channels = 1, h = 1, w = 1, p = 1, q = 1;
+  /** Along each axis; 0 for as many as a bin is long, rounded up */
+  int64_t samples = 0;
+  /** What the numbers of a box are multiplied by */
+  double scale = 1;
+  /** Half an element is taken off a box; if not, it is at least 1 wide and high */
+  bool halfPixel = true;
+  /** int64 [regions]; [regions, 4] */
+  Buffer images, boxes;
+  Buffer input, output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("greatest", greatest), f("type", type), f("regions", regions), f("n", n), f("channels", channels);
+    f("h", h), f("w", w), f("p", p), f("q", q), f("samples", samples), f("scale", scale), f("halfPixel", halfPixel);
+    f("images", images), f("boxes", boxes), f("input", input), f("output", output);
+  }
+};
+
+using Step =
+    std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep, NormalizeStep,
+                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, MapStep, IndexedStep, SortStep,
+                 ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep, RoiAlignStep>;
 
 }  // namespace warpconv::program

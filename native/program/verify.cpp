@@ -266,6 +266,16 @@ class Verifier {
     write(x.output, product({x.outer, x.inner}), isIndex ? 8 : widthOf(x.type));
   }
 
+  void check(const RoiAlignStep& x) {
+    require(x.type == ElementType::float32 || x.type == ElementType::float64, "has elements of another type");
+    requireWindowCount(x.samples, 0);
+    product({positive(x.h), positive(x.w)});
+    read(x.images, extent(x.regions), 8);
+    read(x.boxes, product({x.regions, 4}), widthOf(x.type));
+    read(x.input, product({x.n, x.channels, x.h, x.w}), widthOf(x.type));
+    write(x.output, product({x.regions, x.channels, positive(x.p), positive(x.q)}), widthOf(x.type));
+  }
+
   void check(const RecurrentStep& x) {
     const int64_t states = product({positive(x.batch), positive(x.hidden)});
     const int64_t gates = product({states, x.gateCount()});

@@ -580,6 +580,44 @@ TEST_CASE("fuzzed gather: indices from the start and from the end, of any elemen
   }
 }
 
+TEST_CASE("fuzzed roiAlign: averages and greatest elements of regions in float32 and float64, as the twin") {
+  Random random;
+  for (int round = 0; round < rounds(200); ++round) {
+    RoiAlignStep step;
+    step.greatest = random.maybe(), step.halfPixel = random.maybe();
+    step.n = random.from(1, 3), step.channels = random.pick({1, 3, 40});
+    step.h = random.from(1, 12), step.w = random.from(1, 40);
+    step.p = random.pick({1, 2, 4}), step.q = random.pick({1, 2, 8});
+    step.regions = random.pick({1, 2, 30}), step.samples = random.pick({0, 0, 1, 2});
+    step.scale = random.maybe() ? 1 : 0.5;
+    // Bins of 1, 2 and 4 samples: places, weights and sums are exact, however a device rounds.
+    std::vector<float> boxes;
+    for (int64_t i = 0; i < step.regions; ++i) {
+      const auto x = static_cast<double>(random.from(-20, 8 * step.w)) / 4;
+      const auto y = static_cast<double>(random.from(-20, 8 * step.h)) / 4;
+      const auto wide = static_cast<double>(step.q * random.pick({1, 2, 4})) / step.scale;
+      const auto high = static_cast<double>(step.p * random.pick({1, 2, 4})) / step.scale;
+      for (const double corner : {x, y, x + wide, y + high}) boxes.push_back(static_cast<float>(corner));
+    }
+    std::vector<int64_t> images(size(step.regions));
+    for (int64_t& image : images) image = random.from(-step.n, step.n - 1);
+    const std::vector<float> input = random.integers(step.n * step.channels * step.h * step.w);
+    const int64_t count = step.regions * step.channels * step.p * step.q;
+    OneStep one(random);
+    step.images = one.input(images);
+    if (random.maybe()) {
+      step.boxes = one.input(boxes), step.input = one.input(input), step.output = one.output<float>(count);
+      requireSame<float>(one, step);
+    } else {
+      step.type = ElementType::float64;
+      step.boxes = one.input(std::vector<double>(boxes.begin(), boxes.end()));
+      step.input = one.input(std::vector<double>(input.begin(), input.end()));
+      step.output = one.output<double>(count);
+      requireSame<double>(one, step);
+    }
+  }
+}
+
 TEST_CASE("gather refuses the first index that is out of range, with the twin's words") {
   Random random;
   for (const int64_t wrong : {int64_t{5}, int64_t{-6}, std::numeric_limits<int64_t>::min()}) {

@@ -337,6 +337,8 @@ TEST_CASE("steps of other types that a GPU cannot index are refused, and others 
   CHECK(isRefused(SortStep{.length = kBeyond}, "a sort step"));
   CHECK(isRefused(ScanStep{.inner = kBeyond}, "a scan step"));
   CHECK(isRefused(TypedReduceStep{.outer = kBeyond, .reduced = 0}, "a typedReduce step"));
+  CHECK(isRefused(RoiAlignStep{.n = kBeyond}, "a roiAlign step"));
+  CHECK(isRefused(RoiAlignStep{.regions = kBeyond / 4}, "a roiAlign step"));
   TypedMatmulStep product{.m = 4, .n = 4, .k = 4};
   product.batch.assign(6, 1);
   product.leftStrides = product.rightStrides = std::vector<int64_t>(8, 1);

@@ -208,6 +208,15 @@ Step randomStep<RecurrentStep>(Random& random) {
   return step;
 }
 
+template <>
+Step randomStep<RoiAlignStep>(Random& random) {
+  RoiAlignStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (!random.chance(20)) step.type = random.chance(2) ? ElementType::float32 : ElementType::float64;
+  return step;
+}
+
 using Maker = Step (*)(Random&);
 constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>,        randomStep<ElementwiseStep>,
                              randomStep<PoolStep>,        randomStep<ReduceStep>,        randomStep<SoftmaxStep>,
@@ -215,7 +224,7 @@ constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>
                              randomStep<FillStep>,        randomStep<GatherStep>,        randomStep<InterpolateStep>,
                              randomStep<MapStep>,         randomStep<IndexedStep>,       randomStep<SortStep>,
                              randomStep<ScanStep>,        randomStep<TypedReduceStep>,   randomStep<TypedMatmulStep>,
-                             randomStep<RecurrentStep>};
+                             randomStep<RecurrentStep>,   randomStep<RoiAlignStep>};
 
 constexpr int64_t kShort = 1'000'000;
 
@@ -227,6 +236,7 @@ bool isShortKind(const Kind&) {
 }
 bool isShortKind(const MatmulStep& step) { return step.k <= kShort; }
 bool isShortKind(const TypedMatmulStep& step) { return step.k <= kShort; }
+bool isShortKind(const RoiAlignStep& step) { return step.samples <= 1000; }
 /** Scattering, any number of positions may meet in one place. */
 bool isShortKind(const IndexedStep& step) {
   int64_t positions = 1;

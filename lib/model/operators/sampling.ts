@@ -1,14 +1,13 @@
 /** Elements of maps at places between them. */
+import { MAX_INT32 } from '../../check';
 import { flag, float, integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
-import { typedArray } from '../typed_constants';
 import { sizeOf, stridesOf, type Value } from '../values';
-import { emitIndexed, takeRows } from './indexing';
+import { emitIndexed } from './indexing';
 import { along } from './layout';
 import { multiply } from './matrix';
-import { reduceTo } from './reduction';
 import { apply, choose, mapped, scalar } from './typed';
 
 const plus = (x: Lowering, a: Value, b: Value) => apply(x, 'add', [a, b]);
@@ -120,13 +119,12 @@ function reflected(x: Lowering, place: Value, extent: number, isAligned: boolean
   return affine(x, apply(x, 'minimum', [along, affine(x, along, -1, 2 * range)]), 1, low);
 }
 
-/** The sum over all combinations of taps, or the greatest of them, of [N, C, …] as [N, C, places]. */
+/** The sum over all combinations of taps of [N, C, …] as [N, C, places]. */
 export function sample(
   x: Lowering,
   input: Value,
   axes: readonly (readonly Tap[])[],
   padding: Padding,
-  together: 'add' | 'maximum' = 'add',
 ): Value {
   const [n, c] = input.dims as [number, number];
   const outputs = axes[0]![0]!.place.dims.slice(1);
@@ -148,7 +146,7 @@ export function sample(
     return weights.reduce((value, weight) => times(x, value, over(weight)), padded);
   });
   const [first, ...others] = parts;
-  const sum = others.reduce((total, part) => apply(x, together, [total, part]), first!);
+  const sum = others.reduce((total, part) => plus(x, total, part), first!);
   return x.build.view(sum, [n, c, ...outputs]);
 }
 
@@ -215,75 +213,47 @@ const affineGrid: Lower = (x) => {
   return x.build.view(x.build.transpose(product, [0, 2, 1]), [theta.dims[0]!, ...spatial, rank]);
 };
 
+/** Along each axis of a bin: more would take minutes. */
+const MOST_SAMPLES = 1024;
+
 /** Of each region, a box in the map of one image, as many averages or greatest elements as the output has. */
 const roiAlign: Lower = (x) => {
-  const [input, regions, batches] = [x.input(0), x.input(1), x.input(2)];
+  const [input, boxes, images] = [x.input(0), x.input(1), x.input(2)];
   x.requireRank(input, 4);
-  if (regions.dims[1] !== 4) throw x.invalid(`takes four numbers for each region, got ${shapeOf(regions)}`);
-  const [, c, height, width] = input.dims as [number, number, number, number];
+  if (boxes.dims[1] !== 4) throw x.invalid(`takes four numbers for each region, got ${shapeOf(boxes)}`);
+  const { type } = input;
+  if (type !== 'float32' && type !== 'float64') throw x.invalid(`has maps of ${type}; it takes floats`);
+  const [n, channels, h, w] = input.dims as [number, number, number, number];
   const [p, q] = [integer(x.node, 'output_height', 1), integer(x.node, 'output_width', 1)];
-  const ratio = integer(x.node, 'sampling_ratio', 0);
-  if (ratio < 0) throw x.invalid(`has sampling_ratio ${ratio}; it takes 0 or a positive integer`);
-  if (ratio === 0) throw unsupportedNode(x.node, 'takes as many samples as a region is large');
+  if (p < 1 || q < 1) throw x.invalid(`makes regions of ${p} x ${q}; it takes positive integers`);
+  if (p > MAX_INT32 || q > MAX_INT32)
+    throw unsupportedNode(x.node, `makes regions of ${p} x ${q}; the most is ${MAX_INT32}`);
+  const regions = boxes.dims[0]!;
+  const output = x.build.scratch(type, [regions, channels, p, q]);
+  if (h * w === 0 && sizeOf(output.dims) > 0)
+    throw unsupportedNode(x.node, `samples maps of no elements, ${shapeOf(input)}`);
   const modes = ['half_pixel', 'output_half_pixel'] as const;
-  const isHalf =
-    x.opset >= 16 && string(x.node, 'coordinate_transformation_mode', modes, 'half_pixel') === 'half_pixel';
-  const scale = float(x.node, 'spatial_scale', 1);
-  const count = regions.dims[0]!;
-  const corner = (i: number) =>
-    affine(
-      x,
-      x.build.view(along(x, regions, [{ axis: 1, start: i, step: 1, count: 1 }]), [count, 1, 1]),
-      scale,
-      isHalf ? -0.5 : 0,
-    );
-  const [x1, y1, x2, y2] = [0, 1, 2, 3].map(corner) as [Value, Value, Value, Value];
-  const samples = (low: Value, high: Value, bins: number) => {
-    const extent = minus(x, high, low);
-    x.build.admitPositions(bins * ratio);
-    const size = isHalf ? extent : apply(x, 'maximum', [extent, scalar(x, extent.type, 1)]);
-    const steps = x.derive(`${extent.type} samples ${bins} ${ratio}`, [], () => ({
-      type: extent.type,
-      dims: [1, bins * ratio],
-      data: typedArray(
-        extent.type,
-        Array.from({ length: bins * ratio }, (_, i) => (i + 0.5) / ratio / bins),
-      ),
-    }));
-    const column = (value: Value) => x.build.view(value, [count, 1]);
-    return plus(x, column(low), times(x, column(size), steps));
-  };
-  const rows = x.build.view(samples(y1, y2, p), [count, p * ratio, 1]);
-  const columns = x.build.view(samples(x1, x2, q), [count, 1, q * ratio]);
-  const spread = (value: Value) => plus(x, value, times(x, plus(x, rows, columns), scalar(x, 'float32', 0)));
-  const taps = [tapsOfRegion(x, spread(rows), height), tapsOfRegion(x, spread(columns), width)];
-  const images = takeRows(x, input, batches);
-  const mode = string(x.node, 'mode', ['avg', 'max'], 'avg');
-  const sampled = sample(x, images, taps, 'border', mode === 'avg' ? 'add' : 'maximum');
-  const outside = [outsideOf(x, spread(rows), height), outsideOf(x, spread(columns), width)];
-  const kept = outside.reduce(
-    (value, mask) => times(x, value, x.build.view(mask, [count, 1, p * ratio, q * ratio])),
-    sampled,
-  );
-  const bins = x.build.view(kept, [count, c, p, ratio, q, ratio]);
-  return reduceTo(x, bins, [3, 5], mode === 'avg' ? 'mean' : 'maximum', false);
+  x.build.emit({
+    kind: 'roiAlign',
+    ...{ type, regions, n, channels, h, w, p, q },
+    greatest: string(x.node, 'mode', ['avg', 'max'], 'avg') === 'max',
+    samples: samplingRatio(x),
+    scale: float(x.node, 'spatial_scale', 1),
+    halfPixel:
+      x.opset >= 16 && string(x.node, 'coordinate_transformation_mode', modes, 'half_pixel') === 'half_pixel',
+    ...{ images: images.operand, boxes: boxes.operand, input: input.operand, output: output.operand },
+  });
+  return output;
 };
 
-/** Between two elements; up to one beyond the map they are those of its border. */
-function tapsOfRegion(x: Lowering, place: Value, extent: number): Tap[] {
-  const own = within(x, place, 0, extent - 1);
-  const floor = apply(x, 'floor', [own]);
-  const rest = minus(x, own, floor);
-  return [
-    { place: floor, weight: affine(x, rest, -1, 1) },
-    { place: within(x, affine(x, floor, 1, 1), 0, extent - 1), weight: rest },
-  ];
-}
-
-/** 0 more than one beyond the map, and 1 elsewhere. */
-function outsideOf(x: Lowering, place: Value, extent: number): Value {
-  const low = mapped(x, 'greaterOrEqual', [place, scalar(x, 'float32', -1)], 'float32');
-  return times(x, low, mapped(x, 'lessOrEqual', [place, scalar(x, 'float32', extent)], 'float32'));
+/** 0 for as many samples as a bin of the region is long. */
+function samplingRatio(x: Lowering): number {
+  const ratio = integer(x.node, 'sampling_ratio', 0);
+  if (ratio < 0) throw x.invalid(`has sampling_ratio ${ratio}; it takes 0 or a positive integer`);
+  if (ratio > MOST_SAMPLES) {
+    throw unsupportedNode(x.node, `has sampling_ratio ${ratio}; here it can have ${MOST_SAMPLES}`);
+  }
+  return ratio;
 }
 
 export const sampling: Record<string, Lower> = {

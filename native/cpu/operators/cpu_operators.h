@@ -38,6 +38,9 @@ void map(const MapStep& step, std::span<const void* const> operands, void* outpu
 /** Fails as gather does. Scattering, the output holds the data already. */
 Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output,
                const RunContext& context);
+/** Fails as gather does. */
+Status roiAlign(const RoiAlignStep& step, const int64_t* images, const void* boxes, const void* input, void* output,
+                const RunContext& context);
 void sort(const SortStep& step, const void* input, int64_t* output, const RunContext& context);
 void scan(const ScanStep& step, const void* input, void* output, const RunContext& context);
 void typedReduce(const TypedReduceStep& step, const void* input, void* output, const RunContext& context);

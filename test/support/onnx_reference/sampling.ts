@@ -183,15 +183,21 @@ interface Regions {
   readonly arithmetic: Arithmetic;
 }
 
-/** The samples of each bin along one axis. */
-function samplesOf(from: number, to: number, bins: number, { ratio, isHalf, scale }: Regions) {
+/** The samples of one bin along one axis. */
+function samplesOf(from: number, to: number, bins: number, bin: number, { ratio, isHalf, scale }: Regions) {
   const shift = isHalf ? 0.5 : 0;
   const extent = (to - from) * scale;
   const size = isHalf ? extent : Math.max(extent, 1);
-  const count = ratio > 0 ? ratio : Math.ceil(size / bins);
-  return range(bins).map((bin) =>
-    range(count).map((i) => from * scale - shift + ((bin + (i + 0.5) / count) * size) / bins),
-  );
+  const count = ratio > 0 ? ratio : Math.max(0, Math.ceil(size / bins));
+  return range(count).map((i) => from * scale - shift + ((bin + (i + 0.5) / count) * size) / bins);
+}
+
+/** Whether rounding decides how many samples a bin has: a length near an integer is rounded up to it, or to the next. */
+function isCountOpen(from: number, to: number, bins: number, { ratio, scale, arithmetic }: Regions): boolean {
+  const length = ((to - from) * scale) / bins;
+  const distance = Math.abs(length - Math.round(length));
+  const largest = Math.max(Math.abs(from), Math.abs(to)) * Math.abs(scale);
+  return ratio === 0 && distance > 0 && distance < 4 * arithmetic.unit * (largest + 1);
 }
 
 /** Between two elements; up to one beyond the map they are those of its border, and further on there are none. */
@@ -250,10 +256,11 @@ const roiAlign: Operator = (node) => {
       const largest = Math.max(...box.map(Math.abs));
       // Regions far beyond any map, whose samples may be as many as they are large.
       if (!(largest * Math.abs(of.scale) < 2 ** 8)) return { y: 0, off: ANYTHING };
+      if (isCountOpen(y1, y2, rows, of) || isCountOpen(x1, x2, columns, of)) return { y: 0, off: ANYTHING };
       const image = placeOfImage(images, region!, batch);
       const from = (image * channels + channel!) * height * width;
       const map = (input.data as readonly number[]).slice(from, from + height * width);
-      const [ys, xs] = [samplesOf(y1, y2, rows, of)[row!]!, samplesOf(x1, x2, columns, of)[column!]!];
+      const [ys, xs] = [samplesOf(y1, y2, rows, row!, of), samplesOf(x1, x2, columns, column!, of)];
       const samples = ys.flatMap((y) =>
         xs.map((x) => {
           const taps = [tapsOfRegion(y, height, of, largest), tapsOfRegion(x, width, of, largest)];
@@ -283,7 +290,7 @@ function greatestTap(axes: readonly Taps[], width: number, map: readonly number[
 
 function greatest(samples: readonly Inexact[]): Inexact {
   return {
-    y: samples.reduce((most, { y }) => Math.max(most, y), -Infinity),
+    y: samples.length === 0 ? 0 : Math.max(...samples.map(({ y }) => y)),
     off: samples.reduce((most, { off }) => Math.max(most, off), 0),
   };
 }
