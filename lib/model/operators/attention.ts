@@ -10,7 +10,7 @@ import { counting, takeRows } from './indexing';
 import { along, join, padWith, repeated } from './layout';
 import { multiply } from './matrix';
 import { reduceTo, softmaxOf } from './reduction';
-import { apply, asType, choose, mapped, scalar } from './typed';
+import { apply, asType, choose, mapped, requireWithin, scalar } from './typed';
 
 /** [batch, length, heads * size] as [batch, heads, length, size]; tensors of four axes are that already. */
 function splitHeads(x: Lowering, value: Value, heads: number): Value {
@@ -46,27 +46,43 @@ const attention: Lower = (x) => {
   const given = [x.input(0), x.input(1), x.input(2)] as const;
   x.requireRank(given[0], 3, 4);
   const isFlat = given[0].dims.length === 3;
+  given.forEach((tensor) => x.requireRank(tensor, isFlat ? 3 : 4));
   const queryHeads = isFlat ? integer(x.node, 'q_num_heads') : given[0].dims[1]!;
   const keyHeads = isFlat ? integer(x.node, 'kv_num_heads') : given[1].dims[1]!;
   const query = splitHeads(x, given[0], queryHeads);
+  if ((x.optional(4) === undefined) !== (x.optional(5) === undefined))
+    throw x.invalid('has one of past_key and past_value; it takes both or none');
   const [key, value] = [1, 2].map((i) => {
     const past = x.optional(i + 3);
     const now = splitHeads(x, given[i]!, keyHeads);
     return past === undefined ? now : join(x, [past, now], 2);
   }) as [Value, Value];
+  requireFitting(x, query, key, value);
   const scores = scoresOf(x, query, key);
   const capped = softcap(x, scores, float(x.node, 'softcap', 0));
   const bias = biasOf(x, query, key);
   const biased = bias === undefined ? capped : apply(x, 'add', [capped, bias]);
   const weights = weightsOf(x, biased, bias);
-  const heads = multiplyHeads(x, weights, value);
+  const heads = multiplyHeads(x, weights, asType(x, value, weights.type));
   const [batch, , length, width] = heads.dims as [number, number, number, number];
   const output = isFlat
     ? x.build.view(x.build.transpose(heads, [0, 2, 1, 3]), [batch, length, queryHeads * width])
     : heads;
   const mode = integer(x.node, 'qk_matmul_output_mode', 0);
+  if (mode < 0 || mode > 3) throw x.invalid(`has qk_matmul_output_mode ${mode}; it takes 0 to 3`);
+  // Values may be of another type, which the cache keeps.
   return [output, key, value, [scores, capped, biased, weights][mode]!];
 };
+
+/** All [batch, heads, length, size]: products broadcast what does not fit. */
+function requireFitting(x: Lowering, query: Value, key: Value, value: Value): void {
+  const [batch, , , size] = query.dims;
+  const isKeyFitting = key.dims[0] === batch && key.dims[3] === size;
+  if (isKeyFitting && areSameDims(key.dims.slice(0, 3), value.dims.slice(0, 3))) return;
+  throw x.invalid(
+    `has queries of ${shapeOf(query)}, keys of ${shapeOf(key)} and values of ${shapeOf(value)}`,
+  );
+}
 
 function softcap(x: Lowering, scores: Value, cap: number): Value {
   if (cap === 0) return scores;
@@ -92,14 +108,18 @@ function biasOf(x: Lowering, query: Value, key: Value): Value | undefined {
   const parts: Value[] = [];
   const mask = x.optional(3);
   if (mask !== undefined) {
-    const lacking = keys - mask.dims.at(-1)!;
+    const lacking = keys - (mask.dims.at(-1) ?? keys);
+    if (lacking < 0) throw x.invalid(`has a mask of ${shapeOf(mask)} for ${keys} keys`);
     const pad = mask.dims.map((_, axis) => (axis === mask.dims.length - 1 ? lacking : 0));
     const filling = mask.type === 'bool' ? scalar(x, 'bool', 0) : hidden;
     const none = pad.map(() => 0);
     const whole = lacking > 0 ? padWith(x, mask, none, pad, (dims) => repeated(x, filling, dims)) : mask;
-    parts.push(whole.type === 'bool' ? seen(whole) : whole);
+    requireWithin(x, whole, [...query.dims.slice(0, 3), keys]);
+    parts.push(whole.type === 'bool' ? seen(whole) : asType(x, whole, type));
   }
   const lengths = x.optional(6);
+  if (lengths !== undefined && lengths.dims[0] !== query.dims[0])
+    throw x.invalid(`has lengths of ${shapeOf(lengths)} for ${query.dims[0]} sequences`);
   const lengthsByBatch = lengths && x.build.view(asType(x, lengths, 'int64'), [lengths.dims[0]!, 1, 1, 1]);
   const past = x.optional(4)?.dims[2];
   const places = counting(x, keys, 1, 2);
@@ -120,6 +140,7 @@ function biasOf(x: Lowering, query: Value, key: Value): Value | undefined {
   };
   if (flag(x.node, 'is_causal', false)) within(-1, 0);
   const [left, right] = [integer(x.node, 'left_window_size', -1), integer(x.node, 'right_window_size', -1)];
+  if (left < -1 || right < -1) throw x.invalid(`has a window from ${left} to ${right}; the least is -1`);
   if (left >= 0 || right >= 0) within(left, right);
   if (lengthsByBatch !== undefined) parts.push(seen(mapped(x, 'less', [places, lengthsByBatch], 'bool')));
   const [first, ...others] = parts;
@@ -149,16 +170,33 @@ const flexAttention: Lower = function* (x) {
   return asType(x, multiplyHeads(x, changed, asType(x, value, wide)), query.type);
 };
 
+/** Both caches by rows of a table, or by places of the sequences. */
+function requireCaches(x: Lowering, batch: number, length: number, half: number): void {
+  const ids = x.optional(3);
+  if (ids !== undefined && !areSameDims(ids.dims, [batch, length]))
+    throw x.invalid(`has positions of ${shapeOf(ids)} for ${batch} sequences of ${length}`);
+  for (const cache of [x.input(1), x.input(2)]) {
+    const dims = ids === undefined ? [batch, length, half] : [x.input(1).dims[0] ?? 0, half];
+    if (!areSameDims(cache.dims, dims))
+      throw x.invalid(`has a cache of ${shapeOf(cache)}; it takes [${dims.join(', ')}]`);
+  }
+}
+
 const rotaryEmbedding: Lower = (x) => {
   const given = x.input(0);
+  x.requireRank(given, 3, 4);
   const isFlat = given.dims.length === 3;
   const ordered = isFlat ? given : x.build.transpose(given, [0, 2, 1, 3]);
   const [batch, length] = ordered.dims as [number, number];
   const heads = isFlat ? integer(x.node, 'num_heads') : ordered.dims[2]!;
   const size = isFlat ? ordered.dims[2]! / heads : ordered.dims[3]!;
+  if (!Number.isInteger(size)) throw x.invalid(`splits ${shapeOf(given)} into ${heads} heads`);
   const input = x.build.view(ordered, [batch, length, heads, size]);
   const rotated = integer(x.node, 'rotary_embedding_dim', 0) || size;
   const half = rotated / 2;
+  if (!(rotated >= 0 && rotated <= size && Number.isInteger(half)))
+    throw x.invalid(`rotates ${rotated} of ${size} elements; it takes an even number of them`);
+  requireCaches(x, batch, length, half);
   const isInterleaved = flag(x.node, 'interleaved', false);
   const part = (start: number, count: number, step = 1) => along(x, input, [{ axis: 3, start, step, count }]);
   const [one, two] = isInterleaved ? [part(0, half, 2), part(1, half, 2)] : [part(0, half), part(half, half)];

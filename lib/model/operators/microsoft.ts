@@ -9,7 +9,7 @@ import { extentOf, sizeOf, type Value } from '../values';
 import { convolveWith } from './convolution';
 import { join } from './layout';
 import { multiply } from './matrix';
-import { normalization } from './normalization';
+import { normalization, simplifiedNormalization } from './normalization';
 import { averagePool } from './pooling';
 import { centred, dequantized, integersOf, multiplyIntegers, quantizedDynamically } from './quantization';
 import { recurrentOperators } from './recurrent';
@@ -430,9 +430,9 @@ export const microsoft: Record<string, Lower> = {
   MatMulNBits: matMulNBits,
   MultiHeadAttention: multiHeadAttention,
   NhwcConv: nhwcConv,
-  SimplifiedLayerNormalization: normalization.RMSNormalization!,
+  SimplifiedLayerNormalization: simplifiedNormalization,
   SkipLayerNormalization: skipping(normalization.LayerNormalization!),
-  SkipSimplifiedLayerNormalization: skipping(normalization.RMSNormalization!),
+  SkipSimplifiedLayerNormalization: skipping(simplifiedNormalization),
 };
 
 export const microsoftQuantized: Record<string, Lower> = {

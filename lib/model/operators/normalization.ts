@@ -267,11 +267,8 @@ function localResponseAny(x: Lowering, input: Value, size: number): Value {
   return apply(x, 'divide', [input, x.build.view(divisor, input.dims)]);
 }
 
-/**
- * Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale, in the type of the scale. onnxruntime's
- * SimplifiedLayerNormalization gives one over that root, too: in float32, whatever the input is.
- */
-const rmsNormalization: Lower = (x) => {
+/** Of all axes from one on: x / sqrt(mean of squares + epsilon) * scale, in the type of the scale, and that root. */
+function normalizeByRoot(x: Lowering): readonly [output: Value, root: Value] {
   const [input, scale] = [x.input(0), x.input(1)];
   const first = x.axis(integer(x.node, 'axis', -1), input.dims.length);
   requireWithin(x, scale, input.dims);
@@ -279,7 +276,15 @@ const rmsNormalization: Lower = (x) => {
   const mean = reduceTo(x, apply(x, 'multiply', [input, input]), axes, 'mean', true);
   const epsilon = scalar(x, input.type, epsilonOf(x));
   const root = apply(x, 'sqrt', [apply(x, 'add', [mean, epsilon])]);
-  const output = apply(x, 'multiply', [asType(x, apply(x, 'divide', [input, root]), scale.type), scale]);
+  const normal = asType(x, apply(x, 'divide', [input, root]), scale.type);
+  return [apply(x, 'multiply', [normal, scale]), root];
+}
+
+const rmsNormalization: Lower = (x) => normalizeByRoot(x)[0];
+
+/** onnxruntime's, which gives one over the root, too: in float32, whatever the input is. */
+export const simplifiedNormalization: Lower = (x) => {
+  const [output, root] = normalizeByRoot(x);
   return x.hasOutput(1) ? [output, asFloat32(x, apply(x, 'reciprocal', [root]))] : output;
 };
 

@@ -39,11 +39,14 @@ const STATISTICS: Readonly<Record<string, readonly number[]>> = {
   SkipSimplifiedLayerNormalization: [1, 2],
 };
 
-/** The input that has the results' type, by operator, where it is not the first: others may be of another type. */
-const TYPED_BY: Readonly<Record<string, number>> = { RMSNormalization: 1, SimplifiedLayerNormalization: 1 };
+/** The inputs that have the types of the results, by operator, where they are not all that of the first. */
+const TYPED_BY: Readonly<Record<string, readonly number[]>> = {
+  Attention: [0, 1, 2, 0],
+  RMSNormalization: [1],
+  SimplifiedLayerNormalization: [1],
+};
 
 function* lowerHalves(lower: Lower, x: Lowering): Sliced<readonly Value[]> {
-  const type = x.optional(TYPED_BY[x.node.operator] ?? 0)?.type;
   const inputs: (Value | undefined)[] = [];
   for (const i of x.node.inputs.keys()) {
     const value = x.optional(i);
@@ -52,6 +55,7 @@ function* lowerHalves(lower: Lower, x: Lowering): Sliced<readonly Value[]> {
   const lowered = yield* resultOf(lower(x.with(inputs)));
   const statistics = STATISTICS[x.node.operator];
   return ('operand' in lowered ? [lowered] : lowered).map((value, i) => {
+    const type = x.optional(TYPED_BY[x.node.operator]?.[i] ?? 0)?.type;
     const isRounded = isHalf(type) && value?.type === 'float32' && !statistics?.includes(i);
     return isRounded ? x.build.cast(value, type) : value;
   });

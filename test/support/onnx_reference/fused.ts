@@ -258,7 +258,8 @@ const skipNormalization =
     return [listed(input.type, dims, numbers), unknown, unknown, listed(input.type, dims, sums)];
   };
 
-const simplifiedNormalization: Operator = (node) => {
+/** ONNX's RMSNormalization, too. */
+export const simplifiedNormalization: Operator = (node) => {
   const [input, scale] = [node.input(0), node.input(1)];
   const { dims } = input;
   const axis = axisOf(node.integer('axis', -1), dims.length);
@@ -266,8 +267,10 @@ const simplifiedNormalization: Operator = (node) => {
   if (node.outputs > 1) throw new Unjudged('statistics as outputs');
   const count = sizeOf(dims.slice(axis));
   requireBroadcastTo(scale.dims, dims);
-  if (scale.dims.join() !== dims.slice(axis).join()) node.tolerate();
-  const arithmetic = arithmeticOf(input.type);
+  const isBroadcast = scale.dims.join() !== dims.slice(axis).join();
+  if (isBroadcast && node.operator !== 'RMSNormalization') node.tolerate();
+  const isDouble = input.type === 'float64' && scale.type === 'float64';
+  const arithmetic = arithmeticOf(isDouble ? 'float64' : 'float32');
   const scaleAt = broadcast(scale, dims);
   const epsilon = node.float('epsilon', 1e-5);
   if (!(epsilon >= 0)) throw new Unjudged(`an epsilon of ${epsilon}`);

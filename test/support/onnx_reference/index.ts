@@ -2,11 +2,12 @@
  * What ONNX says that a node makes of its inputs, computed with double precision and naive loops. Written from the
  * operators' specification; shares no code with the library.
  */
+import { attentions } from './attention';
 import { creation } from './creation';
 import { deformable } from './deformable';
 import { einsums } from './einsum';
 import { elementwise, type Operator } from './elementwise';
-import { fused } from './fused';
+import { fused, simplifiedNormalization } from './fused';
 import { gated } from './gated';
 import { indexing } from './indexing';
 import { linearRecurrence } from './linear_recurrence';
@@ -29,6 +30,7 @@ import { Illegal, type ElementType, type Expected } from './tensor';
 import { pooling } from './windows';
 
 const STANDARD: Readonly<Record<string, Operator>> = {
+  ...attentions,
   ...creation,
   ...deformable,
   ...einsums,
@@ -48,6 +50,7 @@ const STANDARD: Readonly<Record<string, Operator>> = {
   ...scanning,
   ...selection,
   ...signals,
+  RMSNormalization: simplifiedNormalization,
 };
 
 /** A name of ONNX's own is of the same function in another domain, unless that has another. */

@@ -2,7 +2,9 @@
 import type { Operator } from './elementwise';
 import type { Node } from './node';
 import { arithmeticOf, type Arithmetic } from './precision';
+import { groupsOf } from './reduction';
 import {
+  axesOf,
   axisOf,
   broadcastData,
   forEachIndex,
@@ -273,10 +275,58 @@ function allowedOfQuotient(
   return Math.abs(y) * relative + tiny;
 }
 
+/** Each group of elements by itself; `of` has for each what it makes of an element. */
+function grouped(
+  input: RefTensor,
+  axes: readonly number[],
+  of: (terms: readonly number[]) => (x: number) => readonly [y: number, allowed: number],
+): Expected {
+  const [data, allowed] = [new Array<number>(input.data.length), new Array<number>(input.data.length)];
+  for (const group of groupsOf(input, axes).groups) {
+    const terms = group.map((index) => input.data[index] as number);
+    const judge = of(terms);
+    group.forEach((index, i) => ([data[index], allowed[index]] = judge(terms[i]!) as [number, number]));
+  }
+  return { type: input.type, dims: input.dims, data, allowed };
+}
+
+/** A vector of zeros alone stays. */
+const lpNormalization: Operator = (node) => {
+  const input = node.input(0);
+  const axis = axisOf(node.integer('axis', -1), input.dims.length);
+  const p = node.integer('p', 2);
+  if (p !== 1 && p !== 2) throw new Illegal(`p of ${p}`);
+  const { sumRule, tiny } = arithmeticOf(input.type);
+  const normal = grouped(input, [axis], (terms) => {
+    const power = terms.reduce((total, x) => total + Math.abs(x) ** p, 0);
+    const [norm, rule] = [power ** (1 / p), sumRule(terms.length + STATISTICS)];
+    return (x) => {
+      const y = power === 0 ? 0 : x / norm;
+      if (!Number.isFinite(norm)) return [y, 0];
+      return [y, isOrdinary(power) ? rule * Math.abs(y) + tiny : ANYTHING];
+    };
+  });
+  return [normal];
+};
+
+const meanVarianceNormalization: Operator = (node) => {
+  const input = node.input(0);
+  const axes = axesOf(node.integers('axes') ?? [0, 2, 3], input.dims.length);
+  const arithmetic = arithmeticOf(input.type);
+  const normal = grouped(input, axes, (terms) => {
+    const statistics = statisticsOf(terms, 0);
+    const inverse = 1 / (statistics.deviation + 1e-9);
+    return (x) => judgedNormal(arithmetic, x, { ...statistics, inverse }, 1, 0);
+  });
+  return [normal];
+};
+
 export const normalization: Readonly<Record<string, Operator>> = {
   BatchNormalization: batchNormalization,
   GroupNormalization: groupNormalization,
   InstanceNormalization: instanceNormalization,
   LRN: localResponse,
   LayerNormalization: layerNormalization,
+  LpNormalization: lpNormalization,
+  MeanVarianceNormalization: meanVarianceNormalization,
 };

@@ -151,7 +151,8 @@ function besideQuotient(type: ElementType, sum: bigint, divisor: bigint): Above 
 }
 
 /** The elements of a tensor in groups, one for each place along the axes that are kept. */
-function groupsOf(input: RefTensor, axes: readonly number[]): { dims: number[]; groups: number[][] } {
+/** Places of the elements that are reduced together, for each element of the result. */
+export function groupsOf(input: RefTensor, axes: readonly number[]): { dims: number[]; groups: number[][] } {
   const dims = input.dims.map((extent, axis) => (axes.includes(axis) ? 1 : extent));
   requireSmall(dims);
   const strides = stridesOf(dims).map((stride, axis) => (axes.includes(axis) ? 0 : stride));

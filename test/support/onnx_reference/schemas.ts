@@ -153,6 +153,10 @@ const TRANSPOSED = `${CONVOLUTION} output_padding:ints output_shape:ints`;
 const RESIZE_11 =
   'coordinate_transformation_mode:string cubic_coeff_a:float exclude_outside:int extrapolation_value:float mode:string nearest_mode:string';
 const REGIONS = 'mode:string output_height:int output_width:int sampling_ratio:int spatial_scale:float';
+const ATTENDED = 'Q:Q K:Q V:W mask:U? past_key:Q? past_value:W?';
+const ATTENDED_TYPES = { Q: FLOAT, W: FLOAT, U: ANY_13, I: INT64 } as const;
+const ATTENTION =
+  'is_causal:int kv_num_heads:int q_num_heads:int qk_matmul_output_mode:int scale:float softcap:float softmax_precision:int';
 const CONSTANTS = 'value:tensor value_float:float value_floats:floats value_int:int value_ints:ints';
 
 const STANDARD: Readonly<Record<string, readonly Row[]>> = {
@@ -170,6 +174,17 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Asinh: unary(9),
   Atan: unary(7),
   Atanh: unary(9),
+  Attention: [
+    [23, ATTENDED, ATTENDED_TYPES, ATTENTION, { outputs: 4 }],
+    [24, `${ATTENDED} lengths:I?`, ATTENDED_TYPES, ATTENTION, { outputs: 4 }],
+    [
+      25,
+      `${ATTENDED} lengths:I?`,
+      ATTENDED_TYPES,
+      `${ATTENTION} left_window_size:int right_window_size:int`,
+      { outputs: 4 },
+    ],
+  ],
   AveragePool: [
     [7, 'X:T', { T: HALF }, `${WINDOW} count_include_pad:int kernel_shape:ints!`],
     [10, 'X:T', { T: HALF }, `${WINDOW} ceil_mode:int count_include_pad:int kernel_shape:ints!`],
@@ -364,6 +379,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'A:T B:T C:T?', { T: [...FLOAT, ...WIDE] }, 'alpha:float beta:float transA:int transB:int'],
   ],
   GlobalAveragePool: unary(1),
+  GlobalLpPool: unary(2, 'p:int'),
   GlobalMaxPool: unary(1),
   Greater: comparison(7),
   GreaterOrEqual: comparison(12),
@@ -410,6 +426,12 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   ],
   Log: unary(6, '', 13),
   LogSoftmax: softmax,
+  LpNormalization: unary(1, 'axis:int p:int'),
+  LpPool: [
+    [2, 'X:T', { T: HALF }, `${WINDOW} kernel_shape:ints! p:int`],
+    [18, 'X:T', { T: HALF }, `${WINDOW} ceil_mode:int dilations:ints kernel_shape:ints! p:int`],
+    [22, 'X:T', { T: FLOAT }, `${WINDOW} ceil_mode:int dilations:ints kernel_shape:ints! p:int`],
+  ],
   MatMul: product,
   MatMulInteger: [[10, 'A:A B:B a_zero:A? b_zero:B?', { A: BYTES, B: BYTES }]],
   Max: extreme,
@@ -446,6 +468,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [6, 'X:T…', { T: HALF }],
     [13, 'X:T…', { T: FLOAT }],
   ],
+  MeanVarianceNormalization: unary(9, 'axes:ints', 13),
   MelWeightMatrix: [
     [17, 'bands:I length:I rate:I low:F high:F', { I: INDEX, F: FLOAT }, 'output_datatype:int'],
   ],
@@ -572,10 +595,19 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [10, 'X:T lengths:I', { T: ANY, I: INT64 }, 'batch_axis:int time_axis:int'],
     [28, 'X:T lengths:I', { T: ANY_13, I: INT64 }, 'batch_axis:int time_axis:int'],
   ],
+  RMSNormalization: [[23, 'X:T S:S', { T: FLOAT, S: FLOAT }, 'axis:int epsilon:float stash_type:int']],
   RoiAlign: [
     [10, 'X:T rois:T images:I', { T: HALF, I: INT64 }, REGIONS],
     [16, 'X:T rois:T images:I', { T: HALF, I: INT64 }, `${REGIONS} coordinate_transformation_mode:string`],
     [22, 'X:T rois:T images:I', { T: FLOAT, I: INT64 }, `${REGIONS} coordinate_transformation_mode:string`],
+  ],
+  RotaryEmbedding: [
+    [
+      23,
+      'X:T cosines:T sines:T ids:I?',
+      { T: NARROW_FLOAT, I: INT64 },
+      'interleaved:int num_heads:int rotary_embedding_dim:int',
+    ],
   ],
   Round: unary(11),
   Scatter: [[9, 'X:T indices:I updates:T', { T: ANY, I: INDEX }, 'axis:int', { until: 11 }]],

@@ -176,6 +176,23 @@ function averageOf(node: Node): Combine {
   return (elements, positions) => average(arithmetic, elements, countsPadding ? positions : elements.length);
 }
 
+/** The p-norm of a window; padding is 0. */
+function normOf(node: Node): Combine {
+  const { extreme, sumRule, tiny, unit } = arithmeticOf(node.input(0).type);
+  const p = node.integer('p', 2);
+  if (p < 1) throw new Unjudged(`p of ${p}`);
+  return (elements) => {
+    const power = elements.reduce((total, x) => total + Math.abs(x) ** p, 0);
+    const y = power ** (1 / p);
+    if (!Number.isFinite(power)) return [y, elements.every((x) => !(Math.abs(x) < Infinity)) ? 0 : NaN];
+    if (power > extreme) return [y, NaN];
+    // Powers below the smallest float are lost, and exponents are rounded.
+    const lost = ((2 * elements.length) / extreme) ** (1 / p);
+    const exponents = power > 0 ? Math.abs(Math.log(power)) : 0;
+    return [y, y * (sumRule(elements.length + p) + 4 * unit * (1 + exponents)) + lost + tiny];
+  };
+}
+
 function globalPool(combineFor: (node: Node) => Combine): Operator {
   return (node) => {
     const combine = combineFor(node);
@@ -195,6 +212,8 @@ function globalPool(combineFor: (node: Node) => Combine): Operator {
 export const pooling: Readonly<Record<string, Operator>> = {
   AveragePool: pool(averageOf),
   GlobalAveragePool: globalPool(averageOf),
+  GlobalLpPool: globalPool(normOf),
   GlobalMaxPool: globalPool(() => maximum),
+  LpPool: pool(normOf),
   MaxPool: pool(() => maximum),
 };

@@ -1,5 +1,6 @@
 /** What draws legal models of one node, by operator. */
 import type { Recipe } from '../draw';
+import { attentions } from './attention';
 import { creation } from './creation';
 import { einsums } from './einsum';
 import { elementwise } from './elementwise';
@@ -21,6 +22,7 @@ import { windowed } from './windows';
 
 export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
   Object.entries({
+    ...attentions,
     ...creation,
     ...einsums,
     ...elementwise,

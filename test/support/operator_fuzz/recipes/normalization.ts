@@ -1,5 +1,5 @@
 /** Scaling by statistics. */
-import { float, int, type Draw, type Recipe } from '../draw';
+import { float, int, ints, type Draw, type Recipe } from '../draw';
 import { narrower, type Kind } from '../values';
 import { maps } from './windows';
 
@@ -96,10 +96,49 @@ const localResponse: Recipe = (draw) => {
   };
 };
 
+const lpNormalization: Recipe = (draw) => {
+  const dims = draw.dims({ least: 1, most: 4 });
+  const axis = draw.random.integer(0, dims.length - 1);
+  return {
+    attributes: {
+      ...(axis < dims.length - 1 || draw.random.chance(0.5)
+        ? { axis: int(draw.axis(axis, dims.length, 1)) }
+        : {}),
+      ...draw.maybe('p', () => int(draw.random.integer(1, 2))),
+    },
+    inputs: [draw.tensor(dims)],
+  };
+};
+
+const meanVarianceNormalization: Recipe = (draw) => {
+  const isUsual = draw.random.chance(0.5);
+  const dims = draw.dims({ least: isUsual ? 4 : 1, most: 5, isEmptyAllowed: false });
+  const axes = draw.someAxes(dims.length);
+  return { attributes: isUsual ? {} : { axes: ints(axes) }, inputs: [draw.tensor(dims)] };
+};
+
+const rmsNormalization: Recipe = (draw) => {
+  const { random } = draw;
+  const dims = draw.dims({ least: 1, most: 4 });
+  const axis = random.integer(0, dims.length - 1);
+  const shape = random.chance(0.7) ? dims.slice(axis) : narrower(dims, random);
+  return {
+    attributes: {
+      ...epsilon(draw),
+      ...(axis < dims.length - 1 || random.chance(0.5) ? { axis: int(draw.axis(axis, dims.length)) } : {}),
+      ...draw.maybe('stash_type', () => int(1), 0.2),
+    },
+    inputs: [draw.tensor(dims), draw.tensor(shape, draw.type('S'))],
+  };
+};
+
 export const normalization: Readonly<Record<string, Recipe>> = {
   BatchNormalization: batchNormalization,
   GroupNormalization: groupNormalization,
   InstanceNormalization: instanceNormalization,
   LRN: localResponse,
   LayerNormalization: layerNormalization,
+  LpNormalization: lpNormalization,
+  MeanVarianceNormalization: meanVarianceNormalization,
+  RMSNormalization: rmsNormalization,
 };

@@ -152,6 +152,7 @@ export const pool: Recipe = (draw) => {
       kernel_shape: ints(kernel),
       // Text and formula of ONNX differ in what VALID makes of it.
       ...(isValid ? {} : draw.maybe('ceil_mode', () => int(draw.random.integer(0, 1)), 0.5)),
+      ...draw.maybe('p', () => int(random.integer(1, 4))),
       ...draw.maybe('count_include_pad', () => int(draw.random.integer(0, 1)), 0.5),
       ...(isByColumn ? { storage_order: int(1) } : draw.maybe('storage_order', () => int(0), 0.2)),
     },
@@ -162,7 +163,10 @@ export const pool: Recipe = (draw) => {
 
 const globalPool: Recipe = (draw) => {
   const { batch, channels, spatial } = maps(draw);
-  return { inputs: [draw.tensor([batch, channels, ...spatial])] };
+  return {
+    attributes: draw.maybe('p', () => int(draw.random.integer(1, 4))),
+    inputs: [draw.tensor([batch, channels, ...spatial])],
+  };
 };
 
 const col2Im: Recipe = (draw) => {
@@ -201,8 +205,8 @@ const col2Im: Recipe = (draw) => {
 };
 
 export const windowed: Readonly<Record<string, Recipe>> = {
-  ...recipes(pool, 'AveragePool MaxPool'),
-  ...recipes(globalPool, 'GlobalAveragePool GlobalMaxPool'),
+  ...recipes(pool, 'AveragePool LpPool MaxPool'),
+  ...recipes(globalPool, 'GlobalAveragePool GlobalLpPool GlobalMaxPool'),
   Col2Im: col2Im,
   Conv: conv,
   ConvTranspose: convTranspose,
