@@ -1,4 +1,5 @@
 /** Elements by indices, which a run brings or computes: gathers, scatters, orders and masks. */
+import { areSameDims } from '../../check';
 import { flag, integer, integers, string } from '../attributes';
 import { shapeOf } from '../builder';
 import { elementType } from '../element_types';
@@ -230,14 +231,19 @@ const tensorScatter: Lower = (x) => {
   const rank = given.dims.length;
   const axis = x.axis(integer(x.node, 'axis', -2), rank);
   const isRing = string(x.node, 'mode', ['linear', 'circular'], 'linear') === 'circular';
-  const steps = counting(x, values.dims[axis]!, axis, rank);
+  const length = values.dims[axis] ?? 0;
+  const isFitting = areSameDims(values.dims, given.dims.with(axis, length)) && length <= given.dims[axis]!;
+  if (axis === 0 || !isFitting)
+    throw x.invalid(`writes ${shapeOf(values)} along axis ${axis} of ${shapeOf(given)}`);
+  if (starts !== undefined && starts.dims[0] !== given.dims[0])
+    throw x.invalid(`has places of ${shapeOf(starts)} for ${shapeOf(given)}`);
+  const steps = counting(x, length, axis, rank);
   const dims = given.dims.map((extent, i) => (i === 0 ? extent : 1));
   const first = starts === undefined ? scalar(x, 'int64', 0) : x.build.view(starts, dims);
   const places = apply(x, 'add', [steps, first]);
   const indices = isRing
     ? mapped(x, 'modulo', [places, scalar(x, 'int64', given.dims[axis]!)], 'int64')
     : places;
-  requireElements(x, given, axis, values.dims);
   const data = copied(x, given);
   const free = elementPositions(data, axis, values.dims, broadcastStrides(indices.dims, values.dims));
   emitIndexed(x, { mode: 'assign', free, axes: [axis], indices, data, values });

@@ -1,4 +1,5 @@
 /** Losses of classifications. */
+import { areSameDims } from '../../check';
 import { integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
@@ -10,18 +11,19 @@ import { apply, asType, choose, mapped, scalar } from './typed';
 /** Of scores [N, C, …] what the target [N, …] says, times -1 and its weight. */
 function negativeLogLikelihood(x: Lowering, scores: Value): Value {
   const [target, weight] = [asType(x, x.input(1), 'int64'), x.optional(2)];
-  const [n, c] = scores.dims as [number, number];
-  const places = sizeOf(target.dims) / n;
-  if (sizeOf(scores.dims) !== n * c * places) {
+  const [n, c, ...spatial] = scores.dims as [number, number, ...number[]];
+  if (!areSameDims(target.dims, [n, ...spatial]))
     throw x.invalid(`has ${shapeOf(target)} for ${shapeOf(scores)}`);
-  }
+  const places = sizeOf(spatial);
   const ignored = integer(x.node, 'ignore_index', null);
   const isIgnored =
     ignored === null ? undefined : mapped(x, 'equal', [target, scalar(x, 'int64', ignored)], 'bool');
   const zero = scalar(x, scores.type, 0);
   const safe = isIgnored === undefined ? target : choose(x, isIgnored, scalar(x, 'int64', 0), target);
   const own = takeElements(x, x.build.view(scores, [n, c, places]), 1, x.build.view(safe, [n, 1, places]));
-  const loss = apply(x, 'negate', [x.build.view(own, target.dims)]);
+  const negative = apply(x, 'negate', [x.build.view(own, target.dims)]);
+  // Chosen, and not multiplied: nothing times an infinity is NaN.
+  const loss = isIgnored === undefined ? negative : choose(x, isIgnored, zero, negative);
   const weights = weight && takeRows(x, weight, safe);
   const counted =
     isIgnored === undefined ? weights : choose(x, isIgnored, zero, weights ?? scalar(x, scores.type, 1));

@@ -1,9 +1,10 @@
 /** Elements of maps at places between them. */
-import { MAX_INT32 } from '../../check';
+import { areSameDims, MAX_INT32 } from '../../check';
 import { flag, float, integer, string } from '../attributes';
 import { shapeOf } from '../builder';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
+import { typedArray } from '../typed_constants';
 import { sizeOf, stridesOf, type Value } from '../values';
 import { emitIndexed } from './indexing';
 import { along } from './layout';
@@ -188,16 +189,25 @@ function takeAt(x: Lowering, input: Value, places: readonly Value[], count: numb
   return values;
 }
 
+/** Of a grid, whose numbers are listed as it is compiled */
+const MOST_PLACES = 2 ** 24;
+
 /** For each place of an output the place of the input, from -1 to 1 along each axis. */
 const affineGrid: Lower = (x) => {
   const theta = x.input(0);
-  const spatial = x.numbers(1).slice(2);
+  const [n, channels, ...spatial] = x.numbers(1) as [number, number, ...number[]];
   const isAligned = flag(x.node, 'align_corners', false);
   const rank = spatial.length;
+  const isFitting =
+    areSameDims(theta.dims, [n, rank, rank + 1]) && [channels, ...spatial].every((extent) => extent >= 0);
+  if ((rank !== 2 && rank !== 3) || !isFitting)
+    throw x.invalid(`makes a grid of [${x.numbers(1).join(', ')}] by ${shapeOf(theta)}`);
   const count = sizeOf(spatial);
+  if (count > MOST_PLACES)
+    throw unsupportedNode(x.node, `makes a grid of ${count} places; here it can of ${MOST_PLACES}`);
   // The coordinates of every place, the last axis first, and 1.
-  const grid = x.derive(`grid of ${spatial.join()} ${isAligned}`, [], () => {
-    const data = new Float32Array(count * (rank + 1));
+  const grid = x.derive(`${theta.type} grid of ${spatial.join()} ${isAligned}`, [], () => {
+    const data = new Array<number>(count * (rank + 1));
     const strides = stridesOf(spatial);
     for (let i = 0; i < count; i++) {
       for (let axis = 0; axis < rank; axis++) {
@@ -207,9 +217,9 @@ const affineGrid: Lower = (x) => {
       }
       data[rank * count + i] = 1;
     }
-    return { type: 'float32', dims: [rank + 1, count], data };
+    return { type: theta.type, dims: [rank + 1, count], data: typedArray(theta.type, data) };
   });
-  const product = multiply(x, theta, x.build.cast(grid, theta.type));
+  const product = multiply(x, theta, grid);
   return x.build.view(x.build.transpose(product, [0, 2, 1]), [theta.dims[0]!, ...spatial, rank]);
 };
 

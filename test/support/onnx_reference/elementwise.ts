@@ -1,4 +1,5 @@
 /** Functions of single elements, and of those at the same places of several tensors. */
+import { ELEMENT_ARRAYS, loaded, stored } from '../operator_fuzz/case';
 import { erf, erfc, power, roundHalfToEven, sigmoid } from './functions';
 import type { Node } from './node';
 import {
@@ -433,6 +434,20 @@ export function typeOfNumber(number: number): ElementType {
   throw new Illegal(`elements of type ${number}`);
 }
 
+/** The same bits, of types that are as wide. */
+const bitCast: Operator = (node) => {
+  const input = node.input(0);
+  const type = typeOfNumber(node.integer('to'));
+  const [from, to] = [ELEMENT_ARRAYS[input.type], ELEMENT_ARRAYS[type]];
+  if (from.BYTES_PER_ELEMENT !== to.BYTES_PER_ELEMENT) throw new Illegal(`bits of ${input.type} as ${type}`);
+  const bits = (from as { from(elements: unknown): { buffer: ArrayBuffer } }).from(stored(input));
+  const data = loaded(type, new to(bits.buffer), input.dims);
+  if (type === 'bool' && data.some((x) => x !== 0n && x !== 1n)) throw new Unjudged('flags of other bits');
+  // NaN has many bits, which the numbers here do not have.
+  const allowed = data.map((x, i) => (Number.isNaN(x) || Number.isNaN(input.data[i]) ? NaN : 0));
+  return [{ type, dims: input.dims, data, ...(allowed.some(Number.isNaN) ? { allowed } : {}) }];
+};
+
 const cast: Operator = (node) => [castTo(node.input(0), typeOfNumber(node.integer('to')))];
 
 function castTo(input: RefTensor, type: ElementType): Expected {
@@ -477,6 +492,7 @@ export const elementwise: Readonly<Record<string, Operator>> = {
   ),
   BitwiseOr: bitwise((a, b) => a | b),
   BitwiseXor: bitwise((a, b) => a ^ b),
+  BitCast: bitCast,
   Cast: cast,
   CastLike: (node) => [castTo(node.input(0), node.input(1).type)],
   Ceil: plain(Math.ceil, 0),

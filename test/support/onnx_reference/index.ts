@@ -10,6 +10,7 @@ import { elementwise, type Operator } from './elementwise';
 import { fused, simplifiedNormalization } from './fused';
 import { gated } from './gated';
 import { indexing } from './indexing';
+import { losses } from './losses';
 import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
 import { Node, type RefNode } from './node';
@@ -38,6 +39,7 @@ const STANDARD: Readonly<Record<string, Operator>> = {
   ...gated,
   ...indexing,
   ...linearRecurrence,
+  ...losses,
   ...movement,
   ...normalization,
   ...pooling,

@@ -363,6 +363,32 @@ function inCorner(tensor: Expected, wanted: readonly number[], pads: readonly nu
   return { ...spread, allowed: bounds.data as number[] };
 }
 
+/** An update written into a cache along one axis, for each sequence from a place of its own. */
+const tensorScatter: Operator = (node) => {
+  const [cache, update, starts] = [node.input(0), node.input(1), node.optional(2)];
+  const rank = cache.dims.length;
+  const axis = axisOf(node.integer('axis', -2), rank);
+  if (axis === 0) throw new Illegal('an axis of sequences');
+  const isRing = node.string('mode', ['linear', 'circular']) === 'circular';
+  const [length, room] = [update.dims[axis], cache.dims[axis]!];
+  if (update.dims.length !== rank || cache.dims.with(axis, length!).join() !== update.dims.join())
+    throw new Illegal(`[${update.dims}] in [${cache.dims}]`);
+  if (length! > room) throw new Illegal(`${length} elements in ${room}`);
+  if (starts !== undefined && starts.dims.join() !== `${cache.dims[0]}`)
+    throw new Illegal(`[${starts.dims}]`);
+  const data = [...cache.data];
+  const strides = stridesOf(cache.dims);
+  let isOdd = false;
+  forEachIndex(update.dims, (at, index) => {
+    const start = Number(starts?.data[at[0]!] ?? 0);
+    const place = isRing ? (start + at[axis]!) % room : placeOf(start + at[axis]!, room);
+    if (start < 0 || !Number.isSafeInteger(start)) isOdd = true;
+    else data[offsetOf(at.with(axis, place), strides)] = update.data[index]!;
+  });
+  if (isOdd) throw new Unjudged('places counted from the end, or beyond what numbers here hold');
+  return [{ type: cache.type, dims: cache.dims, data }];
+};
+
 export const indexing: Readonly<Record<string, Operator>> = {
   EyeLike: eyeLike,
   GatherElements: gatherElements,
@@ -375,4 +401,5 @@ export const indexing: Readonly<Record<string, Operator>> = {
   ScatterND: scatterND,
   TopK: topK,
   Trilu: trilu,
+  TensorScatter: tensorScatter,
 };

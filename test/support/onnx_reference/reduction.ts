@@ -284,7 +284,7 @@ function softmax(isLogarithm: boolean): Operator {
 }
 
 /** Differences from the maximum are rounded, and their exponentials by as much times their size. */
-function softmaxOf(
+export function softmaxOf(
   { sumRule, tiny, unit }: Arithmetic,
   terms: readonly number[],
   isLogarithm: boolean,

@@ -1,7 +1,7 @@
 /** Elements of maps at places between them. */
 import type { Operator } from './elementwise';
 import { roundHalfToEven } from './functions';
-import { ANYTHING, range, tensorOf, type Inexact } from './inexact';
+import { ANYTHING, range, tensorOf, type Inexact, exact, sum, times } from './inexact';
 import { arithmeticOf, type Arithmetic } from './precision';
 import {
   Illegal,
@@ -302,4 +302,39 @@ function mean(samples: readonly Inexact[], { sumRule, tiny }: Arithmetic): Inexa
   return { y: total(({ y }) => y) / count, off: off / count + tiny };
 }
 
-export const sampling: Readonly<Record<string, Operator>> = { GridSample: gridSample, RoiAlign: roiAlign };
+/** Each place of the output as a place of the input, from -1 to 1 along each axis. */
+const affineGrid: Operator = (node) => {
+  const [theta, size] = [node.input(0), node.list(1)];
+  const rank = size.length - 2;
+  if ((rank !== 2 && rank !== 3) || theta.dims.join() !== [size[0], rank, rank + 1].join())
+    throw new Illegal(`[${theta.dims}] for [${size}]`);
+  const isAligned = node.flag('align_corners');
+  const spatial = size.slice(2);
+  const dims = [size[0]!, ...spatial, rank];
+  if (size[1]! < 0) throw new Illegal(`${size[1]} channels`);
+  requireSmall(dims);
+  // What lies from -1 to 1 where there is but one place, ONNX does not say.
+  const isOpen = isAligned && spatial.includes(1);
+  const arithmetic = arithmeticOf(theta.type);
+  const strides = stridesOf(theta.dims);
+  return [
+    tensorOf(theta.type, dims, (at) => {
+      if (isOpen) return { y: 0, off: ANYTHING };
+      const [batch, row] = [at[0]!, at.at(-1)!];
+      const terms = range(rank + 1).map((column) => {
+        const factor = exact(theta.data[offsetOf([batch, row, column], strides)] as number);
+        // The first number is along the last axis.
+        const [place, extent] = [at[rank - column]!, spatial[rank - 1 - column]!];
+        const along = isAligned ? (2 * place) / (extent - 1) - 1 : (2 * place + 1) / extent - 1;
+        return column === rank ? factor : times(arithmetic, factor, { y: along, off: 4 * arithmetic.unit });
+      });
+      return sum(arithmetic, terms);
+    }),
+  ];
+};
+
+export const sampling: Readonly<Record<string, Operator>> = {
+  AffineGrid: affineGrid,
+  GridSample: gridSample,
+  RoiAlign: roiAlign,
+};

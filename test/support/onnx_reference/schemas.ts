@@ -167,6 +167,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Acos: unary(7),
   Acosh: unary(9),
   Add: arithmetic,
+  AffineGrid: [[20, 'theta:T size:I', { T: FLOAT, I: INT64 }, 'align_corners:int']],
   And: logic,
   ArgMax: argument,
   ArgMin: argument,
@@ -220,6 +221,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     ],
   ],
   BlackmanWindow: cosineWindow,
+  BitCast: [[26, 'X:T', { T: ANY_13 }, 'to:int!']],
   BitShift: [
     [11, 'X:T Y:T', { T: UNSIGNED }, 'direction:string!'],
     [28, 'X:T Y:T', { T: INTEGER }, 'direction:string!'],
@@ -483,6 +485,10 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [6, 'X:T', { T: [...SIGNED, ...HALF] }],
     [13, 'X:T', { T: [...SIGNED, ...FLOAT] }],
   ],
+  NegativeLogLikelihoodLoss: [
+    [12, 'X:T target:I weight:T?', { T: HALF, I: INDEX }, 'ignore_index:int reduction:string'],
+    [22, 'X:T target:I weight:T?', { T: FLOAT, I: INDEX }, 'ignore_index:int reduction:string'],
+  ],
   NonMaxSuppression: [
     [
       10,
@@ -647,6 +653,22 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
     [13, 'X:T starts:I ends:I axes:I? steps:I?', { T: ANY_13, I: INDEX }],
   ],
   Softmax: softmax,
+  SoftmaxCrossEntropyLoss: [
+    [
+      12,
+      'X:T target:I weight:T?',
+      { T: HALF, I: INDEX },
+      'ignore_index:int reduction:string',
+      { outputs: 2 },
+    ],
+    [
+      13,
+      'X:T target:I weight:T?',
+      { T: FLOAT, I: INDEX },
+      'ignore_index:int reduction:string',
+      { outputs: 2 },
+    ],
+  ],
   Softplus: unary(1),
   Softsign: unary(1),
   SpaceToDepth: [
@@ -673,6 +695,7 @@ const STANDARD: Readonly<Record<string, readonly Row[]>> = {
   Swish: [[24, 'X:T', { T: FLOAT }, 'alpha:float']],
   Tan: unary(7),
   Tanh: unary(6, '', 13),
+  TensorScatter: [[24, 'X:T update:T starts:I?', { T: ANY_13, I: INT64 }, 'axis:int mode:string']],
   ThresholdedRelu: unary(10, 'alpha:float'),
   Tile: moved('X:T repeats:I', { I: INT64 }),
   TopK: [

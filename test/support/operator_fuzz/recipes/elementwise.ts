@@ -1,7 +1,7 @@
 /** Functions of single elements, and of those at the same places of several tensors. */
 import { typeNumber } from '../../onnx_reference/elementwise';
 import { bitsOf } from '../../onnx_reference/precision';
-import { sizeOf, type RefTensor } from '../../onnx_reference/tensor';
+import { sizeOf, type ElementType, type RefTensor } from '../../onnx_reference/tensor';
 import { float, int, recipes, string, type Draw, type Recipe } from '../draw';
 import { narrower } from '../values';
 
@@ -125,6 +125,22 @@ const cast: Recipe = (draw) => {
   return { attributes: { to: int(typeNumber(to)) }, inputs: [draw.tensor(draw.dims())] };
 };
 
+const SAME_WIDTH: readonly (readonly ElementType[])[] = [
+  ['float64', 'int64', 'uint64'],
+  ['float32', 'int32', 'uint32'],
+  ['float16', 'bfloat16', 'int16', 'uint16'],
+  ['int8', 'uint8', 'bool'],
+];
+
+const bitCast: Recipe = (draw) => {
+  const input = draw.tensor(draw.dims());
+  const types = SAME_WIDTH.find((group) => group.includes(input.type))!;
+  // A flag has no other bits than 0 and 1.
+  const isFlags = input.data.every((x) => x === 0n || x === 1n);
+  const to = draw.random.pick(types.filter((type) => type !== 'bool' || isFlags));
+  return { attributes: { to: int(typeNumber(to)) }, inputs: [input] };
+};
+
 const castLike: Recipe = (draw) => ({
   inputs: [draw.tensor(draw.dims()), draw.tensor(draw.dims({ most: 2 }), draw.type('U'))],
 });
@@ -150,6 +166,7 @@ export const elementwise: Readonly<Record<string, Recipe>> = {
   ),
   ...recipes(variadic, 'Max Mean Min Sum'),
   BitShift: bitShift,
+  BitCast: bitCast,
   Cast: cast,
   CastLike: castLike,
   Clip: clip,

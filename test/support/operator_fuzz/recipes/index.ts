@@ -6,6 +6,7 @@ import { einsums } from './einsum';
 import { elementwise } from './elementwise';
 import { fused } from './fused';
 import { indexing } from './indexing';
+import { losses } from './losses';
 import { linearRecurrence } from './linear_recurrence';
 import { movement } from './movement';
 import { normalization } from './normalization';
@@ -29,6 +30,7 @@ export const RECIPES: ReadonlyMap<string, Recipe> = new Map(
     ...fused,
     ...indexing,
     ...linearRecurrence,
+    ...losses,
     ...movement,
     ...normalization,
     ...products,

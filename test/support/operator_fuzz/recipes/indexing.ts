@@ -273,6 +273,32 @@ const maxUnpool: Recipe = (draw): Drawn => {
   };
 };
 
+const tensorScatter: Recipe = (draw) => {
+  const { random } = draw;
+  const dims = draw.dims({ least: 2, most: 4, isEmptyAllowed: false });
+  const axis = random.integer(1, dims.length - 1);
+  const [batch, room] = [dims[0]!, dims[axis]!];
+  const length = random.integer(1, room);
+  const isRing = random.chance(0.4);
+  const type = draw.type();
+  const starts: RefTensor = {
+    type: 'int64',
+    dims: [batch],
+    data: draw.integers(batch, 0, isRing ? 2 * room : room - length),
+  };
+  return {
+    attributes: {
+      ...(axis !== dims.length - 2 || random.chance(0.5) ? { axis: int(draw.axis(axis, dims.length)) } : {}),
+      ...(isRing ? { mode: string('circular') } : draw.maybe('mode', () => string('linear'), 0.3)),
+    },
+    inputs: [
+      draw.tensor(dims, type),
+      draw.tensor(dims.with(axis, length), type),
+      random.chance(0.8) ? starts : undefined,
+    ],
+  };
+};
+
 export const indexing: Readonly<Record<string, Recipe>> = {
   ...recipes(scatterElements, 'Scatter ScatterElements'),
   EyeLike: eyeLike,
@@ -284,4 +310,5 @@ export const indexing: Readonly<Record<string, Recipe>> = {
   ScatterND: scatterND,
   TopK: topK,
   Trilu: trilu,
+  TensorScatter: tensorScatter,
 };

@@ -2,6 +2,7 @@
 import { roundTo } from '../../onnx_reference/precision';
 import { sizeOf, type RefTensor } from '../../onnx_reference/tensor';
 import { float, int, string, type Recipe } from '../draw';
+import { list } from '../values';
 import { maps } from './windows';
 
 const gridSample: Recipe = (draw) => {
@@ -63,4 +64,23 @@ const roiAlign: Recipe = (draw) => {
   };
 };
 
-export const sampling: Readonly<Record<string, Recipe>> = { GridSample: gridSample, RoiAlign: roiAlign };
+const affineGrid: Recipe = (draw) => {
+  const { random } = draw;
+  const rank = random.pick([2, 2, 3]);
+  const isAligned = random.chance(0.4);
+  const batch = random.integer(1, 3);
+  const spatial = Array.from({ length: rank }, () => random.integer(isAligned ? 2 : 1, 6));
+  return {
+    attributes: isAligned || random.chance(0.3) ? { align_corners: int(Number(isAligned)) } : {},
+    inputs: [
+      draw.tensor([batch, rank, rank + 1], undefined, random.chance(0.8) ? 'unit' : undefined),
+      list([batch, random.integer(1, 4), ...spatial]),
+    ],
+  };
+};
+
+export const sampling: Readonly<Record<string, Recipe>> = {
+  AffineGrid: affineGrid,
+  GridSample: gridSample,
+  RoiAlign: roiAlign,
+};
