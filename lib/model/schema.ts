@@ -53,7 +53,7 @@ const STANDARD: Readonly<Record<string, Versions>> = {
   BitwiseNot: 'X:Z',
   BitwiseOr: 'A:Z B:Z',
   BitwiseXor: 'A:Z B:Z',
-  BitCast: 'input:T',
+  BitCast: 'input:A',
   BlackmanWindow: WINDOW,
   CausalConvWithState: 'input:H[N,C,_] weight:H[C,_,_] bias?:H[C] past_state?:H[N,C,_]',
   Cast: 'input:A',

@@ -363,3 +363,35 @@ describe('weights of more bytes than are made at once, known before a run', () =
     return y.data as Float32Array;
   }
 });
+
+test.each([
+  ['int4', [-8, -1, 0, 7], 21, [8, 15, 0, 7]],
+  ['uint4', [8, 15, 0, 7], 22, [-8, -1, 0, 7]],
+  ['int2', [-2, -1, 0, 1], 25, [2, 3, 0, 1]],
+] as const)(
+  'the bits of %s as another type of its width are numbers of that',
+  async (type, given, to, made) => {
+    const y = await run(
+      {
+        opset: 26,
+        inputs: [value('x', [4], type)],
+        outputs: [value('y', [4], 'int32')],
+        nodes: [node('BitCast', ['x'], ['bits'], { to }), node('Cast', ['bits'], ['y'], { to: 6 })],
+      },
+      { x: new Tensor(type, [...given], [4]) },
+    );
+    expect(Array.from(y.data as Int32Array)).toEqual(made);
+  },
+);
+
+test('the bits of int4 are not those of uint8', async () => {
+  const model = {
+    opset: 26,
+    inputs: [value('x', [2], 'int4')],
+    outputs: [value('y', [2], 'uint8')],
+    nodes: [node('BitCast', ['x'], ['y'], { to: 2 })],
+  };
+  await expect(run(model, { x: new Tensor('int4', [1, 2], [2]) })).rejects.toMatchObject({
+    code: 'ERR_WARPCONV_INVALID_MODEL',
+  });
+});

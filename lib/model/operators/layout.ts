@@ -7,6 +7,7 @@ import { elementType } from '../element_types';
 import type { ConstantTensor } from '../graph';
 import type { Lower, Lowering } from '../lowering';
 import { unsupportedNode } from '../refusals';
+import { packedBits } from '../../tensor/packed';
 import type { DataType } from '../../tensor/tensor';
 import { typedArray } from '../typed_constants';
 import { broadcastDims, broadcastStrides, bytesOf, extentOf, sizeOf, stridesOf, type Value } from '../values';
@@ -404,14 +405,25 @@ const cast: Lower = (x) => {
   return castTo(x, x.input(0), type);
 };
 
+const widthOf = (type: DataType) => packedBits(type) ?? 8 * bytesOf(type);
+
 /** The same bits. */
 const bitCast: Lower = (x) => {
   const input = x.input(0);
   const type = elementType(integer(x.node, 'to'));
   if (type === undefined) throw unsupportedNode(x.node, `makes ONNX's type ${integer(x.node, 'to')}`);
-  if (bytesOf(type) !== bytesOf(input.type))
+  if (widthOf(type) !== widthOf(input.type))
     throw x.invalid(`takes the bits of ${shapeOf(input)} for ${type}`);
-  return { type, dims: input.dims, operand: input.operand };
+  const as = (value: Value, other: DataType): Value => {
+    return { type: other, dims: value.dims, operand: value.operand };
+  };
+  const bits = packedBits(type);
+  if (bits === undefined) return as(input, type);
+  // Each element has a byte, which an integer with a sign fills: through the type without one.
+  const unsigned = bits === 4 ? 'uint4' : 'uint2';
+  const hasSign = (one: DataType) => one === 'int4' || one === 'int2';
+  const codes = hasSign(input.type) ? x.build.cast(input, unsigned) : as(input, unsigned);
+  return hasSign(type) ? x.build.cast(codes, type) : as(codes, type);
 };
 
 const castLike: Lower = (x) => castTo(x, x.input(0), x.input(1).type);
