@@ -13,17 +13,17 @@ export interface CreateArguments {
 
 /**
  * @param model - a path or bytes, followed by options; or a buffer, followed by the offset and the length of the model in it,
- * of which the length or both may be left out, and options
+ * of which the length or both may be left out or undefined, and options
  */
 export function readCreateArguments(model: unknown, rest: readonly unknown[]): CreateArguments {
   if (!types.isAnyArrayBuffer(model)) {
     if (rest.length > 1) throw invalid(`create(model, options) takes two arguments, got ${rest.length + 1}`);
     return { model: model as OnnxModelFile, options: rest[0] };
   }
-  const numbers = rest.findIndex((value) => typeof value !== 'number');
-  const range = numbers === -1 ? rest : rest.slice(0, numbers);
+  const firstOther = rest.slice(0, 2).findIndex((value) => typeof value !== 'number' && value !== undefined);
+  const range = rest.slice(0, firstOther === -1 ? 2 : firstOther);
   const [options, ...more] = rest.slice(range.length);
-  if (range.length > 2 || more.length > 0)
+  if (more.length > 0)
     throw invalid(
       'create(buffer, byteOffset, byteLength, options) takes no other arguments, in no other order',
     );

@@ -666,10 +666,24 @@ describe('a model in a buffer', () => {
     },
   );
 
+  test.each<[string, unknown[]]>([
+    ['an undefined length', [3, undefined]],
+    ['no length', [3]],
+  ])('%s is the rest of the buffer', async (_, range) => {
+    const buffer = new ArrayBuffer(twoOutputs.length + 3);
+    new Uint8Array(buffer).set(twoOutputs, 3);
+    const load = (options: object) =>
+      InferenceSession.create(buffer, ...([...range, options] as unknown as [number]));
+    expect((await load({ device: TEST_DEVICE })).outputNames).toEqual(['sum', 'most']);
+    await expect(load({ devise: 'cpu' })).rejects.toThrow(/did you mean 'device'/);
+  });
+
   test.each<[string, unknown[], RegExp]>([
     ['an offset beyond the end', [1e9], /^byteOffset must be/],
     ['a length beyond the end', [3, 1e9], /^byteLength must be/],
     ['options before the range', [{}, 3], /takes no other arguments/],
+    ['what follows the options', [3, undefined, {}, {}], /takes no other arguments/],
+    ['a third number', [3, twoOutputs.length, 1], /^options must be an object, got 1/],
   ])('%s is refused', async (_, rest, message) => {
     const call = InferenceSession.create(padded(ArrayBuffer), ...(rest as [number]));
     await expect(call).rejects.toMatchObject({
