@@ -100,7 +100,7 @@ export interface SessionOptions {
 
 /** A file that a model has data in. */
 export interface ExternalFile {
-  /** As the model calls it */
+  /** As the model calls it, with or without `./` before it */
   readonly path: string;
   /** What it holds, or where it is */
   readonly data: Uint8Array | ArrayBufferLike | string;

@@ -28,12 +28,14 @@ const plain = onnxModel({
   outputs: [value('y')],
 });
 
-const split = onnxModel({
-  inputs: [value('x', [2])],
-  initializers: [externalTensor('b', [2], { location: 'weights.bin' })],
-  nodes: [node('Add', ['x', 'b'], ['y'])],
-  outputs: [value('y')],
-});
+const splitAt = (location: string) =>
+  onnxModel({
+    inputs: [value('x', [2])],
+    initializers: [externalTensor('b', [2], { location })],
+    nodes: [node('Add', ['x', 'b'], ['y'])],
+    outputs: [value('y')],
+  });
+const split = splitAt('weights.bin');
 const weights = rawBytes([10, 20]);
 
 async function sumOf(
@@ -59,6 +61,17 @@ describe('data in other files', () => {
     expect(await sumOf(split, [{ path: 'weights.bin', data: buffer }])).toEqual([11, 22]);
   });
 
+  test.each([
+    ['weights.bin', './weights.bin'],
+    ['./weights.bin', 'weights.bin'],
+    ['parts/weights.bin', 'parts\\weights.bin'],
+    ['parts\\weights.bin', './parts//weights.bin'],
+  ])('are the same where the model says %j and the program %j', async (location, given) => {
+    expect(await sumOf(splitAt(location), [{ path: given, data: new Uint8Array(weights) }])).toEqual([
+      11, 22,
+    ]);
+  });
+
   test('may be changed by the caller once the model is loaded', async () => {
     const bytes = new Uint8Array(weights);
     const externalData = [{ path: 'weights.bin', data: bytes }];
@@ -74,6 +87,13 @@ describe('data in other files', () => {
         /'weights.bin'; load the model by its path, or give options.externalData/,
       ) as string,
     });
+    const others = [{ path: 'weight.bin', data: new Uint8Array(weights) }, 'bias.bin'];
+    const named = /; options\.externalData gives \['weight\.bin', 'bias\.bin'\]$/;
+    await expect(sumOf(split, others)).rejects.toThrow(named);
+    const alone = path.join(mkdtempSync(path.join(folder, 'empty-')), 'model.onnx');
+    writeFileSync(alone, split);
+    await expect(sumOf(alone, others)).rejects.toThrow(named);
+    await expect(sumOf(alone)).rejects.toThrow(/'weights\.bin', which cannot be read: ENOENT[^;]*$/);
     const short = sumOf(split, [{ path: 'weights.bin', data: new Uint8Array(4) }]);
     await expect(short).rejects.toThrow(/needs 8 bytes from byte 0 of 'weights.bin', which has 4/);
   });

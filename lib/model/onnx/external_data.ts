@@ -126,11 +126,18 @@ interface ExternalFile {
 /** The files of one model. */
 class ExternalFiles {
   readonly #files = new Map<string, ExternalFile>();
+  /** By {@link sameName} */
+  readonly #given: GivenFiles;
+  /** The end of a message about a file that nobody gave */
+  readonly #names: string;
 
   constructor(
     private readonly folders: Folders | undefined,
-    private readonly given: GivenFiles,
-  ) {}
+    given: GivenFiles,
+  ) {
+    this.#given = new Map(Array.from(given, ([name, file]) => [sameName(name), file]));
+    this.#names = given.size === 0 ? '' : `; options.externalData gives ${describe([...given.keys()])}`;
+  }
 
   async read(what: string, { location, offset, length }: Place, needed: number): Promise<Uint8Array> {
     if (length !== undefined && length !== needed) {
@@ -158,29 +165,32 @@ class ExternalFiles {
   }
 
   async #find(what: string, location: string): Promise<ExternalFile> {
-    const given = this.given.get(location) ?? this.given.get(location.replace(/^\.\//, ''));
+    const name = sameName(location);
+    const given = this.#given.get(name);
     if (given !== undefined) {
       return unlessUnreadable(
         what,
         location,
-        async () => this.#files.get(`given ${location}`) ?? this.#add(given, `given ${location}`),
+        async () => this.#files.get(`given ${name}`) ?? this.#add(given, `given ${name}`),
       );
     }
     const { folders } = this;
     if (folders === undefined) {
       throw invalidModel(
-        `${what} has its data in another file, ${quote(location)}; load the model by its path, or give options.externalData`,
+        `${what} has its data in another file, ${quote(location)}; load the model by its path, or give options.externalData${this.#names}`,
       );
     }
     const parts = location.split(/[\\/]/);
     const isAbsolute = path.posix.isAbsolute(location) || path.win32.isAbsolute(location);
-    if (isAbsolute || parts.includes('..')) throw outside(what, location);
-    return unlessUnreadable(what, location, async () => {
+    if (isAbsolute || parts.includes('..')) throw outside(what, location, this.#names);
+    const find = async () => {
       // The file itself, whatever links lead there.
       const file = await realpath(path.join(folders.own, location));
-      if (!isInside(folders.own, file) && !isInside(folders.linked, file)) throw outside(what, location);
+      if (!isInside(folders.own, file) && !isInside(folders.linked, file))
+        throw outside(what, location, this.#names);
       return this.#files.get(file) ?? this.#add(file, file);
-    });
+    };
+    return unlessUnreadable(what, location, find, this.#names);
   }
 
   async #add(file: string | Uint8Array, name: string): Promise<ExternalFile> {
@@ -200,24 +210,34 @@ async function partOf(file: string | Uint8Array, offset: number, length: number)
   return typeof file === 'string' ? readFilePart(file, offset, length) : file.slice(offset, offset + length);
 }
 
-async function unlessUnreadable<T>(what: string, location: string, read: () => Promise<T>): Promise<T> {
+async function unlessUnreadable<T>(
+  what: string,
+  location: string,
+  read: () => Promise<T>,
+  end = '',
+): Promise<T> {
   try {
     return await read();
   } catch (cause) {
     if (cause instanceof WarpconvError) throw cause;
     throw invalidModel(
-      `${what} has its data in ${quote(location)}, which cannot be read: ${(cause as Error).message}`,
+      `${what} has its data in ${quote(location)}, which cannot be read: ${(cause as Error).message}${end}`,
       cause,
     );
   }
+}
+
+/** A name in the form in which names of files are compared: programs write `./weights.bin` for the model's `weights.bin`. */
+function sameName(name: string): string {
+  return path.posix.normalize(name.replaceAll('\\', '/'));
 }
 
 function isInside(folder: string, file: string): boolean {
   return file.startsWith(folder.endsWith(path.sep) ? folder : folder + path.sep);
 }
 
-function outside(what: string, location: string): WarpconvError {
+function outside(what: string, location: string, end: string): WarpconvError {
   return invalidModel(
-    `${what} has its data in ${quote(location)}, outside of the model's folder; copy the file there, not a link to it`,
+    `${what} has its data in ${quote(location)}, outside of the model's folder; copy the file there, not a link to it${end}`,
   );
 }
