@@ -18,6 +18,7 @@ import {
   shorten,
   unreadable,
 } from '../check';
+import { WarpconvError } from '../errors';
 import { readAlgorithm, readByteLimit, readPrecision, readSignal } from '../conv2d/options';
 import type { AlgorithmName, Precision } from '../conv2d/names';
 import { checkDeviceOrAuto, type Device } from '../placement';
@@ -281,8 +282,9 @@ function areFetches(value: unknown, outputNames: readonly string[]): boolean {
 function readRunOptions(options: unknown): AbortSignal | undefined {
   const { signal, terminate } = readProperties('options', options, RUN_DEFAULTS);
   const given = readSignal('options.signal', signal);
-  if (terminate === undefined || !checkBoolean('options.terminate', terminate)) return given;
-  return AbortSignal.abort(new Error('options.terminate is true'));
+  if (terminate !== undefined && checkBoolean('options.terminate', terminate))
+    throw new WarpconvError('ERR_WARPCONV_ABORTED', 'options.terminate is true, so the run does not begin');
+  return given;
 }
 
 function readFetches(value: unknown, outputNames: readonly string[]): Map<string, Tensor | null> {

@@ -173,9 +173,12 @@ test('options of onnxruntime that choose nothing here are taken', async () => {
 
 test('a run that is to be terminated does not begin', async () => {
   await using session = await InferenceSession.create(plain, { device });
-  await expect(session.run({ x }, { terminate: true })).rejects.toMatchObject({
+  const refused = {
     code: 'ERR_WARPCONV_ABORTED',
-  });
+    message: 'options.terminate is true, so the run does not begin',
+  };
+  await expect(session.run({ x }, { terminate: true })).rejects.toMatchObject(refused);
+  expect(() => session.runSync({ x }, { terminate: true })).toThrow(expect.objectContaining(refused));
   expect((await session.run({ x }, { terminate: false })).y!.dims).toEqual([2]);
 });
 
