@@ -44,11 +44,35 @@ export class Profiling {
     this.#events.push({ name, cat, ph: 'X', ts, dur, pid: process.pid, tid: threadId, args });
   }
 
-  /** @returns the path of the file */
-  write(): string {
+  /** @returns the path of the file; `undefined` where nothing was recorded, so that there is none */
+  write(): string | undefined {
+    if (this.#events.length === 0) return undefined;
     const time = new Date().toISOString().replaceAll(/[:.]/g, '-');
-    const file = `${this.prefix}_${time}.json`;
-    writeFileSync(file, JSON.stringify(this.#events));
-    return file;
+    return writeNew(`${this.prefix}_${time}`, JSON.stringify(this.#events));
+  }
+}
+
+/** Sessions that end together write at the same time: none may take the file of another. */
+function writeNew(name: string, text: string): string {
+  for (let count = 1; ; count++) {
+    const file = count === 1 ? `${name}.json` : `${name}-${count}.json`;
+    try {
+      writeFileSync(file, text, { flag: 'wx' });
+      return file;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
+}
+
+/** Where a session ends: it has ended even if its profile cannot be written, and `dispose()` has nobody to tell. */
+export function writeOrWarn(write: () => unknown): void {
+  try {
+    write();
+  } catch (error) {
+    process.emitWarning(`the profile of a session is lost: ${(error as Error).message}`, {
+      type: 'WarpconvWarning',
+      code: 'WARPCONV_PROFILE_LOST',
+    });
   }
 }

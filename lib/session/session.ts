@@ -60,7 +60,7 @@ import { noteOwnSession } from './own_sessions';
 import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
 import { residentOutputs } from './output_locations';
 import { RunOutputs } from './outputs';
-import { Profiling } from './profiling';
+import { Profiling, writeOrWarn } from './profiling';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from '../sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';
@@ -386,7 +386,7 @@ export class InferenceSession {
 
   /**
    * Writes what was recorded since {@link startProfiling}, in the trace format of Chrome, into the working directory or
-   * where `profileFilePrefix` says.
+   * where `profileFilePrefix` says. What is still recorded when the session is released is written then.
    *
    * @returns the path of the file; `undefined` where nothing was recorded
    */
@@ -461,7 +461,10 @@ export class InferenceSession {
     return port2;
   }
 
-  /** Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. */
+  /**
+   * Ends the session: later runs reject with `ERR_WARPCONV_DISPOSED`. Resolves when the running ones have ended. A profile
+   * that cannot be written then is a warning, `WARPCONV_PROFILE_LOST`.
+   */
   async release(): Promise<void> {
     this.#isReleased = true;
     const isWhole = this.#form === '';
@@ -471,6 +474,7 @@ export class InferenceSession {
     await Promise.all(sharings.map(([sharing]) => sharing.close()));
     if (!isWhole) return;
     this.#programs.clear();
+    writeOrWarn(() => this.endProfiling());
     await this.#fallback?.release();
   }
 

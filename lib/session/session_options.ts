@@ -68,9 +68,12 @@ export interface SessionOptions {
   readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
   /** Files that the model has data in, where they are not in its folder: their contents, or their paths. */
   readonly externalData?: readonly (ExternalFile | string)[];
-  /** Whether runs are recorded from the beginning; see {@link InferenceSession.startProfiling}. Default false. */
+  /**
+   * Whether runs are recorded from the beginning, until {@link InferenceSession.endProfiling} or the session's end writes the
+   * file. Default false.
+   */
   readonly enableProfiling?: boolean;
-  /** What the name of the file begins with that {@link InferenceSession.endProfiling} writes. */
+  /** What the name of that file begins with, with its folder. Default `'warpconv_profile'`, in the working directory. */
   readonly profileFilePrefix?: string;
   /**
    * Where new outputs are made: in CPU memory for `'cpu'`, the default, and for `'cpu-pinned'`, or for `'gpu-buffer'` in the

@@ -3,6 +3,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -153,6 +154,68 @@ describe('profiling', () => {
     await using session = await InferenceSession.create(plain, options);
     await session.run({ x });
     expect(existsSync(session.endProfiling()!)).toBe(true);
+  });
+
+  describe('that goes on when the session ends', () => {
+    const newFolder = () => mkdtempSync(path.join(folder, 'released-'));
+    const record = (profileFilePrefix: string) =>
+      InferenceSession.create(plain, { device, enableProfiling: true, profileFilePrefix });
+    const endings: [string, (session: InferenceSession) => Promise<void>][] = [
+      ['release()', (session) => session.release()],
+      ['await using', (session) => session[Symbol.asyncDispose]()],
+      [
+        'dispose()',
+        async (session) => {
+          session.dispose();
+          // The first does not wait, the second does.
+          await session.release();
+        },
+      ],
+    ];
+
+    test.each(endings)('is written once, with the runs under way, by %s', async (_, end) => {
+      const into = newFolder();
+      const session = await record(path.join(into, 'trace'));
+      const run = session.run({ x });
+      await end(session);
+      await run;
+      await session.release();
+      const [file, ...more] = readdirSync(into);
+      expect(more).toEqual([]);
+      const events = JSON.parse(readFileSync(path.join(into, file!), 'utf8')) as { cat: string }[];
+      expect(events.filter(({ cat }) => cat === 'run')).toHaveLength(1);
+    });
+
+    test('is a file of each of the sessions that end together', async () => {
+      const into = newFolder();
+      const sessions = await Promise.all(
+        ['trace', 'trace', 'trace'].map((name) => record(path.join(into, name))),
+      );
+      await Promise.all(sessions.map((session) => session.run({ x })));
+      await Promise.all(sessions.map((session) => session.release()));
+      expect(readdirSync(into)).toHaveLength(3);
+    });
+
+    test('is no file where nothing ran', async () => {
+      const into = newFolder();
+      await (await record(path.join(into, 'trace'))).release();
+      expect(readdirSync(into)).toEqual([]);
+    });
+
+    test('is a warning where it cannot be written, and the session has ended', async () => {
+      const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+      const session = await record(path.join(folder, 'nowhere/trace'));
+      await session.run({ x });
+      await session.release();
+      expect(warn.mock.calls).toEqual([
+        [
+          expect.stringMatching(/^the profile of a session is lost: ENOENT.*nowhere/),
+          { type: 'WarpconvWarning', code: 'WARPCONV_PROFILE_LOST' },
+        ],
+      ]);
+      warn.mockRestore();
+      await expect(session.run({ x })).rejects.toMatchObject({ code: 'ERR_WARPCONV_DISPOSED' });
+    });
   });
 });
 
