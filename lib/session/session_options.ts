@@ -23,13 +23,16 @@ import { readAlgorithm, readByteLimit, readPrecision, readSignal } from '../conv
 import type { AlgorithmName, Precision } from '../conv2d/names';
 import { checkDeviceOrAuto, type Device } from '../placement';
 import { readOutputLocations, type OutputLocations } from './output_locations';
-import { deviceOfProviders } from './providers';
+import { chooseDevice } from './providers';
 import type { Tensor } from '../tensor/tensor';
 import { kindOf } from '../tensor/typed_array';
 
 /** The options of {@link InferenceSession.create}. */
 export interface SessionOptions {
-  /** Where to run; as for {@link conv2d}. Default what `executionProviders` say, and `'auto'` without them. */
+  /**
+   * Where to run; as for {@link conv2d}. Default `'auto'`, which is what `executionProviders` say where they are given. A device
+   * that they rule out is refused.
+   */
   readonly device?: 'auto' | Device;
   /**
    * onnxruntime's: the first of `'cpu'`, `'cuda'` and `'warpconv'` (the GPU that there is, or the CPU) is where to run, for
@@ -128,7 +131,7 @@ const WITHOUT_EFFECT = {
 
 const SESSION_DEFAULTS = {
   ...WITHOUT_EFFECT,
-  device: undefined,
+  device: 'auto',
   executionProviders: undefined,
   precision: 'fp32',
   algorithm: 'auto',
@@ -160,7 +163,7 @@ export interface SessionRequest {
 export function readSessionOptions(options: unknown = {}): SessionRequest {
   const given = readProperties('options', options, SESSION_DEFAULTS);
   return {
-    device: readDevice(given.device, given.executionProviders),
+    device: chooseDevice(checkDeviceOrAuto('options.device', given.device), given.executionProviders),
     precision: readPrecision(given.precision),
     algorithm: readAlgorithm('options.algorithm', given.algorithm),
     cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MOST_SHAPES }),
@@ -188,12 +191,6 @@ function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
     throw mismatch(`${called}.data`, 'a Uint8Array, an ArrayBuffer or a path', data);
   });
   return new Map(files);
-}
-
-/** Providers are checked even where a device is given. */
-function readDevice(device: unknown, providers: unknown): Device | 'auto' {
-  const provided = deviceOfProviders(providers);
-  return device === undefined ? (provided ?? 'auto') : checkDeviceOrAuto('options.device', device);
 }
 
 /** A cache has room for them all from the start. */

@@ -638,10 +638,38 @@ describe('execution providers', () => {
     ],
     ['cpu', 'ERR_WARPCONV_INVALID_ARGUMENT', /must be a list of names/],
     [['webgpu'], 'ERR_WARPCONV_UNSUPPORTED', /names none that there is here; add 'cpu'/],
+    [['CPUExecutionProvider'], 'ERR_WARPCONV_INVALID_ARGUMENT', /; did you mean 'cpu'\?$/],
+    [[{ name: 'CUDAExecutionProvider' }], 'ERR_WARPCONV_INVALID_ARGUMENT', /; did you mean 'cuda'\?$/],
+    [['TensorrtExecutionProvider'], 'ERR_WARPCONV_INVALID_ARGUMENT', /; did you mean 'tensorrt'\?$/],
+    [['AzureExecutionProvider'], 'ERR_WARPCONV_INVALID_ARGUMENT', /got 'AzureExecutionProvider'$/],
   ])('%j is refused', async (providers, code, message) => {
     await expect(deviceOf(providers)).rejects.toMatchObject({
       code,
       message: expect.stringMatching(message) as string,
+    });
+  });
+
+  const both = (device: string, executionProviders: unknown) =>
+    create(twoOutputs, { device, executionProviders } as never);
+
+  test.each<[string, unknown]>([
+    ['cpu', ['cuda', 'cpu']],
+    ['cpu', ['warpconv']],
+    ['cpu', []],
+    ['auto', ['cpu']],
+  ])('device %j with %j is the CPU', async (device, providers) => {
+    expect((await both(device, providers)).device).toBe('cpu');
+  });
+
+  test.each<[string, unknown, string]>([
+    ['cuda', ['cpu'], "options.device is 'cuda' and options.executionProviders says 'cpu'; give one"],
+    ['cpu', ['cuda', 'webgpu'], "is 'cpu' and options.executionProviders says 'cuda'"],
+    ['cuda:1', ['cpu', { name: 'cuda', deviceId: 0 }], "says 'cpu' or 'cuda:0'"],
+    ['cpu9', ['cpu'], 'options.device must be'],
+  ])('device %j with %j is refused', async (device, providers, message) => {
+    await expect(both(device, providers)).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
+      message: expect.stringContaining(message) as string,
     });
   });
 });
@@ -695,5 +723,5 @@ describe('a model in a buffer', () => {
 
 test('options that are misspelt are refused, and those of onnxruntime taken', async () => {
   await expect(create(twoOutputs, { devise: 'cpu' } as never)).rejects.toThrow(/did you mean 'device'/);
-  await create(twoOutputs, { graphOptimizationLevel: 'all', executionProviders: ['cpu'] } as never);
+  await create(twoOutputs, { graphOptimizationLevel: 'all', executionProviders: [TEST_DEVICE] } as never);
 });
