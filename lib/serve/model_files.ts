@@ -61,7 +61,8 @@ async function openSessions(
   // Servers of other sessions load none of this.
   const { InferenceSession } = await import('../session/session.js');
   const made: Releasable[] = [];
-  for (const device of options?.device === undefined ? await allDevices() : [options.device]) {
+  const isChosen = options?.device !== undefined || options?.executionProviders !== undefined;
+  for (const device of isChosen ? [options.device] : await allDevices()) {
     const session = await InferenceSession.create(file, { ...options, device });
     opened.push(session);
     made.push(session);
