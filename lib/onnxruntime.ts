@@ -19,6 +19,7 @@ import {
   Fallback,
   lookups,
   resolvePackage,
+  whyNoOnnxruntime,
   type OtherMetadata,
   type OtherSession,
   type OtherTensor,
@@ -213,8 +214,7 @@ const found = registries();
 if (found.length === 0) {
   throw new WarpconvError(
     'ERR_WARPCONV_LOAD_FAILED',
-    'warpconv/onnxruntime needs onnxruntime-node (or onnxruntime-common), which is not installed; npm install onnxruntime-node, ' +
-      "or use warpconv's own InferenceSession",
+    `warpconv/onnxruntime needs onnxruntime-node (or onnxruntime-common): ${whyNoOnnxruntime()}, or use warpconv's own InferenceSession`,
   );
 }
 found.forEach((registry) => registry.registerBackend(NAME, backend, PRIORITY));

@@ -1,5 +1,5 @@
 /** How complaints about models are worded. */
-import { plural } from '../check';
+import { isObject, plural } from '../check';
 import { WarpconvError } from '../errors';
 import type { Sliced } from '../slices';
 import type { GraphNode } from './graph';
@@ -15,8 +15,20 @@ export function invalidModel(message: string, cause?: unknown): WarpconvError {
   return new WarpconvError('ERR_WARPCONV_INVALID_MODEL', message, cause === undefined ? {} : { cause });
 }
 
+const unsupported = new WeakSet<object>();
+
 export function unsupportedModel(message: string): WarpconvError {
-  return new WarpconvError('ERR_WARPCONV_UNSUPPORTED', message);
+  const error = new WarpconvError('ERR_WARPCONV_UNSUPPORTED', message);
+  unsupported.add(error);
+  return error;
+}
+
+/** The error; with the advice, where it is of {@link unsupportedModel} and has none yet. */
+export function advised(error: unknown, advice: string): unknown {
+  if (!isObject(error) || !unsupported.has(error)) return error;
+  const { code, message } = error as WarpconvError;
+  // Behind a list of operators it has a line of its own.
+  return new WarpconvError(code, `${message}${message.includes('\n') ? '\n' : '; '}${advice}`);
 }
 
 /** A name from a file, in quotes. */

@@ -136,8 +136,12 @@ export function onnxruntimeNode(): Required<Runtime> {
     const file = resolvePackage(require, 'onnxruntime-node');
     if (file !== undefined) return require(file) as Required<Runtime>;
   }
-  throw new WarpconvError(
-    'ERR_WARPCONV_UNSUPPORTED',
-    'onnxruntime-node is not installed; npm install onnxruntime-node',
-  );
+  throw new WarpconvError('ERR_WARPCONV_UNSUPPORTED', whyNoOnnxruntime());
+}
+
+/** Why there is no onnxruntime-node to be found, and what helps. */
+export function whyNoOnnxruntime(): string {
+  return lookups().some((require) => isOurs(require, 'onnxruntime-node'))
+    ? "the onnxruntime-node that is installed is this package, by the package manager's overrides; remove the override to have both"
+    : 'onnxruntime-node is not installed; npm install onnxruntime-node';
 }

@@ -33,6 +33,7 @@ import type { Fallback, OtherSession } from './fallback';
 import { fixedDims, InputBinder, keyOf, undecided } from './bindings';
 import { readImageOptions, type ImageOptions } from './images';
 import { Chains } from '../model/chains';
+import { advised } from '../model/complaints';
 import { compile, requireOperators, type Bindings, type Compiled } from '../model/compile';
 import { Constants } from '../model/constants';
 import type { Graph } from '../model/graph';
@@ -194,7 +195,11 @@ export class InferenceSession {
   static async create(...args: [model: unknown, ...rest: unknown[]]): Promise<InferenceSession> {
     const { model, options } = readCreateArguments(args[0], args.slice(1));
     const request = readSessionOptions(options);
-    if (request.fallback === 'none') return InferenceSession.#load(model, request, undefined);
+    if (request.fallback !== 'onnxruntime') {
+      return InferenceSession.#load(model, request, undefined).catch((error: unknown) => {
+        throw withChoice(error, request);
+      });
+    }
     // What cannot be run may show in the first run.
     const fallback = toOnnxruntime(model, request);
     return InferenceSession.#load(model, request, fallback).catch(async (error: unknown) => {
@@ -533,7 +538,7 @@ export class InferenceSession {
     try {
       return await (this.#split?.run(inputs, request) ?? this.#runWhole(inputs, request));
     } catch (error) {
-      if (!(error instanceof ValueNeeded)) throw error;
+      if (!(error instanceof ValueNeeded)) throw withChoice(error, this.#options);
       return await this.#splitAt(error).run(inputs, request);
     }
   }
@@ -841,6 +846,12 @@ function makeShared(
     fallback,
     isReleased: false,
   };
+}
+
+/** The error; with who else may run a model that is not supported, where nobody chose. */
+function withChoice(error: unknown, { fallback }: SessionRequest): unknown {
+  if (fallback !== undefined) return error;
+  return advised(error, "options.fallback 'onnxruntime' gives such a model to onnxruntime-node");
 }
 
 function notCompiled(inputs: readonly Feed[]): WarpconvError {

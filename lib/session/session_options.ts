@@ -142,7 +142,7 @@ const SESSION_DEFAULTS = {
   enableProfiling: false,
   profileFilePrefix: 'warpconv_profile',
   preferredOutputLocation: 'cpu',
-  fallback: 'none',
+  fallback: undefined,
 } as const satisfies Record<keyof SessionOptions, unknown>;
 
 /** Options of a session, checked. */
@@ -157,7 +157,8 @@ export interface SessionRequest {
   readonly enableProfiling: boolean;
   readonly profileFilePrefix: string;
   readonly outputLocations: OutputLocations;
-  readonly fallback: 'onnxruntime' | 'none';
+  /** `undefined` where nobody chose: as `'none'`, and errors say what there is to choose */
+  readonly fallback: 'onnxruntime' | 'none' | undefined;
 }
 
 export function readSessionOptions(options: unknown = {}): SessionRequest {
@@ -173,7 +174,7 @@ export function readSessionOptions(options: unknown = {}): SessionRequest {
     enableProfiling: checkBoolean('options.enableProfiling', given.enableProfiling),
     profileFilePrefix: checkName('options.profileFilePrefix', given.profileFilePrefix),
     outputLocations: readOutputLocations(given.preferredOutputLocation),
-    fallback: checkOneOf('options.fallback', given.fallback, ['onnxruntime', 'none']),
+    fallback: readFallback(given.fallback),
   };
 }
 
@@ -191,6 +192,12 @@ function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
     throw mismatch(`${called}.data`, 'a Uint8Array, an ArrayBuffer or a path', data);
   });
   return new Map(files);
+}
+
+const FALLBACKS = ['onnxruntime', 'none'] as const;
+
+function readFallback(value: unknown): SessionRequest['fallback'] {
+  return value === undefined ? undefined : checkOneOf('options.fallback', value, FALLBACKS);
 }
 
 /** A cache has room for them all from the start. */

@@ -1,5 +1,9 @@
 /** `fallback: 'onnxruntime'`, with a session in the place of onnxruntime-node's. */
-import { InferenceSession, Tensor } from '../../lib';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+import { InferenceSession, Tensor, type WarpconvError } from '../../lib';
 import * as fallbacks from '../../lib/session/fallback';
 import type { OtherSession, OtherTensor } from '../../lib/session/fallback';
 import { node, onnxModel, value } from '../support/onnx_builder';
@@ -65,9 +69,13 @@ describe.each([
     await session.release();
   });
 
-  test('is refused without the option', async () => {
-    const run = async () => (await InferenceSession.create(model, { device: 'cpu' })).run({ x });
-    await expect(run()).rejects.toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+  test.each([undefined, 'none' as const])('is refused with the option %p', async (fallback) => {
+    const run = async () => (await InferenceSession.create(model, { device: 'cpu', fallback })).run({ x });
+    const error = (await run().catch((thrown: unknown) => thrown)) as WarpconvError;
+    expect(error.code).toBe('ERR_WARPCONV_UNSUPPORTED');
+    // Who chose knows of the choice.
+    const advice = /options\.fallback 'onnxruntime' gives such a model to onnxruntime-node/g;
+    expect(error.message.match(advice)?.length).toBe(fallback === undefined ? 1 : undefined);
     expect(create).not.toHaveBeenCalled();
   });
 });
@@ -121,7 +129,36 @@ test('strings have no tensors here', async () => {
   expect(other.release).toHaveBeenCalledTimes(1);
 });
 
-test('who has no onnxruntime-node is told', async () => {
-  installed.mockRestore();
-  await expect(InferenceSession.create(odd, options)).rejects.toThrow(/onnxruntime-node is not installed/);
+test('what only a run of ours refuses is not given advice', async () => {
+  const session = await InferenceSession.create(late, { device: 'cpu' });
+  expect(() => session.runSync({ x })).toThrow(/^runSync\(\) compiles nothing[^;]*; await run\(\)[^;]*$/);
+  await session.release();
+});
+
+describe('without onnxruntime-node', () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-fallback-'));
+  const cwd = jest.spyOn(process, 'cwd');
+
+  beforeAll(() => {
+    installed.mockRestore();
+    const overridden = path.join(folder, 'overridden/node_modules/onnxruntime-node');
+    mkdirSync(overridden, { recursive: true });
+    writeFileSync(
+      path.join(overridden, 'package.json'),
+      JSON.stringify({ name: 'warpconv', main: 'index.js' }),
+    );
+    writeFileSync(path.join(overridden, 'index.js'), '');
+  });
+  afterAll(() => {
+    cwd.mockRestore();
+    rmSync(folder, { recursive: true });
+  });
+
+  test.each([
+    ['bare', 'onnxruntime-node is not installed; npm install onnxruntime-node'],
+    ['overridden', "is this package, by the package manager's overrides; remove the override"],
+  ])('the error of an application that is %s says so', async (application, message) => {
+    cwd.mockReturnValue(path.join(folder, application));
+    await expect(InferenceSession.create(odd, options)).rejects.toThrow(message);
+  });
 });

@@ -251,7 +251,7 @@ describe('in the place of onnxruntime-node', () => {
     const script = path.join(application, 'provider.cjs');
     writeFileSync(script, "require('onnxruntime-node/onnxruntime');");
     expect(() => runBareIn(application, 'node', script)).toThrow(
-      /needs onnxruntime-node .* which is not installed/,
+      /needs onnxruntime-node .*: the onnxruntime-node that is installed is this package/,
     );
   });
 });
