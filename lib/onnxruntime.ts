@@ -4,6 +4,9 @@
  *     import 'warpconv/onnxruntime';
  *     const session = await ort.InferenceSession.create('model.onnx', { executionProviders: ['warpconv'] });
  *
+ * Sessions and tensors stay onnxruntime's: this module has none. What is imported in the place of onnxruntime-node is the
+ * package itself, `warpconv`.
+ *
  * Options of ours go beside the name: `{ name: 'warpconv', device: 'cpu' }`; outputs have to stay in CPU memory, from where
  * onnxruntime's tensors take them. With `['warpconv', 'cpu']` a model that this package cannot run is given, whole, to
  * onnxruntime's own provider, with a warning that says why.
@@ -12,86 +15,85 @@
  */
 import { createRequire } from 'node:module';
 
+import type { Backend, InferenceSession as Other, InferenceSessionHandler } from 'onnxruntime-common';
+
 import { checkList, isObject, mismatch, propertyOf, unreadable } from './check';
 import { WarpconvError } from './errors';
+import { advised } from './model/complaints';
 import { keep, type OnnxModelFile } from './session/create_arguments';
 import {
   Fallback,
   lookups,
   resolvePackage,
   whyNoOnnxruntime,
-  type OtherMetadata,
   type OtherSession,
-  type OtherTensor,
   type Runtime,
 } from './session/fallback';
 import { InferenceSession } from './session/session';
 import type { SessionOptions } from './session/session_options';
 import type { Tensor } from './tensor/tensor';
-import type { TensorLike } from './tensor/tensor_like';
 
-/** What onnxruntime asks of a loaded model. */
-export interface SessionHandler {
-  readonly inputNames: readonly string[];
-  readonly outputNames: readonly string[];
-  readonly inputMetadata: readonly OtherMetadata[];
-  readonly outputMetadata: readonly OtherMetadata[];
-  /** Ends the session. */
-  dispose(): Promise<void>;
-  /** Records runs, as {@link InferenceSession.startProfiling}. */
-  startProfiling(): void;
-  /** Writes what was recorded into the working directory. */
-  endProfiling(): void;
-  /** Runs the model. */
-  run(feeds: Feeds, fetches: Fetches): Promise<Record<string, OtherTensor>>;
+export type { Backend } from 'onnxruntime-common';
+
+/** An entry of `executionProviders`: options of ours beside our name. */
+export interface WarpconvExecutionProviderOption extends SessionOptions {
+  readonly name: 'warpconv';
 }
 
-/** The inputs of a run. */
-export type Feeds = Readonly<Record<string, TensorLike>>;
-/** The outputs that a run is to bring, and where they are to be written. */
-export type Fetches = Readonly<Record<string, OtherTensor | null>>;
-
-/** onnxruntime's `Backend`. */
-export interface Backend {
-  /** Nothing is left to be prepared. */
-  init(): Promise<void>;
-  /** Loads a model from a path or from bytes. */
-  createInferenceSessionHandler(model: string | Uint8Array, options?: OrtOptions): Promise<SessionHandler>;
+declare module 'onnxruntime-common' {
+  // eslint-disable-next-line @typescript-eslint/no-namespace -- it is one there
+  namespace InferenceSession {
+    interface ExecutionProviderOptionMap {
+      warpconv: WarpconvExecutionProviderOption;
+    }
+  }
 }
-
-/** What is read of onnxruntime's `SessionOptions`. */
-export interface OrtOptions {
-  readonly executionProviders?: readonly (string | ({ readonly name: string } & SessionOptions))[];
-  readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
-}
-
-export type { OtherMetadata, OtherTensor } from './session/fallback';
 
 const NAME = 'warpconv';
+
+/** Those of onnxruntime's options of a session and of a run that mean something here. */
+const OF_SESSIONS = [
+  'externalData',
+  'freeDimensionOverrides',
+  'enableProfiling',
+  'profileFilePrefix',
+] as const;
+const OF_RUNS = ['signal', 'terminate'] as const;
 
 /** The backend, for `registerBackend` of a copy of onnxruntime-common that this module does not find by itself. */
 export const backend: Backend = {
   init: () => Promise.resolve(),
   async createInferenceSessionHandler(model, options = {}) {
     const { own, others } = readOptions(options);
-    if (others.length === 0) return new Handler(await InferenceSession.create(model, own), undefined);
+    const create = () => InferenceSession.create(model, { fallback: 'none', ...own });
+    if (others.length === 0) return new Handler(await create().catch(alone), undefined);
     // What cannot be run may show in the first run.
     const kept = keep(model);
     const fallback = new Fallback("onnxruntime's other providers", () =>
       openElsewhere(others, kept, options),
     );
-    const session = await InferenceSession.create(model, own).catch((error: unknown) =>
-      fallback.takeOver(error),
-    );
-    return new Handler(session, fallback);
+    return new Handler(await create().catch((error: unknown) => fallback.takeOver(error)), fallback);
   },
 };
 
-class Handler implements SessionHandler {
+/** The error of a session that no other provider stands behind. */
+function alone(error: unknown): never {
+  throw advised(
+    error,
+    "executionProviders ['warpconv', 'cpu'] gives such a model to onnxruntime's own provider",
+  );
+}
+
+type Feeds = Parameters<InferenceSession['run']>[0];
+type Fetches = Readonly<Record<string, Tensor | null>>;
+type OtherFeeds = Parameters<OtherSession['run']>[0];
+type OtherFetches = Parameters<OtherSession['run']>[1];
+
+class Handler implements InferenceSessionHandler {
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
-  readonly inputMetadata: readonly OtherMetadata[];
-  readonly outputMetadata: readonly OtherMetadata[];
+  readonly inputMetadata: readonly Other.ValueMetadata[];
+  readonly outputMetadata: readonly Other.ValueMetadata[];
   /** Until the other session takes over */
   #own: InferenceSession | undefined;
   readonly #fallback: Fallback | undefined;
@@ -100,19 +102,25 @@ class Handler implements SessionHandler {
   constructor(session: InferenceSession | OtherSession, fallback: Fallback | undefined) {
     this.inputNames = session.inputNames;
     this.outputNames = session.outputNames;
-    this.inputMetadata = session.inputMetadata;
-    this.outputMetadata = session.outputMetadata;
+    this.inputMetadata = session.inputMetadata as readonly Other.ValueMetadata[];
+    this.outputMetadata = session.outputMetadata as readonly Other.ValueMetadata[];
     this.#own = session instanceof InferenceSession ? session : undefined;
     this.#fallback = fallback;
   }
 
-  run(feeds: Feeds, fetches: Fetches): Promise<Record<string, OtherTensor>> {
-    const own = () => this.#own!.run(feeds, fetches as Readonly<Record<string, Tensor | null>>);
-    if (this.#fallback === undefined) return own();
-    return this.#fallback.run<Record<string, OtherTensor>>(own, (other) => {
+  /** onnxruntime-common makes tensors of its own of those that are none. */
+  async run(...args: Parameters<InferenceSessionHandler['run']>): Promise<Other.ReturnType> {
+    return (await this.#run(...args)) as Other.ReturnType;
+  }
+
+  #run(...[feeds, fetches, options]: Parameters<InferenceSessionHandler['run']>): Promise<object> {
+    const request = chosen(options, OF_RUNS);
+    const own = () => this.#own!.run(feeds as Feeds, fetches as Fetches, request);
+    if (this.#fallback === undefined) return own().catch(alone);
+    return this.#fallback.run<object>(own, (other) => {
       this.#own?.dispose();
       this.#own = undefined;
-      return other.run(feeds, fetches);
+      return other.run(feeds as OtherFeeds, fetches as OtherFetches, options);
     });
   }
 
@@ -147,7 +155,18 @@ async function openElsewhere(
   throw reason;
 }
 
-/** Ours from beside our name, and of onnxruntime's own those that mean something here. */
+/** Those options that have these names, each read once. */
+function chosen<Key extends string>(options: unknown, names: readonly Key[]): Partial<Record<Key, never>> {
+  try {
+    if (!isObject(options)) throw mismatch('options', 'an object', options);
+    const read = names.map((name) => [name, propertyOf(options, name)] as const);
+    return Object.fromEntries(read.filter(([, value]) => value !== undefined)) as Partial<Record<Key, never>>;
+  } catch (error) {
+    throw unreadable('options', error);
+  }
+}
+
+/** Ours from beside our name, before onnxruntime's own that mean something here. */
 function readOptions(options: unknown): {
   readonly own: SessionOptions;
   readonly others: readonly unknown[];
@@ -160,13 +179,9 @@ function readOptions(options: unknown): {
     const [providers, everybody] = [given, all].map((list) =>
       checkList('options.executionProviders', list, PROVIDERS, readProvider),
     ) as [Provider[], Provider[]];
-    const freeDimensionOverrides = propertyOf(
-      options,
-      'freeDimensionOverrides',
-    ) as OrtOptions['freeDimensionOverrides'];
     const own = providers.find((provider) => provider.own !== undefined)?.own;
     return {
-      own: { ...(freeDimensionOverrides && { freeDimensionOverrides }), ...own },
+      own: { ...chosen(options, OF_SESSIONS), ...own },
       others: everybody.flatMap(({ other }) => (other === undefined ? [] : [other])),
     };
   } catch (error) {

@@ -29,6 +29,7 @@ export interface OtherSession {
   run(
     feeds: Readonly<Record<string, OtherTensor>>,
     fetches: readonly string[] | Readonly<Record<string, OtherTensor | null>>,
+    options?: object,
   ): Promise<Record<string, OtherTensor>>;
   release(): Promise<void>;
 }

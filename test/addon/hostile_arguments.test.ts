@@ -210,7 +210,7 @@ const TARGETS: Readonly<Record<string, Target>> = {
     arguments: () => [model, { executionProviders: ['cpu', { name: 'warpconv', device: 'cpu' }] }],
     call: async (...args: Parameters<typeof backend.createInferenceSessionHandler>) => {
       const made = await backend.createInferenceSessionHandler(...args);
-      const result = valuesOf((await made.run({ x: image() }, { y: null })).y!);
+      const result = valuesOf((await made.run({ x: image() as never }, { y: null }, {})).y!);
       await made.dispose();
       return result;
     },
@@ -368,7 +368,7 @@ describe('what somebody put on Object.prototype', () => {
       const made = await backend.createInferenceSessionHandler(model, {
         executionProviders: [{ name: 'warpconv', device: 'cpu' }],
       });
-      const results = await made.run({ x: like(image()) }, { y: null });
+      const results = await made.run({ x: like(image()) as never }, { y: null }, {});
       return [valuesOf(results.y!), await made.dispose()];
     },
   };

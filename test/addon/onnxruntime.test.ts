@@ -1,8 +1,12 @@
 /** As a backend of onnxruntime, by way of its own classes. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
 import * as ort from 'onnxruntime-common';
 
 import { backend } from '../../lib/onnxruntime';
-import { node, onnxModel, tensor, value } from '../support/onnx_builder';
+import { externalTensor, node, onnxModel, rawBytes, tensor, value } from '../support/onnx_builder';
 import { late, odd } from '../support/unsupported_models';
 
 const model = onnxModel({
@@ -13,7 +17,7 @@ const model = onnxModel({
 });
 
 function create(options: object = { name: 'warpconv', device: 'cpu' }): Promise<ort.InferenceSession> {
-  return ort.InferenceSession.create(model, { executionProviders: [options] } as never);
+  return ort.InferenceSession.create(model, { executionProviders: [options as { name: 'warpconv' }] });
 }
 
 test('a session of onnxruntime runs on it', async () => {
@@ -31,6 +35,78 @@ test('a session of onnxruntime runs on it', async () => {
 
 test('its options are checked as ours are', async () => {
   await expect(create({ name: 'warpconv', devise: 'cpu' })).rejects.toThrow(/did you mean 'device'/);
+});
+
+describe("onnxruntime's own options", () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-provider-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const split = onnxModel({
+    inputs: [value('x', [2])],
+    initializers: [externalTensor('b', [2], { location: 'weights.bin' })],
+    nodes: [node('Add', ['x', 'b'], ['y'])],
+    outputs: [value('y')],
+  });
+  const weights = (numbers: number[]) => [
+    { path: './weights.bin', data: Uint8Array.from(new Uint8Array(rawBytes(numbers))) },
+  ];
+  const x = new ort.Tensor('float32', Float32Array.of(1, 2), [2]);
+
+  /** @param beside - what is in our entry */
+  const load = (options: object, beside: object = {}) =>
+    ort.InferenceSession.create(split, {
+      ...options,
+      executionProviders: [{ name: 'warpconv', device: 'cpu', ...beside }],
+    });
+
+  test.each([
+    ['are taken', { externalData: weights([10, 20]) }, {}],
+    [
+      'stand behind those of our entry',
+      { externalData: weights([5, 5]) },
+      { externalData: weights([10, 20]) },
+    ],
+  ])('%s: externalData', async (_, options, beside) => {
+    const session = await load(options, beside);
+    expect([...((await session.run({ x })).y!.data as Float32Array)]).toEqual([11, 22]);
+    await session.release();
+  });
+
+  test('are taken: a profile is written when the session ends', async () => {
+    const options = { enableProfiling: true, profileFilePrefix: path.join(folder, 'trace') };
+    const session = await load({ ...options, externalData: weights([1, 2]) });
+    await session.run({ x });
+    await session.release();
+    expect(readdirSync(folder)).toEqual([expect.stringMatching(/^trace_.*\.json$/)]);
+  });
+
+  test('are taken: a free dimension is checked, as ours is', async () => {
+    const call = load({ freeDimensionOverrides: { N: 0 }, externalData: weights([1, 2]) });
+    await expect(call).rejects.toThrow(/freeDimensionOverrides\.N must be/);
+  });
+
+  test('are passed over where they mean nothing here', async () => {
+    const session = await load({ externalData: weights([1, 2]), intraOpNumThreads: 1, ofTomorrow: true });
+    const options = { tag: 'a', ofTomorrow: true } as ort.InferenceSession.RunOptions;
+    expect(Object.keys(await session.run({ x }, options))).toEqual(['y']);
+    await session.release();
+  });
+
+  test('terminate a run, and so does a signal', async () => {
+    const session = await load({ externalData: weights([1, 2]) });
+    for (const [options, message] of [
+      [{ terminate: true }, /^options\.terminate is true/],
+      [{ signal: AbortSignal.abort() }, /aborted by options\.signal/],
+    ] as const) {
+      const run = session.run({ x }, options as ort.InferenceSession.RunOptions);
+      await expect(run).rejects.toMatchObject({
+        code: 'ERR_WARPCONV_ABORTED',
+        message: expect.stringMatching(message) as string,
+      });
+    }
+    expect(Object.keys(await session.run({ x }, ['y'], { terminate: false }))).toEqual(['y']);
+    await session.release();
+  });
 });
 
 test('the backend can be registered elsewhere', () => {
@@ -68,16 +144,18 @@ describe('with another provider behind it', () => {
   afterAll(() => warn.mockRestore());
   beforeEach(() => warn.mockClear());
 
-  const providers = [{ name: 'warpconv', device: 'cpu' }, 'elsewhere'];
+  const providers = [{ name: 'warpconv', device: 'cpu' } as const, 'elsewhere'];
   const x = new ort.Tensor('float32', Float32Array.of(1), [1]);
 
   test.each([
     ['when it is loaded', odd, /a model is run by onnxruntime's other providers: .*Odd: 'Odd#0'/s],
     ['in its first run', late, /other providers: Dropout 'Dropout#0' trains/],
   ])('a model that is refused %s goes there, with one warning', async (_, bytes, message) => {
-    const session = await ort.InferenceSession.create(bytes, { executionProviders: providers } as never);
+    const session = await ort.InferenceSession.create(bytes, { executionProviders: providers });
     for (let run = 0; run < 2; run++)
       expect([...((await session.run({ x })).y!.data as Float32Array)]).toEqual([7]);
+    // Who else may run it is what happens.
+    expect(warn.mock.calls[0]![0]).not.toContain('gives such a model');
     expect(warn.mock.calls).toEqual([
       [expect.stringMatching(message), { type: 'WarpconvWarning', code: 'WARPCONV_FALLBACK' }],
     ]);
@@ -85,7 +163,7 @@ describe('with another provider behind it', () => {
   });
 
   test('what is supported stays here, and what is wrong is an error', async () => {
-    const session = await ort.InferenceSession.create(model, { executionProviders: providers } as never);
+    const session = await ort.InferenceSession.create(model, { executionProviders: providers });
     const before = ran.length;
     await session.run({ x: new ort.Tensor('float32', Float32Array.of(1, 0), [1, 2]) });
     await expect(session.run({ x })).rejects.toMatchObject({ code: 'ERR_WARPCONV_INVALID_ARGUMENT' });
@@ -93,10 +171,18 @@ describe('with another provider behind it', () => {
     await session.release();
   });
 
-  test('nothing else is tried where none is named', async () => {
-    const alone = { executionProviders: ['warpconv'] } as never;
-    await expect(ort.InferenceSession.create(odd, alone)).rejects.toMatchObject({
-      code: 'ERR_WARPCONV_UNSUPPORTED',
-    });
+  test.each([
+    ['when it is loaded', odd],
+    ['in its first run', late],
+  ])('nothing else is tried where none is named, and a refusal %s says so', async (_, bytes) => {
+    const run = async () => {
+      const alone = { executionProviders: [{ name: 'warpconv', device: 'cpu' } as const] };
+      return (await ort.InferenceSession.create(bytes, alone)).run({ x });
+    };
+    const error = (await run().catch((thrown: unknown) => thrown)) as Error;
+    expect(error).toMatchObject({ code: 'ERR_WARPCONV_UNSUPPORTED' });
+    expect(error.message.match(/gives such a model to .*/g)).toEqual([
+      "gives such a model to onnxruntime's own provider",
+    ]);
   });
 });

@@ -211,20 +211,27 @@ describe('the installed package', () => {
     expect(runBare('npx', '--offline', 'warpconv', 'doctor')).toContain('warpconv');
   });
 
-  test.each([
-    ['node16', 'node16'],
-    ['nodenext', 'nodenext'],
-    ['esnext', 'bundler'],
-  ])('has right types for module %s, resolution %s', (module, moduleResolution) => {
-    const source = path.join(CONSUMER, 'types.ts');
-    for (const extension of ['mts', 'cts']) copyFileSync(source, path.join(project, `types.${extension}`));
-    const compilerOptions = {
-      ...{ module, moduleResolution, target: 'es2022', lib: ['es2022'], strict: true, noEmit: true },
-      ...{ skipLibCheck: false, types: ['node'], typeRoots: [path.join(ROOT, 'node_modules/@types')] },
-    };
-    const config = { compilerOptions, files: ['types.ts', 'types.mts', 'types.cts'] };
-    writeFileSync(path.join(project, 'tsconfig.json'), JSON.stringify(config));
-    runTool('typescript/bin/tsc', '-p', 'tsconfig.json');
+  describe.each([
+    ['types', ['es2022']],
+    // onnxruntime-common's own declarations need those of browsers.
+    ['onnxruntime_types', ['es2022', 'dom']],
+  ])('has right %s', (name, lib) => {
+    test.each([
+      ['node16', 'node16'],
+      ['nodenext', 'nodenext'],
+      ['esnext', 'bundler'],
+    ])('for module %s, resolution %s', (module, moduleResolution) => {
+      const source = path.join(CONSUMER, `${name}.ts`);
+      for (const extension of ['mts', 'cts'])
+        copyFileSync(source, path.join(project, `${name}.${extension}`));
+      const compilerOptions = {
+        ...{ module, moduleResolution, target: 'es2022', lib, strict: true, noEmit: true },
+        ...{ skipLibCheck: false, types: ['node'], typeRoots: [path.join(ROOT, 'node_modules/@types')] },
+      };
+      const files = ['ts', 'mts', 'cts'].map((extension) => `${name}.${extension}`);
+      writeFileSync(path.join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
+      runTool('typescript/bin/tsc', '-p', 'tsconfig.json');
+    });
   });
 });
 
