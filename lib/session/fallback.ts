@@ -74,7 +74,7 @@ export class Fallback {
       return (this.#taken = session);
     } catch (reason) {
       this.#opening = undefined;
-      const message = `${error.message}; nor does ${this.#runtime} run the model: ${messageOf(reason)}`;
+      const message = `${error.message}; ${this.#runtime} cannot run the model either: ${messageOf(reason)}`;
       throw new WarpconvError('ERR_WARPCONV_UNSUPPORTED', message, { cause: reason });
     }
   }

@@ -124,7 +124,7 @@ test('a model that it runs needs nobody else', async () => {
 test('strings have no tensors here', async () => {
   create.mockResolvedValueOnce({ ...other, outputMetadata: [metadata('label', 'string')] });
   await expect(InferenceSession.create(odd, options)).rejects.toThrow(
-    /Odd.*; nor does onnxruntime-node run the model: 'label' is a tensor of type 'string'/s,
+    /Odd.*; onnxruntime-node cannot run the model either: 'label' is a tensor of type 'string'/s,
   );
   expect(other.release).toHaveBeenCalledTimes(1);
 });

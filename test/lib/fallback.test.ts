@@ -44,7 +44,7 @@ test('where nobody runs the model, both say why, and it is tried again', async (
   for (let run = 0; run < 2; run++) {
     await expect(fallback.takeOver(unsupported)).rejects.toMatchObject({
       code: 'ERR_WARPCONV_UNSUPPORTED',
-      message: "no kernel for Odd: 'odd'; nor does another run the model: nor I",
+      message: "no kernel for Odd: 'odd'; another cannot run the model either: nor I",
     });
   }
   expect([open.mock.calls.length, warn.mock.calls]).toEqual([2, []]);

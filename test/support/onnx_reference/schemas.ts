@@ -802,7 +802,7 @@ const MICROSOFT: Readonly<Record<string, readonly Row[]>> = {
   Gelu: [[1, 'X:T', { T: FLOAT }]],
   QuickGelu: [[1, 'X:T', { T: FLOAT }, 'alpha:float']],
   SimplifiedLayerNormalization: [
-    [1, 'X:T S:S', { T: FLOAT, S: FLOAT }, 'axis:int epsilon:float stash_type:int'],
+    [1, 'X:T S:S', { T: FLOAT, S: FLOAT }, 'axis:int epsilon:float stash_type:int', { outputs: 2 }],
   ],
   SkipLayerNormalization: [[1, 'X:T Y:T S:T B:T? bias:T?', { T: FLOAT }, 'epsilon:float', { outputs: 4 }]],
   SkipSimplifiedLayerNormalization: [
