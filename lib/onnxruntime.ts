@@ -36,9 +36,7 @@ import type { Tensor } from './tensor/tensor';
 export type { Backend } from 'onnxruntime-common';
 
 /** An entry of `executionProviders`: options of ours beside our name. */
-export interface WarpconvExecutionProviderOption extends SessionOptions {
-  readonly name: 'warpconv';
-}
+export type WarpconvExecutionProviderOption = { readonly name: 'warpconv' } & SessionOptions;
 
 declare module 'onnxruntime-common' {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- it is one there
