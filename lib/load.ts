@@ -15,12 +15,33 @@ export const PACKAGE_ROOT = path.resolve(__dirname, '..');
 
 /** The version of the package. */
 export function packageVersion(): string {
-  const manifest = readFileSync(path.join(PACKAGE_ROOT, 'package.json'), 'utf8');
-  return (JSON.parse(manifest) as { version: string }).version;
+  // Written so that bundlers see it and take the file along.
+  // eslint-disable-next-line @typescript-eslint/no-require-imports
+  return (require('../package.json') as { version: string }).version;
 }
+
+/**
+ * The packages that have a binary each, of which npm installs the one for a platform beside this package. Their names are
+ * written out since tracers and bundlers follow no others. scripts/targets.mjs has the same names.
+ */
+/* eslint-disable @typescript-eslint/no-require-imports, @typescript-eslint/no-unsafe-return */
+const PACKAGES: BinaryPackages = {
+  '@warpconv/darwin-arm64': () => require('@warpconv/darwin-arm64'),
+  '@warpconv/darwin-x64': () => require('@warpconv/darwin-x64'),
+  '@warpconv/linux-arm64-gnu': () => require('@warpconv/linux-arm64-gnu'),
+  '@warpconv/linux-arm64-musl': () => require('@warpconv/linux-arm64-musl'),
+  '@warpconv/linux-x64-gnu': () => require('@warpconv/linux-x64-gnu'),
+  '@warpconv/linux-x64-musl': () => require('@warpconv/linux-x64-musl'),
+  '@warpconv/win32-x64': () => require('@warpconv/win32-x64'),
+};
+/* eslint-enable @typescript-eslint/no-require-imports, @typescript-eslint/no-unsafe-return */
+
+/** What loads each, by its name. */
+export type BinaryPackages = Readonly<Record<string, () => unknown>>;
 
 export interface LoadedBinary {
   readonly addon: Addon;
+  /** The file, or the package that it is in */
   readonly file: string;
 }
 
@@ -41,7 +62,7 @@ interface Failure {
 }
 
 /**
- * Loads the first binary that loads, from a package's own build or its prebuilds.
+ * Loads the first binary that loads: of the package's own build, of its prebuilds, or of the packages for the platform.
  *
  * @param root - the directory of the package
  * @param open - loads one file
@@ -50,23 +71,40 @@ interface Failure {
 export function loadBinary(
   root: string,
   open: (file: string) => unknown = createRequire(__filename),
+  packages: BinaryPackages = PACKAGES,
 ): LoadedBinary {
   const failures: Failure[] = [];
-  for (const file of candidates(root)) {
+  const candidates = [
+    ...files(root).map((file) => [file, () => open(file)] as const),
+    ...packagesOfPlatform(packages),
+  ];
+  for (const [file, load] of candidates) {
     try {
-      const binary = open(file) as Addon;
+      const binary = load() as Addon;
       debug('loaded %s', file);
       return { addon: binary, file };
     } catch (error) {
       debug('cannot load %s: %O', file, error);
-      failures.push({ file, message: messageOf(error) });
+      if (!isMissing(error, file)) failures.push({ file, message: messageOf(error) });
     }
   }
   throw new WarpconvError('ERR_WARPCONV_LOAD_FAILED', explain(root, failures));
 }
 
+/** Those for any C library: npm installs the right one, where it knows, and another one does not load. */
+function packagesOfPlatform(packages: BinaryPackages): [name: string, load: () => unknown][] {
+  const start = `@warpconv/${process.platform}-${process.arch}`;
+  return Object.entries(packages).filter(([name]) => name === start || name.startsWith(`${start}-`));
+}
+
+/** Whether the package itself is not there, rather than something that it needs. */
+function isMissing(error: unknown, name: string): boolean {
+  const { code, message } = error as { code?: unknown; message?: string };
+  return code === 'MODULE_NOT_FOUND' && message !== undefined && message.includes(`'${name}'`);
+}
+
 /** The files to try: node-gyp-build's choice, then everything else that might do. */
-function candidates(root: string): string[] {
+function files(root: string): string[] {
   const prebuildRoot = process.env.WARPCONV_PREBUILD || root;
   const builds = process.env.PREBUILDS_ONLY ? [] : ['build/Release', 'build/Debug'];
   const folders = [
@@ -124,10 +162,36 @@ function remedyFor({ message }: Failure): string {
   return REMEDIES.find(([pattern]) => pattern.test(message))?.[1] ?? BUILD;
 }
 
+const BUNDLED =
+  'warpconv was bundled without its binary: leave it out of the bundle, and install it where the bundle runs. esbuild: ' +
+  "--external:warpconv; webpack: externals: { warpconv: 'commonjs warpconv' }; Rollup: external: ['warpconv']; Vite: " +
+  "ssr: { external: ['warpconv'] }; Next.js: serverExternalPackages: ['warpconv']";
+
+/** Whether this file is where the package has it. */
+function isBundled(root: string): boolean {
+  try {
+    const manifest = readFileSync(path.join(root, 'package.json'), 'utf8');
+    return (JSON.parse(manifest) as { name?: unknown }).name !== 'warpconv';
+  } catch {
+    return true;
+  }
+}
+
+/** What to do where no binary was found. */
+function remedyForNone(root: string): string {
+  if (isBundled(root)) return BUNDLED;
+  const names = packagesOfPlatform(PACKAGES).map(([name]) => name);
+  if (names.length === 0) return BUILD;
+  return (
+    `npm installs ${names.join(' or ')} beside warpconv, but not with --omit=optional, nor by a package-lock.json that was made on ` +
+    `another platform: remove node_modules and package-lock.json and install again; in a clone of the repository, ${BUILD}`
+  );
+}
+
 function explain(root: string, failures: readonly Failure[]): string {
   const target = `${process.platform}-${process.arch}, Node.js ${process.version}`;
   if (failures.length === 0)
-    return `there is no native binary of warpconv for ${target} in ${root}\nTo do: ${BUILD}`;
+    return `there is no native binary of warpconv for ${target} in ${root}\nTo do: ${remedyForNone(root)}`;
   const tried = failures.map(({ file, message }) => `  ${file}\n    ${message}`);
   const remedies = [...new Set(failures.map(remedyFor))].map((remedy) => `To do: ${remedy}`);
   return [`the native binary of warpconv did not load on ${target}; tried:`, ...tried, ...remedies].join(

@@ -60,7 +60,8 @@ function attempt(name: string, look: () => Look): Finding {
 }
 
 function lookAtBinary(): Look {
-  return { status: 'ok', detail: path.relative(PACKAGE_ROOT, loadedBinary().file) };
+  const { file } = loadedBinary();
+  return { status: 'ok', detail: path.isAbsolute(file) ? path.relative(PACKAGE_ROOT, file) : file };
 }
 
 function lookAtCpu(): Look {

@@ -99,6 +99,48 @@ it('says how to build where there is nothing', () => {
   expect(() => loadBinary(root, opener({}))).toThrow(failure(message));
 });
 
+describe('packages of binaries', () => {
+  const own = `@warpconv/${process.platform}-${process.arch}`;
+  const missing = (name: string) => () => {
+    throw Object.assign(new Error(`Cannot find module '${name}'\nRequire stack:`), {
+      code: 'MODULE_NOT_FOUND',
+    });
+  };
+
+  it('have the binary where the package itself has none that loads', () => {
+    const packages = { '@warpconv/other-cpu': missing('other'), [`${own}-gnu`]: () => 'of the package' };
+    expect(loadBinary(root, opener({}), packages)).toEqual({ addon: 'of the package', file: `${own}-gnu` });
+    place('build/Release/warpconv.node');
+    expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'build/Release/warpconv.node' });
+    const open = opener({ 'build/Release/warpconv.node': 'file too short' });
+    expect(loadBinary(root, open, packages).addon).toBe('of the package');
+  });
+
+  it('are tried for each C library', () => {
+    const packages = { [`${own}-gnu`]: missing(`${own}-gnu`), [`${own}-musl`]: () => 'musl' };
+    expect(loadBinary(root, opener({}), packages).addon).toBe('musl');
+  });
+
+  it('are named where they are not installed, or do not load', () => {
+    expect(() => loadBinary(root, opener({}))).toThrow(
+      failure(new RegExp(`no native binary .*\nTo do: npm installs ${own}.* --omit=optional`, 's')),
+    );
+    const packages = {
+      [`${own}-gnu`]: () => {
+        throw new Error("version `GLIBC_2.99' not found");
+      },
+    };
+    expect(() => loadBinary(root, opener({}), packages)).toThrow(
+      failure(new RegExp(`${own}-gnu\n.*GLIBC_2.99' not found\nTo do: the C or C`, 's')),
+    );
+  });
+});
+
+it('says of a bundle how to leave the package out of it', () => {
+  rmSync(path.join(root, 'package.json'));
+  expect(() => loadBinary(root, opener({}))).toThrow(failure(/To do: warpconv was bundled .*external/));
+});
+
 it('does not look at local builds under PREBUILDS_ONLY', () => {
   place('build/Release/warpconv.node', 'build/Debug/warpconv.node');
   process.env.PREBUILDS_ONLY = '1';

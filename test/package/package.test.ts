@@ -23,6 +23,7 @@ const PROGRAM = path.join(__dirname, 'program');
 const UNPACKED_BUDGET_MB = 25;
 
 interface Packed {
+  readonly version: string;
   readonly filename: string;
   readonly size: number;
   readonly unpackedSize: number;
@@ -81,10 +82,13 @@ function exportCount(): number {
   return Object.keys(manifest.exports).length;
 }
 
-function fileOnPath(command: string): string {
+function find(command: string): string | undefined {
   const files = process.env.PATH!.split(path.delimiter).map((folder) => path.join(folder, command));
-  return realpathSync(files.find((file) => existsSync(file))!);
+  return files.find((file) => existsSync(file));
 }
+
+const hasOnPath = (command: string) => find(command) !== undefined;
+const fileOnPath = (command: string) => realpathSync(find(command)!);
 
 /** A port of this machine on which nothing listens. */
 async function closedPort(): Promise<number> {
@@ -232,6 +236,54 @@ describe('the installed package', () => {
       writeFileSync(path.join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
       runTool('typescript/bin/tsc', '-p', 'tsconfig.json');
     });
+  });
+});
+
+describe('published as a package for each platform', () => {
+  const { glibcVersionRuntime } = (process.report.getReport() as { header: { glibcVersionRuntime?: string } })
+    .header;
+  const libc = process.platform === 'linux' ? [glibcVersionRuntime === undefined ? 'musl' : 'gnu'] : [];
+  const target = [process.platform, process.arch, ...libc].join('-');
+  const out = path.join(scratch, 'packages');
+  const tarballOf = (name: string) => path.join(out, `${name}-${packed.version}.tgz`);
+
+  function make(binary: string): string {
+    const hasCompiler = process.env.WARPCONV_CUDA !== 'OFF' && hasOnPath('nvcc');
+    const script = path.join(ROOT, 'scripts/packages.mjs');
+    const options = ['--out', out, ...(hasCompiler ? [] : ['--allow-no-cuda'])];
+    return run(process.execPath, [script, ...options, `${target}=${binary}`], { cwd: scratch });
+  }
+
+  beforeAll(() => {
+    process.stdout.write(make(path.join(ROOT, 'build/Release/warpconv.node')));
+  }, 60_000);
+
+  test('a program runs with both', () => {
+    const folder = path.join(scratch, 'both');
+    mkdirSync(folder);
+    install(folder, {}, tarballOf('warpconv'), tarballOf(`warpconv-${target}`), ...dependencies);
+    copyFileSync(path.join(CONSUMER, 'require.cjs'), path.join(folder, 'require.cjs'));
+    runBareIn(folder, 'node', 'require.cjs');
+    expect(runBareIn(folder, 'npx', '--offline', 'warpconv', 'doctor')).toContain(`@warpconv/${target}`);
+    expect(readdirSync(path.join(folder, 'node_modules/warpconv'))).not.toContain('prebuilds');
+  });
+
+  test('without the one of the platform, the error says why', () => {
+    const folder = path.join(scratch, 'alone');
+    mkdirSync(folder);
+    install(folder, {}, tarballOf('warpconv'), ...dependencies);
+    expect(() => runBareIn(folder, 'node', '-e', "require('warpconv')")).toThrow(
+      /npm installs @warpconv\/.* --omit=optional/,
+    );
+  });
+
+  const hasNewGlibc = Number(glibcVersionRuntime?.split('.')[1]) >= 34;
+  (hasNewGlibc ? test : test.skip)('a binary for a newer C library is refused', () => {
+    expect(() => make(fileOnPath('ls'))).toThrow(/needs .*@GLIBC_2\.34/);
+  });
+
+  test('what is no binary is refused', () => {
+    expect(() => make(path.join(ROOT, 'package.json'))).toThrow(/readelf/);
   });
 });
 
