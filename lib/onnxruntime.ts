@@ -24,6 +24,7 @@ import { keep, type OnnxModelFile } from './session/create_arguments';
 import {
   Fallback,
   lookups,
+  messageOf,
   resolvePackage,
   whyNoOnnxruntime,
   type OtherSession,
@@ -142,15 +143,16 @@ async function openElsewhere(
   options: object,
 ): Promise<OtherSession> {
   const own = { ...options, executionProviders: others };
-  let reason: unknown;
+  const reasons: unknown[] = [];
   for (const { InferenceSession: Other } of found) {
     try {
       if (Other !== undefined) return await Other.create(model, own);
     } catch (error) {
-      reason = error;
+      reasons.push(error);
     }
   }
-  throw reason;
+  // Copies of onnxruntime-common that know none of the providers say so, too.
+  throw new AggregateError(reasons, [...new Set(reasons.map(messageOf))].join('; '));
 }
 
 /** Those options that have these names, each read once. */

@@ -103,7 +103,8 @@ export class Fallback {
   }
 }
 
-function messageOf(reason: unknown): string {
+/** What was thrown says of itself. */
+export function messageOf(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }
 
