@@ -66,28 +66,34 @@ export function nodeComplaints() {
 
 /** What keeps the native code from being built here: every missing or outdated tool, with its remedy. */
 export function toolComplaints() {
-  const outdated = [];
+  const unfit = [];
   const missing = [];
 
   const compiler = process.env.CXX || ['c++', 'g++', 'clang++'].find(which);
   if (!compiler) missing.push('compiler');
   else if (!compilesCxx20(compiler)) {
-    outdated.push(`'${compiler}' does not compile C++20: set CXX to g++ 10, clang++ 10 or later`);
+    unfit.push(`'${compiler}' does not compile C++20: set CXX to g++ 10, clang++ 10 or later`);
   }
 
   const wanted = requiredCMake();
   const found = which('cmake') && /\d+(\.\d+)+/.exec(output('cmake', ['--version']))?.[0];
   if (!found) missing.push('cmake');
   else if (!isAtLeast(found, wanted)) {
-    outdated.push(`cmake ${found} is too old: install ${wanted} or later from https://cmake.org/download`);
+    unfit.push(`cmake ${found} is too old: install ${wanted} or later from https://cmake.org/download`);
   }
 
   if (!which('make') && !which('ninja')) missing.push('make');
 
+  if (process.env.WARPCONV_CUDA === 'ON' && !which('nvcc')) {
+    unfit.push(
+      'WARPCONV_CUDA=ON asks for code for GPUs, and there is no nvcc: install the CUDA toolkit, or unset it',
+    );
+  }
+
   const absent = { compiler: 'a C++20 compiler', cmake: `cmake ${wanted} or later`, make: 'make (or ninja)' };
-  if (missing.length === 0) return outdated;
+  if (missing.length === 0) return unfit;
   const names = missing.map((need) => absent[need]).join(', ');
-  return [`missing: ${names}\nTo do: ${installCommand(missing)}`, ...outdated];
+  return [`missing: ${names}\nTo do: ${installCommand(missing)}`, ...unfit];
 }
 
 function compilesCxx20(compiler) {

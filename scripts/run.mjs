@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process';
 
 /**
- * @param {object} [options] - those of `spawn`, and `onStart(pid)`, `echo: true` to show the output as it comes
+ * @param {object} [options] - those of `spawn`, and `onStart(pid)`, `onText(text)`, `echo: true` to show the output as it comes
  * @returns {Promise<{ok: boolean, output: string}>} what it wrote on either stream; never rejects
  */
-export function run(command, args, { onStart, echo = false, ...options } = {}) {
+export function run(command, args, { onStart, onText, echo = false, ...options } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
@@ -13,6 +13,7 @@ export function run(command, args, { onStart, echo = false, ...options } = {}) {
       stream.setEncoding('utf8');
       stream.on('data', (text) => {
         output += text;
+        onText?.(text);
         if (echo) process.stdout.write(text);
       });
     }

@@ -77,34 +77,36 @@ const dependencies = {
   remedy: 'see what npm says above; check the network and the registry that `npm config get registry` names',
 };
 
-/**
- * A local build has code for the GPUs of this machine, or for one generation where there is none, which is built several
- * times as fast as code for all; a package's build has them all. CUDAARCHS is CMake's own variable for this.
- */
-function localCudaArchitectures() {
-  if (process.env.CUDAARCHS) return process.env.CUDAARCHS;
+/** The compute capabilities of this machine's GPUs that there are kernels for, as CMake has them: 75 and the like. */
+function localGpus() {
   const query = ['--query-gpu=compute_cap', '--format=csv,noheader'];
   const { status, stdout } = spawnSync('nvidia-smi', query, { encoding: 'utf8' });
   const capabilities = status === 0 ? (stdout.match(/\d+\.\d+/g) ?? []) : [];
-  return (
-    [
-      ...new Set(
-        capabilities.map((capability) => capability.replace('.', '')).filter((one) => Number(one) >= 75),
-      ),
-    ].join(';') || '90'
-  );
+  const numbers = capabilities.map((capability) => Number(capability.replace('.', '')));
+  return [...new Set(numbers.filter((number) => number >= 75))];
 }
 
-const localArchitectures = localCudaArchitectures();
+/**
+ * What CMake is told of GPUs. A clone's build is for those of this machine, and for CPUs alone where there is none, which
+ * takes a fifth of the time: WARPCONV_CUDA=ON asks for one generation nevertheless, OFF for none. A package's build has all.
+ * CUDAARCHS is CMake's own variable for that.
+ */
+function localCuda() {
+  const gpus = localGpus();
+  const isWanted = process.env.WARPCONV_CUDA ?? (gpus.length > 0 || process.env.CUDAARCHS ? 'ON' : 'OFF');
+  return { WARPCONV_CUDA: isWanted, CUDAARCHS: process.env.CUDAARCHS ?? (gpus.join(';') || '90') };
+}
+
+const local = localCuda();
 
 const nativeBuild = stampedStep({
   title: 'native build (cmake-js)',
   needsCompiler: true,
   folder: 'build',
   output: 'build/Release/warpconv.node',
-  inputs: () => nativeInputs(localArchitectures),
+  inputs: () => nativeInputs(local),
   command: [process.execPath, inRoot('node_modules/cmake-js/bin/cmake-js'), 'compile', '--config', 'Release'],
-  environment: { CUDAARCHS: localArchitectures },
+  environment: local,
   remedy: 'see the first error above; if it comes from nvcc, set WARPCONV_CUDA=OFF to build for the CPU only',
 });
 
@@ -117,7 +119,7 @@ const prebuild = stampedStep({
   // Away from build/, which may be in use; and prebuilds/ may hold what was built on other platforms.
   folder: 'build-prebuild',
   output: `prebuilds/${process.platform}-${process.arch}/warpconv.${libc}.node`,
-  inputs: () => nativeInputs(process.env.CUDAARCHS ?? 'all'),
+  inputs: () => nativeInputs({ CUDAARCHS: 'all', ...process.env }),
   command: [
     ...[process.execPath, inRoot('node_modules/prebuildify/bin.js'), '--napi', '--strip', '--tag-libc'],
     ...['--name', 'warpconv', '--cwd', inRoot('build-prebuild'), '--out', ROOT],
@@ -148,15 +150,15 @@ const typescript = stampedStep({
   remedy: 'correct the types that the compiler names',
 });
 
-/** @param {string} cudaArchitectures - that there is code for, where there is nvcc */
-function nativeInputs(cudaArchitectures) {
+function nativeInputs({ WARPCONV_CUDA, CUDAARCHS }) {
+  const nvcc = WARPCONV_CUDA !== 'OFF' && which('nvcc');
   return {
     configuration: {
-      cudaArchitectures,
+      cudaArchitectures: nvcc && CUDAARCHS,
       target: [process.platform, process.arch, libc],
       headers: lockedVersions('node-addon-api', 'node-api-headers'),
       binary: json('package.json').binary,
-      compilers: [process.env.CXX, process.env.CUDACXX, process.env.WARPCONV_CUDA !== 'OFF' && which('nvcc')],
+      compilers: [process.env.CXX, process.env.CUDACXX, nvcc],
     },
     sources: hashOf('CMakeLists.txt', 'native', 'cuda'),
   };
@@ -196,6 +198,18 @@ function filesUnder(root) {
 
 class SetupFailure extends Error {}
 
+/** Writes one line over and over, from what Ninja says, `[7/198]`, or make, `[ 4%]`. */
+function progressOf(title, start) {
+  return (text) => {
+    const [, done, total = '100'] = [...text.matchAll(/^\[ *(\d+)(?:\/(\d+)|%)\]/gm)].at(-1) ?? [];
+    if (done === undefined || Number(done) === 0) return;
+    const part = Number(done) / Number(total);
+    const secondsLeft = Math.round(((performance.now() - start) / 1000) * (1 / part - 1));
+    const state = total === '100' ? `${done} %` : `${done} of ${total} files`;
+    process.stderr.write(`\r\x1b[Ksetup: ${title} … ${state}, about ${secondsLeft} s left`);
+  };
+}
+
 async function perform(
   { title, command: [program, ...args], environment = {}, before, after, remedy },
   onStart,
@@ -208,9 +222,11 @@ async function perform(
     ...environment,
     CMAKE_BUILD_PARALLEL_LEVEL: String(os.availableParallelism()),
   };
-  const { ok, output } = await run(program, args, { cwd: ROOT, env, onStart });
+  const onText = process.stderr.isTTY ? progressOf(title, start) : undefined;
+  const { ok, output } = await run(program, args, { cwd: ROOT, env, onStart, onText });
   if (!ok) throw new SetupFailure(`${title} failed\n${excerpt(output)}\nTo do: ${remedy}`);
   after();
+  if (onText) process.stderr.write(`\r\x1b[Ksetup: ${title} …`);
   process.stderr.write(` ${((performance.now() - start) / 1000).toFixed(1)} s\n`);
 }
 
