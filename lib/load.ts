@@ -1,11 +1,12 @@
 /** Finds the native binary and loads it; when that fails, explains what was tried and what would help. */
 import createDebug from 'debug';
 import nodeGypBuild from 'node-gyp-build';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 
 import type { Addon } from './addon';
+import { isObject } from './check';
 import { WarpconvError } from './errors';
 
 const debug = createDebug('warpconv:load');
@@ -80,9 +81,10 @@ export function loadBinary(
   ];
   for (const [file, load] of candidates) {
     try {
-      const binary = load() as Addon;
+      const binary = load();
+      if (!isObject(binary)) throw new Error(`it gives ${String(binary)} instead of an addon`);
       debug('loaded %s', file);
-      return { addon: binary, file };
+      return { addon: binary as Addon, file };
     } catch (error) {
       debug('cannot load %s: %O', file, error);
       if (!isMissing(error, file)) failures.push({ file, message: messageOf(error) });
@@ -99,8 +101,8 @@ function packagesOfPlatform(packages: BinaryPackages): [name: string, load: () =
 
 /** Whether the package itself is not there, rather than something that it needs. */
 function isMissing(error: unknown, name: string): boolean {
-  const { code, message } = error as { code?: unknown; message?: string };
-  return code === 'MODULE_NOT_FOUND' && message !== undefined && message.includes(`'${name}'`);
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  return code === 'MODULE_NOT_FOUND' && messageOf(error).includes(`'${name}'`);
 }
 
 /** The files to try: node-gyp-build's choice, then everything else that might do. */
@@ -124,15 +126,15 @@ function preferred(root: string): string[] {
 }
 
 function binariesIn(folder: string): string[] {
-  if (!existsSync(folder)) return [];
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return [];
   const names = readdirSync(folder).filter((name) => name.endsWith('.node'));
   return names.sort().map((name) => path.join(folder, name));
 }
 
 function messageOf(error: unknown): string {
   // Any realm's Error, and whatever else a binary throws.
-  const message = (error as Partial<Error> | null)?.message ?? String(error);
-  return message.split('\n')[0]!;
+  const message = (error as { message?: unknown } | null | undefined)?.message ?? error;
+  return String(message).split('\n')[0]!;
 }
 
 const BUILD = 'build it: `npm run build` in a clone of the repository (needs cmake and g++)';
@@ -155,7 +157,10 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   ],
   [/undefined symbol: (napi_|node_api_)/, 'the binary needs a newer Node.js: use 20.17 or later'],
   [/cannot open shared object file/, 'install the library that the message names'],
-  [/file too short|self-register/, `the file is damaged: install the package again, or ${BUILD}`],
+  [
+    /file too short|self-register|Cannot find module/,
+    `the package is damaged: install it again, or ${BUILD}`,
+  ],
 ];
 
 function remedyFor({ message }: Failure): string {
@@ -184,7 +189,7 @@ function remedyForNone(root: string): string {
   if (names.length === 0) return BUILD;
   return (
     `npm installs ${names.join(' or ')} beside warpconv, but not with --omit=optional, nor by a package-lock.json that was made on ` +
-    `another platform: remove node_modules and package-lock.json and install again; in a clone of the repository, ${BUILD}`
+    `another platform: remove node_modules and package-lock.json and install again; or ${BUILD}`
   );
 }
 

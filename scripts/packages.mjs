@@ -3,14 +3,23 @@
  * Makes the tarballs that are published: warpconv, which has no binary and no script, and beside it one for each platform,
  * which npm installs where it fits.
  *
- *     node scripts/packages.mjs [--out build-packages] [--allow-no-cuda] [TARGET=BINARY ...]
+ *     node scripts/packages.mjs [--out FOLDER] [--allow-no-cuda] [TARGET=BINARY ...]
  *     node scripts/packages.mjs linux-x64-gnu=build-prebuild/build/Release/warpconv.node
  *
- * Refuses a binary that would not load where its package is installed, has no code for GPUs though it should, or is larger
- * than its budget. dist/ has to be there (`npm run build`).
+ * FOLDER is new or empty, build-packages/ is made anew. Refuses a binary that would not load where its package is
+ * installed, has no code for GPUs though it should, or is larger than its budget. dist/ has to be there (`npm run build`).
  */
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -28,23 +37,35 @@ const { scripts: _scripts, devDependencies: _tools, files: _files, binary: _bina
 /** What a program uses, and a reader of the package's page. */
 const CONTENTS = ['dist', 'docs', 'examples', 'CHANGELOG.md', 'LICENSE', 'README.md'];
 
+/** What binaries for a system and a processor begin with, at a byte of the file. */
+const FORMATS = {
+  'darwin-arm64': [0, [0xcf, 0xfa, 0xed, 0xfe, 0x0c, 0, 0, 1]],
+  'darwin-x64': [0, [0xcf, 0xfa, 0xed, 0xfe, 0x07, 0, 0, 1]],
+  'linux-arm64': [18, [183, 0]],
+  'linux-x64': [18, [62, 0]],
+  'win32-x64': [0, [0x4d, 0x5a]],
+};
+const ELF = [0, [0x7f, 0x45, 0x4c, 0x46]];
+
 /** @returns {string[]} what is wrong with a binary */
 function complaints(target, file, allowNoCuda) {
-  const { libc, hasCuda, megabytes } = TARGETS[target];
+  const { os, cpu, libc, hasCuda, megabytes } = TARGETS[target];
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return ['is no file'];
+  const bytes = readFileSync(file);
+  const has = ([offset, format]) => format.every((byte, i) => bytes[offset + i] === byte);
+  if (!has(FORMATS[`${os}-${cpu}`]) || (os === 'linux' && !has(ELF)))
+    return [`is no binary for ${os} on ${cpu}`];
   const said = [];
-  const size = statSync(file).size / 1e6;
+  const size = bytes.length / 1e6;
   if (size > megabytes) said.push(`has ${size.toFixed(1)} MB; its budget is ${megabytes}`);
-  if (libc !== undefined) {
-    const read = execFileSync('readelf', ['-SW', '--dyn-syms', file], {
-      encoding: 'utf8',
-      maxBuffer: 2 ** 28,
-    });
-    const newer = [...read.matchAll(/\bUND (\S+@GLIBC_(\S+))/g)].filter(
-      ([, , version]) => libc === 'musl' || version.localeCompare(OLDEST_GLIBC, 'en', { numeric: true }) > 0,
-    );
-    if (newer.length > 0) said.push(`needs ${newer.map(([, symbol]) => symbol).join(', ')}`);
-    if (hasCuda && !allowNoCuda && !read.includes('.nv_fatbin')) said.push('has no code for GPUs');
-  }
+  if (libc === undefined) return said;
+  const options = { encoding: 'utf8', maxBuffer: 2 ** 28 };
+  const read = execFileSync('readelf', ['-SW', '--dyn-syms', file], options);
+  const newer = [...read.matchAll(/\bUND (\S+@GLIBC_(\S+))/g)].filter(
+    ([, , version]) => libc === 'musl' || version.localeCompare(OLDEST_GLIBC, 'en', { numeric: true }) > 0,
+  );
+  if (newer.length > 0) said.push(`needs ${newer.map(([, symbol]) => symbol).join(', ')}`);
+  if (hasCuda && !allowNoCuda && !read.includes('.nv_fatbin')) said.push('has no code for GPUs');
   return said;
 }
 
@@ -99,30 +120,46 @@ function packBinary(out, target, file) {
   });
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    out: { type: 'string', default: inRoot('build-packages') },
-    'allow-no-cuda': { type: 'boolean', default: false },
-  },
-});
-const out = path.resolve(values.out);
-const binaries = positionals.map((argument) => {
+function fail(...complaints) {
+  console.error(complaints.map((complaint) => `packages: ${complaint}`).join('\n'));
+  process.exit(1);
+}
+
+function readArguments() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: { out: { type: 'string' }, 'allow-no-cuda': { type: 'boolean', default: false } },
+    });
+  } catch (error) {
+    return fail(error.message);
+  }
+}
+
+function readBinary(argument) {
   const [, target, file] = /^([^=]+)=(.+)$/.exec(argument) ?? [];
-  if (target in TARGETS) return { target, file };
-  console.error(
-    `packages: expected TARGET=BINARY with a target of ${Object.keys(TARGETS).join(', ')}; got '${argument}'`,
+  if (Object.hasOwn(TARGETS, target ?? '')) return { target, file: path.resolve(file) };
+  return fail(
+    `expected TARGET=BINARY with a target of ${Object.keys(TARGETS).join(', ')}; got '${argument}'`,
   );
-  process.exit(2);
-});
+}
+
+const { values, positionals } = readArguments();
+const binaries = positionals.map(readBinary);
 const wrong = binaries.flatMap(({ target, file }) =>
   complaints(target, file, values['allow-no-cuda']).map((complaint) => `${file} for ${target} ${complaint}`),
 );
-if (wrong.length > 0) {
-  console.error(wrong.join('\n'));
-  process.exit(1);
-}
-rmSync(out, { recursive: true, force: true });
+if (new Set(binaries.map(({ target }) => target)).size < binaries.length)
+  wrong.push('a target is given twice');
+if (!existsSync(inRoot('dist/index.js'))) wrong.push('there is no dist/; npm run build makes it');
+// Nothing that somebody else has put somewhere is removed.
+const own = inRoot('build-packages');
+const out = path.resolve(values.out ?? own);
+if (out !== own && existsSync(out) && readdirSync(out).length > 0) wrong.push(`${out} is not empty`);
+if (binaries.some(({ file }) => file.startsWith(own + path.sep)))
+  wrong.push(`${own} is made anew; move the binary elsewhere`);
+if (wrong.length > 0) fail(...wrong);
+if (out === own) rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
 for (const made of [packMain(out), ...binaries.map(({ target, file }) => packBinary(out, target, file))]) {
   const [packed, unpacked] = [made.size, made.unpackedSize].map((bytes) => (bytes / 1e6).toFixed(2));

@@ -191,6 +191,10 @@ function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
       return [name, data as Uint8Array | string] as const;
     throw mismatch(`${called}.data`, 'a Uint8Array, an ArrayBuffer or a path', data);
   });
+  const names = files.map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined)
+    throw invalid(`options.externalData gives '${shorten(twice)}' twice; give it once`);
   return new Map(files);
 }
 

@@ -11,10 +11,10 @@ namespace warpconv::typed {
 
 namespace detail {
 
-/** The samples of one bin along one axis: number i of `count` lies at begin + (i + 1/2) * step. */
+/** The samples of one bin along one axis: number i of `count` lies at begin + (i + 1/2) * size / count. */
 template <typename C>
 struct Samples {
-  C begin, step, count;
+  C begin, size, count;
   /** Those from `first` on, so many, are looked at. All others lie beyond the map. */
   C first;
   int64_t visited;
@@ -22,7 +22,8 @@ struct Samples {
   C unknown;
 
   WARPCONV_HOST_DEVICE C placeOf(int64_t i) const {
-    return begin + (first + static_cast<C>(i) + static_cast<C>(0.5)) * step;
+    // In this order, which keeps samples on the border of the map there.
+    return begin + (first + static_cast<C>(i) + static_cast<C>(0.5)) * size / count;
   }
   WARPCONV_HOST_DEVICE bool isCut() const { return static_cast<C>(visited) < count; }
 };
@@ -37,13 +38,14 @@ WARPCONV_HOST_DEVICE Samples<C> samplesOf(const RoiAlign& x, C low, C high, int6
   Samples<C> result{};
   result.begin = from + static_cast<C>(bin) * binSize;
   result.count = x.samples > 0 ? static_cast<C>(x.samples) : adaptive > 0 ? adaptive : C{0};
-  result.step = result.count > 0 ? binSize / result.count : C{1};
+  result.size = binSize;
   result.visited = x.samples;
   result.unknown = size - size;
   if (x.samples > 0) return result;
   // Where there are several, they are more than half an element apart: so many lie within the map at most.
   const C most = static_cast<C>(2 * extent + 8);
-  const C before = std::floor((-1 - result.begin) / result.step) - 1;
+  const C step = result.count > 0 ? binSize / result.count : C{1};
+  const C before = std::floor((-1 - result.begin) / step) - 1;
   result.first = before > 0 ? before : C{0};
   const C rest = result.count - result.first;
   result.visited = rest > 0 ? static_cast<int64_t>(rest < most ? rest : most) : 0;

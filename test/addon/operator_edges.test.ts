@@ -87,6 +87,20 @@ const COMPUTED: readonly Computed[] = [
     },
     ['float16[1,2] 0,0', 'float32[1,1] 1', 'float32[1,1] 2'],
   ],
+  [
+    'a sample on the outermost line that counts is counted: the fourth of nine, at -1',
+    {
+      operator: 'RoiAlign',
+      opset: 22,
+      inputs: [
+        fed('float64', [1, 1, 1, 1], 81),
+        fed('float64', [1, 4], 0.5, 0.5, 0.5, 0.5 - 18 / 7),
+        fed('int64', [1], 0),
+      ],
+      attributes: { sampling_ratio: 9 },
+    },
+    ['float64[1,1,1,1] 36'],
+  ],
   ...(
     [
       [fed('float32', [], 2), 'float32[2,2] -2,2,-2,2'],

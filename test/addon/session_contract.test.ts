@@ -73,6 +73,16 @@ describe('data in other files', () => {
     ]);
   });
 
+  test('have their very name where others come to the same', async () => {
+    const files = ['parts\\weights.bin', 'parts/weights.bin'].map((name, i) => ({
+      path: name,
+      data: new Uint8Array(Float32Array.of(10 * (i + 1), 20).buffer),
+    }));
+    expect(await sumOf(splitAt('parts/weights.bin'), files)).toEqual([21, 22]);
+    expect(await sumOf(splitAt('parts\\weights.bin'), files)).toEqual([11, 22]);
+    await expect(sumOf(splitAt('./parts/weights.bin'), files)).rejects.toThrow(/gives as \[.*\]; give one$/);
+  });
+
   test('may be changed by the caller once the model is loaded', async () => {
     const bytes = new Uint8Array(weights);
     const externalData = [{ path: 'weights.bin', data: bytes }];
@@ -104,6 +114,7 @@ describe('data in other files', () => {
     ['no data', [{ path: 'weights.bin' }]],
     ['data of another kind', [{ path: 'weights.bin', data: 1 }]],
     ['no path', [{ data: new Uint8Array(8) }]],
+    ['one name twice', ['weights.bin', 'weights.bin']],
   ])('%s is refused', async (_, given) => {
     await expect(sumOf(split, given as never)).rejects.toMatchObject({
       code: 'ERR_WARPCONV_INVALID_ARGUMENT',

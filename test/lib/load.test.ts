@@ -99,6 +99,15 @@ it('says how to build where there is nothing', () => {
   expect(() => loadBinary(root, opener({}))).toThrow(failure(message));
 });
 
+it.each([
+  ['throws nothing at all', () => Promise.reject.call(undefined)],
+  ['gives nothing', () => undefined],
+])('goes on after one that %s', (_, load) => {
+  const name = `@warpconv/${process.platform}-${process.arch}`;
+  const packages = { [`${name}-a`]: load, [`${name}-b`]: () => ({ from: 'b' }) };
+  expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'b' });
+});
+
 describe('packages of binaries', () => {
   const own = `@warpconv/${process.platform}-${process.arch}`;
   const missing = (name: string) => () => {
@@ -108,17 +117,23 @@ describe('packages of binaries', () => {
   };
 
   it('have the binary where the package itself has none that loads', () => {
-    const packages = { '@warpconv/other-cpu': missing('other'), [`${own}-gnu`]: () => 'of the package' };
-    expect(loadBinary(root, opener({}), packages)).toEqual({ addon: 'of the package', file: `${own}-gnu` });
+    const packages = {
+      '@warpconv/other-cpu': missing('other'),
+      [`${own}-gnu`]: () => ({ from: 'the package' }),
+    };
+    expect(loadBinary(root, opener({}), packages)).toEqual({
+      addon: { from: 'the package' },
+      file: `${own}-gnu`,
+    });
     place('build/Release/warpconv.node');
     expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'build/Release/warpconv.node' });
     const open = opener({ 'build/Release/warpconv.node': 'file too short' });
-    expect(loadBinary(root, open, packages).addon).toBe('of the package');
+    expect(loadBinary(root, open, packages).addon).toEqual({ from: 'the package' });
   });
 
   it('are tried for each C library', () => {
-    const packages = { [`${own}-gnu`]: missing(`${own}-gnu`), [`${own}-musl`]: () => 'musl' };
-    expect(loadBinary(root, opener({}), packages).addon).toBe('musl');
+    const packages = { [`${own}-gnu`]: missing(`${own}-gnu`), [`${own}-musl`]: () => ({ from: 'musl' }) };
+    expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'musl' });
   });
 
   it('are named where they are not installed, or do not load', () => {

@@ -279,7 +279,8 @@ describe('published as a package for each platform', () => {
   });
 
   test('what is no binary is refused', () => {
-    expect(() => make(path.join(ROOT, 'package.json'))).toThrow(/readelf/);
+    expect(() => make(path.join(ROOT, 'package.json'))).toThrow(/is no binary for/);
+    expect(() => make(ROOT)).toThrow(/is no file/);
   });
 });
 

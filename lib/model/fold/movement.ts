@@ -35,7 +35,9 @@ export function concat(operands: Operands): Value {
   const elements = roomFor(type, joined);
   let next = 0;
   const inner = elementCount(dims.slice(axis + 1));
-  for (let outer = 0; outer < elementCount(dims.slice(0, axis)); outer++) {
+  // Without elements there may be any number of rows.
+  const rows = elements.length === 0 ? 0 : elementCount(dims.slice(0, axis));
+  for (let outer = 0; outer < rows; outer++) {
     values.forEach((value, index) => {
       const length = extents[index]! * inner;
       const end = (outer + 1) * length;

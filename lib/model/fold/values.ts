@@ -124,6 +124,7 @@ export function* moved(
   steps: readonly number[],
 ): Sliced<Value> {
   const result = roomFor(type, dims);
+  if (elementCount(dims) === 0) return { type, dims, elements: result };
   const [length, step] = [dims.at(-1) ?? 1, steps.at(-1) ?? 0];
   const rowSteps = steps.slice(0, -1);
   let end = 0;

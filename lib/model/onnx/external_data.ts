@@ -126,7 +126,6 @@ interface ExternalFile {
 /** The files of one model. */
 class ExternalFiles {
   readonly #files = new Map<string, ExternalFile>();
-  /** By {@link sameName} */
   readonly #given: GivenFiles;
   /** The end of a message about a file that nobody gave */
   readonly #names: string;
@@ -135,7 +134,7 @@ class ExternalFiles {
     private readonly folders: Folders | undefined,
     given: GivenFiles,
   ) {
-    this.#given = new Map(Array.from(given, ([name, file]) => [sameName(name), file]));
+    this.#given = given;
     this.#names = given.size === 0 ? '' : `; options.externalData gives ${describe([...given.keys()])}`;
   }
 
@@ -165,14 +164,11 @@ class ExternalFiles {
   }
 
   async #find(what: string, location: string): Promise<ExternalFile> {
-    const name = sameName(location);
-    const given = this.#given.get(name);
-    if (given !== undefined) {
-      return unlessUnreadable(
-        what,
-        location,
-        async () => this.#files.get(`given ${name}`) ?? this.#add(given, `given ${name}`),
-      );
+    const name = this.#nameOfGiven(what, location);
+    if (name !== undefined) {
+      const key = `given ${name}`;
+      const find = async () => this.#files.get(key) ?? this.#add(this.#given.get(name)!, key);
+      return unlessUnreadable(what, location, find);
     }
     const { folders } = this;
     if (folders === undefined) {
@@ -180,9 +176,8 @@ class ExternalFiles {
         `${what} has its data in another file, ${quote(location)}; load the model by its path, or give options.externalData${this.#names}`,
       );
     }
-    const parts = location.split(/[\\/]/);
     const isAbsolute = path.posix.isAbsolute(location) || path.win32.isAbsolute(location);
-    if (isAbsolute || parts.includes('..')) throw outside(what, location, this.#names);
+    if (isAbsolute || /^\.\.(\/|$)/.test(sameName(location))) throw outside(what, location, this.#names);
     const find = async () => {
       // The file itself, whatever links lead there.
       const file = await realpath(path.join(folders.own, location));
@@ -191,6 +186,17 @@ class ExternalFiles {
       return this.#files.get(file) ?? this.#add(file, file);
     };
     return unlessUnreadable(what, location, find, this.#names);
+  }
+
+  /** The very name if it is given, or else the one that names the same file. */
+  #nameOfGiven(what: string, location: string): string | undefined {
+    if (this.#given.has(location)) return location;
+    const wanted = sameName(location);
+    const [name, ...others] = [...this.#given.keys()].filter((given) => sameName(given) === wanted);
+    if (others.length === 0) return name;
+    throw invalidModel(
+      `${what} has its data in ${quote(location)}, which options.externalData gives as ${describe([name, ...others])}; give one`,
+    );
   }
 
   async #add(file: string | Uint8Array, name: string): Promise<ExternalFile> {

@@ -297,3 +297,14 @@ describe('what only changes dimensions', () => {
     });
   });
 });
+
+test.each([
+  ['Transpose', [[2 ** 31 - 1, 2 ** 20, 0], []], { perm: [1, 0, 2] }, [2 ** 20, 2 ** 31 - 1, 0]],
+  ['Concat', [[2 ** 31 - 1, 0], []], { axis: 1 }, [2 ** 31 - 1, 0]],
+] as const)(
+  '%s of no elements takes no time, however many rows they are in',
+  (operator, constant, attributes, dims) => {
+    const [result] = folded(operator, [constant as unknown as Constant], attributes as never)!;
+    expect([...result!.dims, result!.data.length]).toEqual([...dims, 0]);
+  },
+);
