@@ -1,9 +1,9 @@
-# Lets what is linked with a new C library load with glibc 2.28, the oldest that Node.js runs on.
+# Lets a binary that is linked with a new C library load with glibc 2.28, the oldest that Node.js runs on.
 #
-# The linker takes of each symbol the version that the C library at hand has as its default, and a binary does not load
-# where a version is missing. glibc 2.34 gave the functions of threads and of dlopen new versions, 2.29 those of exp and
-# log. Every glibc still has their old ones. So the binary is linked with libraries of these names that have nothing but
-# old versions, and that come before the C library. What no old version is of: native/portability/glibc_floor.cpp.
+# For each symbol the linker takes the default version of the C library at hand, and a binary does not load where one of
+# its versions is missing. glibc 2.34 gave the functions of threads and of dlopen new versions, 2.29 gave exp and log
+# new ones. Every glibc still has the old ones. So the binary is linked with libraries of these names that have the old
+# versions alone. They come before the C library. native/portability/glibc_floor.cpp has what is without an old version.
 # test/addon/binary.test.ts fails when the binary uses a new symbol that neither has.
 
 set(old_symbols_of_libpthread.so.0
@@ -19,14 +19,14 @@ set(old_symbols_of_libdl.so.2 dlclose dlerror dlmopen@2.3.4 dlopen dlsym dlvsym)
 set(old_symbols_of_librt.so.1 shm_open shm_unlink)
 set(old_symbols_of_libm.so.6 exp log log2 pow)
 
-# The version of all that is as old as glibc is on an architecture, where nothing else is named.
+# The version of symbols that an architecture's first glibc had. Symbols that came later have theirs behind the @.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64)$")
   set(first_glibc 2.2.5)
 else()
   set(first_glibc 2.17)
 endif()
 
-# A library with functions that nobody calls, of the versions that the true one has.
+# A library of empty functions, which only the linker sees, with the versions of the true ones.
 function(warpconv_add_old_library library target)
   set(source "")
   foreach(symbol ${old_symbols_of_${library}})

@@ -88,8 +88,8 @@ function readArguments() {
   return { model, picture, out, format, device: values.device, score, overlap, mean, std };
 }
 
-/** What `work` makes of a file, whose name is in all complaints. */
-async function of(file, work) {
+/** What `work` makes of a file. Complaints begin with its name. */
+async function readNamed(file, work) {
   try {
     if ((await stat(file)).isDirectory()) throw new Error('is a directory');
     return await work(file);
@@ -214,7 +214,7 @@ async function main() {
   const sharp = await loadSharp();
   const { mean, std } = request;
   const session = await timed('loading', () =>
-    of(request.model, (file) => InferenceSession.create(file, { device: request.device })),
+    readNamed(request.model, (file) => InferenceSession.create(file, { device: request.device })),
   );
   const input = findInput(session);
   // Bytes become floats where the network runs: (byte - mean) / std.
@@ -223,7 +223,7 @@ async function main() {
   // Turned upright, without transparency.
   const upright = (file) => sharp(file).rotate().flatten({ background: GREY }).toColourspace('srgb').raw();
   const { data, info: picture } = await timed('decoding', () =>
-    of(request.picture, (file) => upright(file).toBuffer({ resolveWithObject: true })),
+    readNamed(request.picture, (file) => upright(file).toBuffer({ resolveWithObject: true })),
   );
   const image = sharp(data, {
     raw: { width: picture.width, height: picture.height, channels: picture.channels },

@@ -22,8 +22,8 @@ export function packageVersion(): string {
 }
 
 /**
- * The packages that have a binary each, of which npm installs the one for a platform beside this package. Their names are
- * written out since tracers and bundlers follow no others. scripts/targets.mjs has the same names.
+ * Each of these packages has the binary of one platform. npm installs the one that fits beside this package. Their names
+ * are written out because tracers and bundlers follow no others. scripts/targets.mjs has the same names.
  */
 /* eslint-disable @typescript-eslint/no-require-imports, @typescript-eslint/no-unsafe-return */
 const PACKAGES: BinaryPackages = {

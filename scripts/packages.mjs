@@ -24,10 +24,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { ROOT } from './root.mjs';
-import { packageName, TARGETS } from './targets.mjs';
-
-/** The glibc of the oldest systems that Node.js runs on; cmake/glibc_floor.cmake. */
-const OLDEST_GLIBC = '2.28';
+import { OLDEST_GLIBC, packageName, TARGETS } from './targets.mjs';
 
 const inRoot = (file) => path.join(ROOT, file);
 const manifest = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));

@@ -20,5 +20,8 @@ export const TARGETS = {
   'win32-x64': { os: 'win32', cpu: 'x64', hasCuda: false, megabytes: 8 },
 };
 
+/** That of the oldest systems that Node.js runs on; cmake/glibc_floor.cmake keeps binaries to it. */
+export const OLDEST_GLIBC = '2.28';
+
 /** The package of a target. */
 export const packageName = (target) => `@warpconv/${target}`;

@@ -12,8 +12,8 @@ export interface CreateArguments {
 }
 
 /**
- * @param model - a path or bytes, followed by options; or a buffer, followed by the offset and the length of the model in it,
- * of which the length or both may be left out or undefined, and options
+ * @param model - a path or bytes, and `rest` is the options. Or a buffer, and `rest` is the offset of the model in it, its
+ * length, and the options. The length may be left out or undefined, and so may both.
  */
 export function readCreateArguments(model: unknown, rest: readonly unknown[]): CreateArguments {
   if (!types.isAnyArrayBuffer(model)) {

@@ -164,7 +164,7 @@ async function pixelsOf(image: unknown, size: Size | undefined): Promise<RawImag
   return resize(raw, size);
 }
 
-/** A path, or the text of a URL; `undefined` for what is neither a string nor a URL. */
+/** The path or the URL, as text. `undefined` if the image is given in another way. */
 function fileOf(image: unknown): string | undefined {
   if (typeof image === 'string') return image;
   // A URL of any realm.

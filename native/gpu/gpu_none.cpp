@@ -4,7 +4,8 @@
 namespace warpconv {
 namespace {
 
-constexpr const char* kReason = "this binary was built without CUDA; build it where a GPU and nvcc are, or by WARPCONV_CUDA=ON npm run build";
+constexpr const char* kReason =
+    "this binary was built without CUDA; build it where a GPU and nvcc are, or by WARPCONV_CUDA=ON npm run build";
 
 }  // namespace
 

@@ -15,8 +15,9 @@ namespace detail {
 template <typename C>
 struct Samples {
   C begin, size, count;
-  /** Those from `first` on, so many, are looked at. All others lie beyond the map. */
+  /** Samples before this one lie beyond the map. */
   C first;
+  /** How many are looked at from there on. Later ones lie beyond the map, too. */
   int64_t visited;
   /** 0, or NaN for a region that has no finite size */
   C unknown;
@@ -42,7 +43,8 @@ WARPCONV_HOST_DEVICE Samples<C> samplesOf(const RoiAlign& x, C low, C high, int6
   result.visited = x.samples;
   result.unknown = size - size;
   if (x.samples > 0) return result;
-  // Where there are several, they are more than half an element apart: so many lie within the map at most.
+  // A bin has one sample an element of its length, rounded up. So two samples are at least half an element apart, and
+  // no more than this many lie within the map.
   const C most = static_cast<C>(2 * extent + 8);
   const C step = result.count > 0 ? binSize / result.count : C{1};
   const C before = std::floor((-1 - result.begin) / step) - 1;

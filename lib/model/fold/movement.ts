@@ -13,8 +13,8 @@ export function transpose(operands: Operands): Sliced<Value> {
   const order = operands.axes(integers(operands.node, 'perm', reversed), dims.length);
   if (order.length !== dims.length) throw operands.invalid(`permutes ${order.length} axes of ${dims.length}`);
   const strides = stridesOf(dims);
-  const of = (list: readonly number[]) => order.map((axis) => list[axis]!);
-  return moved(value, of(dims), 0, of(strides));
+  const permuted = (list: readonly number[]) => order.map((axis) => list[axis]!);
+  return moved(value, permuted(dims), 0, permuted(strides));
 }
 
 export function concat(operands: Operands): Value {

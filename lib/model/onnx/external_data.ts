@@ -126,15 +126,13 @@ interface ExternalFile {
 /** The files of one model. */
 class ExternalFiles {
   readonly #files = new Map<string, ExternalFile>();
-  readonly #given: GivenFiles;
   /** The end of a message about a file that nobody gave */
   readonly #names: string;
 
   constructor(
     private readonly folders: Folders | undefined,
-    given: GivenFiles,
+    private readonly given: GivenFiles,
   ) {
-    this.#given = given;
     this.#names = given.size === 0 ? '' : `; options.externalData gives ${describe([...given.keys()])}`;
   }
 
@@ -167,7 +165,7 @@ class ExternalFiles {
     const name = this.#nameOfGiven(what, location);
     if (name !== undefined) {
       const key = `given ${name}`;
-      const find = async () => this.#files.get(key) ?? this.#add(this.#given.get(name)!, key);
+      const find = async () => this.#files.get(key) ?? this.#add(this.given.get(name)!, key);
       return unlessUnreadable(what, location, find);
     }
     const { folders } = this;
@@ -190,9 +188,9 @@ class ExternalFiles {
 
   /** The very name if it is given, or else the one that names the same file. */
   #nameOfGiven(what: string, location: string): string | undefined {
-    if (this.#given.has(location)) return location;
+    if (this.given.has(location)) return location;
     const wanted = sameName(location);
-    const [name, ...others] = [...this.#given.keys()].filter((given) => sameName(given) === wanted);
+    const [name, ...others] = [...this.given.keys()].filter((given) => sameName(given) === wanted);
     if (others.length === 0) return name;
     throw invalidModel(
       `${what} has its data in ${quote(location)}, which options.externalData gives as ${describe([name, ...others])}; give one`,

@@ -187,12 +187,12 @@ const layerNormalization: Lower = (x) => {
   const shape = { rows, count, groups: 1, channels: count, inner: 1 };
   const output = parameters.every(isOfRow)
     ? normalize(x, input, shape, scale, shift)
-    : transform(x, normalize(x, input, shape), scale, shift);
+    : scaleAndShift(x, normalize(x, input, shape), scale, shift);
   return x.hasOutput(1) || x.hasOutput(2) ? [output, ...statistics(x, input, axis)] : output;
 };
 
-/** By parameters of any dims that broadcast to the input's. */
-function transform(x: Lowering, input: Value, scale: Value, shift: Value | undefined): Value {
+/** The parameters may have any dims that broadcast to the input's. */
+function scaleAndShift(x: Lowering, input: Value, scale: Value, shift: Value | undefined): Value {
   const scaled = apply(x, 'multiply', [input, asType(x, scale, input.type)]);
   return shift === undefined ? scaled : apply(x, 'add', [scaled, asType(x, shift, input.type)]);
 }
