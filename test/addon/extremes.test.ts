@@ -112,12 +112,12 @@ function withExtremeExtents(random: Random): Convolution {
   return x;
 }
 
-/** Windows along an axis; BigInt has room for every product. */
+/** Windows along an axis, none where there cannot be any; BigInt has room for every product. */
 function windows(x: Convolution, axis: 0 | 1): bigint {
   const big = (number: number | undefined) => BigInt(number!);
   const reach = big(x.dilation[axis]) * (big(x.weightDims[2 + axis]) - 1n) + 1n;
   const room = big(x.inputDims[2 + axis]) + big(x.padding[axis]) + big(x.padding[2 + axis]) - reach;
-  return room < 0n ? 0n : room / big(x.stride[axis]) + 1n;
+  return room < 0n || x.stride[axis] < 1 ? 0n : room / big(x.stride[axis]) + 1n;
 }
 
 function isLegal(x: Convolution): boolean {
