@@ -22,6 +22,7 @@
 #include "memory/aligned_buffer.h"
 #include "memory/huge_pages.h"
 #include "memory/recycled_memory.h"
+#include "portability/keep_loaded.h"
 
 namespace warpconv::binding {
 namespace {
@@ -182,6 +183,7 @@ Napi::Value firstFallback(const Napi::CallbackInfo& info) {
 }
 
 void initialise(Napi::Env env, Napi::Object exports) {
+  keepLoaded();
   Environment::create(env);
   exports.Set("Plan", PlanObject::define(env));
   exports.Set("Program", ProgramObject::define(env));

@@ -15,9 +15,8 @@
 #if defined(__APPLE__)
 #include <sys/sysctl.h>
 #endif
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__)
 #include <cpuid.h>
-#define WARPCONV_HAS_CPUID 1
 #endif
 
 namespace warpconv {
@@ -26,10 +25,10 @@ namespace {
 /** What WARPCONV_ISA takes on this architecture, narrowest first: every one that CpuInfo::isaLevel can be. */
 constexpr std::pair<std::string_view, Isa> kIsaNames[] = {
     {"portable", Isa::portable},
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(__x86_64__)
     {"avx2", Isa::avx2},
     {"avx512", Isa::avx512},
-#elif defined(__aarch64__) || defined(_M_ARM64)
+#elif defined(__aarch64__)
     {"neon", Isa::neon},
 #endif
 };
@@ -52,7 +51,7 @@ std::string isaNames() {
   return names;
 }
 
-#if defined(WARPCONV_HAS_CPUID)
+#if defined(__x86_64__)
 
 std::string cpuName() {
   unsigned words[12] = {};
@@ -68,14 +67,29 @@ std::string cpuName() {
   return name.empty() ? "x86-64" : name;
 }
 
+/** The parts of registers that the operating system saves: a bit each, as in XCR0. */
+unsigned savedRegisters() {
+  unsigned low = 0;
+  unsigned high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
 /** Vector extensions that the processor has and the operating system saves, narrowest first. */
 std::vector<std::string> cpuFeatures() {
-  __builtin_cpu_init();
   std::vector<std::string> features{"sse2"};
-  if (__builtin_cpu_supports("avx")) features.emplace_back("avx");
-  if (__builtin_cpu_supports("fma")) features.emplace_back("fma");
-  if (__builtin_cpu_supports("avx2")) features.emplace_back("avx2");
-  if (__builtin_cpu_supports("avx512f")) features.emplace_back("avx512f");
+  // By hand, because the compilers' own function is not linked everywhere.
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return features;
+  constexpr unsigned kAvxRegisters = 0x06;
+  constexpr unsigned kAvx512Registers = 0xE6;
+  const unsigned saved = savedRegisters();
+  if ((saved & kAvxRegisters) != kAvxRegisters || (c & bit_AVX) == 0) return features;
+  features.emplace_back("avx");
+  if ((c & bit_FMA) != 0) features.emplace_back("fma");
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return features;
+  if ((b & bit_AVX2) != 0) features.emplace_back("avx2");
+  if ((saved & kAvx512Registers) == kAvx512Registers && (b & bit_AVX512F) != 0) features.emplace_back("avx512f");
   return features;
 }
 

@@ -21,8 +21,10 @@ bool isNaN(float x) { return x != x; }
 template <Mode kMode, bool kLast>
 bool takes(float x, float best) {
   constexpr bool kIsMaximum = kMode == Mode::maximum || kMode == Mode::argMaximum;
-  const bool beats = kIsMaximum ? x > best : x < best;
-  return beats | (kLast & (x == best)) | (isNaN(x) & (kLast | !isNaN(best)));
+  const int beats = kIsMaximum ? x > best : x < best;
+  const int isEqual = kLast ? x == best : 0;
+  const int isFirstNaN = kLast ? 1 : !isNaN(best);
+  return (beats | isEqual | (isNaN(x) & isFirstNaN)) != 0;
 }
 
 double multiplyAll(const float* values, int64_t count) {

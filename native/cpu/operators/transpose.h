@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/vector/pick_lanes.h"
+
 namespace warpconv::operators {
 
 /** to[column * toStride + row] = from[row * fromStride + column] */
@@ -16,16 +18,6 @@ void transposePlainly(const T* from, int64_t fromStride, int64_t rows, int64_t c
 
 /** Four elements of four bytes, by the compiler's own vectors: SSE2 on x86-64, NEON on arm64. */
 typedef uint32_t FourElements __attribute__((vector_size(16)));
-
-/** Lanes of a (0 to 3) and b (4 to 7) */
-template <uint32_t... kLanes>
-FourElements pickLanes(FourElements a, FourElements b) {
-#if defined(__clang__)
-  return __builtin_shufflevector(a, b, kLanes...);
-#else
-  return __builtin_shuffle(a, b, FourElements{kLanes...});
-#endif
-}
 
 /** Likewise 4 x 4 elements of four bytes. */
 template <typename T>

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu/vector/pick_lanes.h"
 #include "cpu/vector_loops/vector_loops.h"
 
 /** WindowLoops over a function of two elements. Everything is local to the file that includes it, as elementary.h
@@ -70,8 +71,7 @@ void combineRows(const WindowRows& rows, int64_t count, float* __restrict to) {
 
 template <class Register, int... kIndex>
 Register evenElements(const float* from, std::integer_sequence<int, kIndex...>) {
-  return __builtin_shufflevector(loadVector<Register>(from), loadVector<Register>(from + sizeof...(kIndex)),
-                                 (2 * kIndex)...);
+  return pickLanes<(2 * kIndex)...>(loadVector<Register>(from), loadVector<Register>(from + sizeof...(kIndex)));
 }
 
 /** from[0], from[kStride], …, where kStride is 1 or 2 */
