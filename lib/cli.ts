@@ -1,110 +1,95 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
 
-// Not through ./index, which throws where the binary does not load: that is what the doctor is for.
-import { formatComparison, readArguments, type CompareArguments } from './commands/compare_command';
-import { examine, format, isHealthy } from './commands/doctor';
+// No command imports ./index, which throws where the binary does not load: that is what the doctor is for.
+import { Misuse, nearest, type Command } from './commands/command';
+import { compareCommand } from './commands/compare_command';
+import { doctorCommand } from './commands/doctor_command';
+import { serveCommand } from './commands/serve_command';
 import { WarpconvError } from './errors';
 import { packageVersion } from './load';
-import { readServeArguments, runServer, type ServeArguments } from './commands/serve_command';
 
-const USAGE = `usage: warpconv doctor [--json]
-       warpconv serve [NAME=]MODEL.onnx ... [--port N] [--host ADDRESS] [--threads N] [--device cuda:N]
-                        [--max-batch N] [--mean R,G,B] [--std R,G,B] [--resize N]
-       warpconv compare --input NxCxHxW --weight KxCxRxS [--stride N] [--padding N] [--dilation N]
-                        [--groups N] [--algorithm NAME] [--variant NAME] [--device cuda:N] [--json]
+const COMMANDS: readonly Command[] = [doctorCommand, serveCommand, compareCommand];
 
-  doctor       print what was found on this machine, and the remedy for what was not;
-               exits with 0 when convolutions run
-  serve        serve ONNX files over HTTP by the Open Inference Protocol, on all GPUs or else the CPU,
-               until Ctrl+C; --mean, --std and --resize let requests bring images of 8 bits, and JPEG,
-               PNG or WebP files: (byte / 255 - mean) / std, the shorter side scaled to N
-  compare      run one convolution of random numbers on a GPU beside cuDNN's fastest algorithm,
-               judge both against double precision and time them; --padding 1x1x0x0 and the like
-               take [height, width] or [top, left, bottom, right]
-  --json       print the findings as JSON
-  --help       print this
-  --version    print the version of the package
+/** Of a process that a closed pipe ends, as shells count it. */
+const PIPE_CLOSED = 141;
+
+const EVERYWHERE = {
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+} as const;
+
+function usage(): string {
+  const width = Math.max(...COMMANDS.map(({ name }) => name.length));
+  const lines = COMMANDS.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`);
+  return `usage: warpconv COMMAND [options]
+
+${lines.join('\n')}
+
+  warpconv COMMAND --help  tells of one command
+  warpconv --version       prints the version of the package
 `;
-
-function doctor(json: boolean): number {
-  const findings = examine();
-  const healthy = isHealthy(findings);
-  const host = {
-    warpconv: packageVersion(),
-    node: process.version,
-    platform: `${process.platform}-${process.arch}`,
-  };
-  const report = json
-    ? JSON.stringify({ ...host, healthy, findings }, null, 2)
-    : `warpconv ${host.warpconv}, Node.js ${host.node}, ${host.platform}\n${format(findings)}`;
-  process.stdout.write(`${report}\n`);
-  return healthy ? 0 : 1;
 }
 
-async function compare(args: CompareArguments, json: boolean): Promise<number> {
-  const request = readArguments(args);
-  if (typeof request === 'string') return misuse(request);
-  const { compareWithCudnn } = await import('./conv2d/compare.js');
-  const result = await compareWithCudnn(request.input, request.weight, request.options);
-  print(`${json ? JSON.stringify(result, null, 2) : formatComparison(result)}\n`);
-  return result.withinTolerance ? 0 : 1;
+const usageOf = ({ synopsis }: Command) => `usage: warpconv ${synopsis}\n`;
+
+function helpOf(command: Command): string {
+  return `${usageOf(command)}\n${command.help.trim()}\n`;
 }
 
-async function serve(files: readonly string[], args: ServeArguments): Promise<number> {
-  const options = readServeArguments(files, args);
-  if (typeof options === 'string') return misuse(options);
+function find(name: string): Command {
+  const found = COMMANDS.find((command) => command.name === name);
+  if (found !== undefined) return found;
+  const meant = nearest(name, [...COMMANDS.map((command) => command.name), 'help']);
+  throw new Misuse(`there is no command '${name}'${meant === undefined ? '' : `; did you mean '${meant}'?`}`);
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const at = args.findIndex((arg) => !arg.startsWith('-'));
+  if (at < 0) return withoutCommand(args);
+  const rest = args.toSpliced(at, 1);
+  if (args[at] === 'help') return print(rest[0] === undefined ? usage() : helpOf(find(rest[0])));
+  const command = find(args[at]!);
   try {
-    await runServer(options, (line) => print(`${line}\n`));
-    return 0;
+    return await runCommand(command, rest);
   } catch (error) {
-    const { code, message } = error as WarpconvError;
-    if (code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.')) return misuse(message);
-    throw error;
+    return report(error, usageOf(command));
   }
 }
 
-function misuse(complaint: string): number {
-  process.stderr.write(`warpconv: ${complaint}\n${USAGE}`);
-  return 2;
+function withoutCommand(args: readonly string[]): number {
+  const { values } = parseArgs({ args, options: EVERYWHERE });
+  if (values.version) return print(`${packageVersion()}\n`);
+  if (values.help) return print(usage());
+  throw new Misuse('which command?');
 }
 
-const text = { type: 'string' } as const;
-const flag = { type: 'boolean' } as const;
+async function runCommand(command: Command, args: readonly string[]): Promise<number> {
+  const options = { ...command.options, ...EVERYWHERE };
+  refuseUnknown(command.name, args, options);
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const { help, version, ...given } = values as { help?: boolean; version?: boolean };
+  if (help) return print(helpOf(command));
+  if (version) return print(`${packageVersion()}\n`);
+  const { name, mostArguments } = command;
+  if (positionals.length > mostArguments) {
+    const most =
+      mostArguments === 0 ? 'no argument' : `${mostArguments} argument${mostArguments === 1 ? '' : 's'}`;
+    throw new Misuse(`${name} takes ${most}, got '${positionals[mostArguments]}'`);
+  }
+  return command.run(given, positionals);
+}
 
-/** The options that each command takes. */
-const OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  doctor: ['json'],
-  serve: ['port', 'host', 'threads', 'device', 'max-batch', 'mean', 'std', 'resize'],
-  compare: [
-    ...['input', 'weight', 'stride', 'padding', 'dilation', 'groups'],
-    ...['algorithm', 'variant', 'device', 'json'],
-  ],
-};
-
-async function main(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      ...{ json: flag, help: flag, version: flag },
-      ...{ input: text, weight: text, stride: text, padding: text, dilation: text, groups: text },
-      ...{ algorithm: text, variant: text, device: text },
-      ...{ port: text, host: text, threads: text, 'max-batch': text, mean: text, std: text, resize: text },
-    },
-  });
-  const { json = false, help, version: wantsVersion, ...given } = values;
-  if (help) return print(USAGE);
-  if (wantsVersion) return print(`${packageVersion()}\n`);
-  const [command, ...rest] = positionals;
-  if (command === undefined) return misuse('which command?');
-  const allowed = Object.hasOwn(OPTIONS, command) ? OPTIONS[command] : undefined;
-  if (allowed === undefined) return misuse(`there is no command '${command}'`);
-  const stray = Object.keys(values).find((name) => !allowed.includes(name));
-  if (stray !== undefined) return misuse(`${command} takes no --${stray}`);
-  if (command === 'serve') return serve(rest, given);
-  if (rest.length > 0) return misuse(`${command} takes no argument, got '${rest[0]}'`);
-  return command === 'compare' ? compare(given, json) : doctor(json);
+/** Before parseArgs does, which knows no nearest option. */
+function refuseUnknown(name: string, args: readonly string[], options: Command['options']): void {
+  const { tokens } = parseArgs({ args, options, strict: false, tokens: true });
+  for (const token of tokens) {
+    if (token.kind !== 'option' || Object.hasOwn(options, token.name)) continue;
+    const meant = nearest(token.name, Object.keys(options));
+    throw new Misuse(
+      `${name} takes no ${token.rawName}${meant === undefined ? '' : `; did you mean --${meant}?`}`,
+    );
+  }
 }
 
 function print(text: string): number {
@@ -112,15 +97,23 @@ function print(text: string): number {
   return 0;
 }
 
-function report(error: unknown): number {
+/** @param hint - printed below a complaint about the command line */
+function report(error: unknown, hint: string): number {
   const { code, message, syscall } = error as { code?: unknown; message: string; syscall?: unknown };
-  if (String(code).startsWith('ERR_PARSE_ARGS')) return misuse(message);
+  if (error instanceof Misuse || String(code).startsWith('ERR_PARSE_ARGS')) {
+    process.stderr.write(`warpconv: ${message.replaceAll('\n', ' ')}\n${hint}`);
+    return 2;
+  }
   // Anything else is a defect and keeps its stack.
   if (!(error instanceof WarpconvError) && syscall === undefined) throw error;
   process.stderr.write(`warpconv: ${String(code)}: ${message}\n`);
   return 1;
 }
 
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? PIPE_CLOSED : 1));
+}
+
 void main(process.argv.slice(2))
-  .catch(report)
+  .catch((error: unknown) => report(error, usage()))
   .then((code) => (process.exitCode = code));

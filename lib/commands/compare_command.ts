@@ -1,10 +1,48 @@
 /** `npx warpconv compare`: one convolution beside cuDNN, as a table. */
+import { command, Misuse } from './command';
 import type { CudnnComparison } from '../conv2d/compare';
 import type { CompareOptions } from '../conv2d/options';
 import { Tensor } from '../tensor/tensor';
 
+const text = { type: 'string' } as const;
+
+export const compareCommand = command({
+  name: 'compare',
+  summary: "run one convolution on a GPU beside cuDNN's fastest algorithm",
+  synopsis: 'compare --input NxCxHxW --weight KxCxRxS [options]',
+  help: `
+Run one convolution of random numbers on a GPU beside cuDNN's fastest algorithm,
+judge both against double precision and time them.
+It exits with 0 when the result is within the tolerance.
+
+  --input NxCxHxW   dims of the input
+  --weight KxCxRxS  dims of the filters
+  --stride N        also 1x2: height and width
+  --padding N       also 1x2, or 1x1x0x0: top, left, bottom and right; 'same' or 'valid'
+  --dilation N      also 1x2
+  --groups N
+  --algorithm NAME  pin an algorithm of warpconv
+  --variant NAME    pin its variant
+  --device cuda:N   which GPU
+  --json            print the result as JSON
+`,
+  options: {
+    ...{ input: text, weight: text, stride: text, padding: text, dilation: text, groups: text },
+    ...{ algorithm: text, variant: text, device: text, json: { type: 'boolean' } },
+  },
+  mostArguments: 0,
+  async run({ json = false, ...args }) {
+    const request = readArguments(args);
+    if (typeof request === 'string') throw new Misuse(request);
+    const { compareWithCudnn } = await import('../conv2d/compare.js');
+    const result = await compareWithCudnn(request.input, request.weight, request.options);
+    process.stdout.write(`${json ? JSON.stringify(result, null, 2) : formatComparison(result)}\n`);
+    return result.withinTolerance ? 0 : 1;
+  },
+});
+
 /** Options of the command line, as text. */
-export interface CompareArguments {
+interface CompareArguments {
   readonly input?: string;
   readonly weight?: string;
   readonly stride?: string;
@@ -16,14 +54,14 @@ export interface CompareArguments {
   readonly device?: string;
 }
 
-export interface CompareRequest {
+interface CompareRequest {
   readonly input: Tensor<'float32'>;
   readonly weight: Tensor<'float32'>;
   readonly options: CompareOptions;
 }
 
 /** What the arguments ask for, with random tensors; a sentence where they do not say it. */
-export function readArguments(args: CompareArguments): CompareRequest | string {
+function readArguments(args: CompareArguments): CompareRequest | string {
   const inputDims = args.input === undefined ? undefined : extents(args.input);
   const weightDims = args.weight === undefined ? undefined : extents(args.weight);
   if (inputDims?.length !== 4) return `compare needs --input NxCxHxW, for example --input 1x64x56x56`;
@@ -60,7 +98,7 @@ function random(dims: readonly number[]): Tensor<'float32'> {
   );
 }
 
-export function formatComparison(result: CudnnComparison): string {
+function formatComparison(result: CudnnComparison): string {
   const rows = [
     ['', 'algorithm', 'milliseconds', 'workspace', 'error', 'relative error'],
     row(

@@ -1,11 +1,54 @@
 /** `npx warpconv serve`: ONNX files over HTTP. */
 import path from 'node:path';
 
+import { command, Misuse } from './command';
+import type { WarpconvError } from '../errors';
 import type { Device } from '../placement';
 import type { ServeOptions } from '../serve';
 
+const text = { type: 'string' } as const;
+
+export const serveCommand = command({
+  name: 'serve',
+  summary: 'serve ONNX files over HTTP by the Open Inference Protocol',
+  synopsis: 'serve [NAME=]MODEL.onnx ... [options]',
+  help: `
+Serve ONNX files over HTTP by the Open Inference Protocol, on all GPUs or else the CPU, until Ctrl+C.
+
+  --port N         the port; 8080 by default, 0 for one that is free
+  --host ADDRESS   where to listen; 127.0.0.1 by default
+  --threads N      threads that read requests
+  --device NAME    'cpu' or 'cuda:N'
+  --max-batch N    most rows of a batch
+
+These let requests bring images of 8 bits, and JPEG, PNG or WebP files. A byte becomes (byte / 255 - mean) / std.
+
+  --mean R,G,B
+  --std R,G,B
+  --resize N       scale the shorter side to N pixels; 'cover' or 'fill' scale to the model's size
+`,
+  options: {
+    ...{ port: text, host: text, threads: text, device: text, 'max-batch': text },
+    ...{ mean: text, std: text, resize: text },
+  },
+  mostArguments: Infinity,
+  async run(args, files) {
+    const options = readServeArguments(files, args);
+    if (typeof options === 'string') throw new Misuse(options);
+    try {
+      await runServer(options, (line) => process.stdout.write(`${line}\n`));
+      return 0;
+    } catch (error) {
+      const { code, message } = error as WarpconvError;
+      if (code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.'))
+        throw new Misuse(message);
+      throw error;
+    }
+  },
+});
+
 /** Options of the command line, as text. */
-export interface ServeArguments {
+interface ServeArguments {
   readonly port?: string;
   readonly host?: string;
   readonly threads?: string;
@@ -17,7 +60,7 @@ export interface ServeArguments {
 }
 
 /** What the arguments ask for; a sentence where they do not say it. */
-export function readServeArguments(files: readonly string[], args: ServeArguments): ServeOptions | string {
+function readServeArguments(files: readonly string[], args: ServeArguments): ServeOptions | string {
   if (files.length === 0) return 'serve needs an ONNX file, for example: warpconv serve model.onnx';
   const wrong = findMisspelt(args);
   if (wrong !== undefined) return wrong;
@@ -83,7 +126,7 @@ function numberOr(text: string): number | string {
  *
  * @param print - told where each model is
  */
-export async function runServer(options: ServeOptions, print: (line: string) => void): Promise<void> {
+async function runServer(options: ServeOptions, print: (line: string) => void): Promise<void> {
   const { serve } = await import('../serve/index.js');
   const { url, server } = await serve(options);
   for (const name of Object.keys(options.models)) print(`${url}/v2/models/${encodeURIComponent(name)}`);
