@@ -3,13 +3,14 @@ import { parseArgs } from 'node:util';
 
 // No command imports ./index, which throws where the binary does not load: that is what the doctor is for.
 import { Misuse, nearest, type Command } from './commands/command';
+import { buildCommand } from './commands/build_command';
 import { compareCommand } from './commands/compare_command';
 import { doctorCommand } from './commands/doctor_command';
 import { serveCommand } from './commands/serve_command';
 import { WarpconvError } from './errors';
 import { packageVersion } from './load';
 
-const COMMANDS: readonly Command[] = [doctorCommand, serveCommand, compareCommand];
+const COMMANDS: readonly Command[] = [doctorCommand, serveCommand, compareCommand, buildCommand];
 
 /** Of a process that a closed pipe ends, as shells count it. */
 const PIPE_CLOSED = 141;

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 
 import type { Addon } from './addon';
+import { cacheFolder } from './cache_folder';
 import { isObject } from './check';
 import { WarpconvError } from './errors';
 
@@ -105,15 +106,28 @@ function isMissing(error: unknown, name: string): boolean {
   return code === 'MODULE_NOT_FOUND' && messageOf(error).includes(`'${name}'`);
 }
 
-/** The files to try: node-gyp-build's choice, then everything else that might do. */
+/** The files to try: what was built here, node-gyp-build's choice, then everything else that might do. */
 function files(root: string): string[] {
   const prebuildRoot = process.env.WARPCONV_PREBUILD || root;
-  const builds = process.env.PREBUILDS_ONLY ? [] : ['build/Release', 'build/Debug'];
-  const folders = [
-    ...builds.map((build) => path.join(prebuildRoot, build)),
-    path.join(prebuildRoot, 'prebuilds', `${process.platform}-${process.arch}`),
-  ];
-  return [...new Set([...preferred(root), ...folders.flatMap(binariesIn)])];
+  const builds = process.env.PREBUILDS_ONLY
+    ? []
+    : [
+        ...ownBuilds(prebuildRoot).map((build) => path.join(build, 'Release')),
+        path.join(prebuildRoot, 'build/Debug'),
+      ];
+  const prebuilds = path.join(prebuildRoot, 'prebuilds', `${process.platform}-${process.arch}`);
+  return [...new Set([...builds.flatMap(binariesIn), ...preferred(root), ...binariesIn(prebuilds)])];
+}
+
+/** Where `warpconv build` builds: in the package, or else in the user's cache, if there can be one. */
+export function ownBuilds(root: string): string[] {
+  const inPackage = path.join(root, 'build');
+  try {
+    const build = `build-${packageVersion()}-${process.platform}-${process.arch}`;
+    return [inPackage, path.join(cacheFolder(), build)];
+  } catch {
+    return [inPackage];
+  }
 }
 
 function preferred(root: string): string[] {
@@ -137,7 +151,7 @@ function messageOf(error: unknown): string {
   return String(message).split('\n')[0]!;
 }
 
-const BUILD = 'build it: `npm run build` in a clone of the repository (needs cmake and g++)';
+const BUILD = 'build it: `npx warpconv build` (needs cmake and a C++20 compiler)';
 
 /** What the loader says, and what helps. The first pattern that matches explains a failure. */
 const REMEDIES: readonly (readonly [RegExp, string])[] = [

@@ -23,6 +23,7 @@ import {
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
+import { copyHeaders } from './headers.mjs';
 import { ROOT } from './root.mjs';
 import { OLDEST_GLIBC, packageName, TARGETS } from './targets.mjs';
 
@@ -31,8 +32,6 @@ const manifest = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));
 
 /** What of the clone's manifest is of no use to who installs the package. */
 const { scripts: _scripts, devDependencies: _tools, files: _files, binary: _binary, ...published } = manifest;
-/** What a program uses, and a reader of the package's page. */
-const CONTENTS = ['dist', 'docs', 'examples', 'CHANGELOG.md', 'LICENSE', 'README.md'];
 
 /** What binaries for a system and a processor begin with, at a byte of the file. */
 const FORMATS = {
@@ -82,16 +81,20 @@ function stage(out, name, copies) {
 }
 
 function packMain(out) {
+  copyHeaders();
+  const args = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const [{ files }] = JSON.parse(execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' }));
+  // Binaries have packages of their own.
+  const contents = files.map(({ path }) => path).filter((name) => !name.startsWith('prebuilds/'));
   const folder = stage(
     out,
     manifest.name,
-    CONTENTS.map((name) => [inRoot(name), name]),
+    contents.map((name) => [inRoot(name), name]),
   );
-  rmSync(path.join(folder, 'docs/api'), { recursive: true, force: true });
   const optionalDependencies = Object.fromEntries(
     Object.keys(TARGETS).map((target) => [packageName(target), manifest.version]),
   );
-  return pack(out, folder, { ...published, files: CONTENTS, optionalDependencies });
+  return pack(out, folder, { ...published, optionalDependencies });
 }
 
 function packBinary(out, target, file) {

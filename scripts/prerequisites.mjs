@@ -65,11 +65,11 @@ export function nodeComplaints() {
 }
 
 /** What keeps the native code from being built here: every missing or outdated tool, with its remedy. */
-export function toolComplaints() {
+export function toolComplaints({ CXX, CUDACXX, WARPCONV_CUDA } = process.env) {
   const unfit = [];
   const missing = [];
 
-  const compiler = process.env.CXX || ['c++', 'g++', 'clang++'].find(which);
+  const compiler = CXX || ['c++', 'g++', 'clang++'].find(which);
   if (!compiler) missing.push('compiler');
   else if (!compilesCxx20(compiler)) {
     unfit.push(`'${compiler}' does not compile C++20: set CXX to g++ 10, clang++ 10 or later`);
@@ -84,9 +84,9 @@ export function toolComplaints() {
 
   if (!which('make') && !which('ninja')) missing.push('make');
 
-  if (process.env.WARPCONV_CUDA === 'ON' && !which('nvcc')) {
+  if (WARPCONV_CUDA === 'ON' && !CUDACXX && !which('nvcc')) {
     unfit.push(
-      'WARPCONV_CUDA=ON asks for code for GPUs, and there is no nvcc: install the CUDA toolkit, or unset it',
+      'code for GPUs is asked for, and there is no nvcc on the PATH: install the CUDA toolkit, or build for the CPU alone',
     );
   }
 

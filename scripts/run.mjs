@@ -26,6 +26,22 @@ export function run(command, args, { onStart, onText, echo = false, ...options }
   });
 }
 
+/**
+ * Writes one line over and over, from what Ninja says, `[7/198]`, or make, `[ 4%]`.
+ *
+ * @returns {(text: string) => void} what is told the output, as `onText` of {@link run} is
+ */
+export function progressOf(title, start) {
+  return (text) => {
+    const [, done, total = '100'] = [...text.matchAll(/^\[ *(\d+)(?:\/(\d+)|%)\]/gm)].at(-1) ?? [];
+    if (done === undefined || Number(done) === 0) return;
+    const part = Number(done) / Number(total);
+    const secondsLeft = Math.round(((performance.now() - start) / 1000) * (1 / part - 1));
+    const state = total === '100' ? `${done} %` : `${done} of ${total} files`;
+    process.stderr.write(`\r\x1b[K${title} … ${state}, about ${secondsLeft} s left`);
+  };
+}
+
 /** The start and the end of an output: some programs begin with the reason for a failure, others end with it. */
 export function excerpt(output) {
   const lines = output.trimEnd().split('\n');

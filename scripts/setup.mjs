@@ -4,16 +4,16 @@
  *
  * With `--package` it makes what a tarball holds: a prebuilt binary for this platform in place of the local build.
  */
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
+import { localGpus } from './gpus.mjs';
 import { readIfPresent, withLock } from './lock.mjs';
 import { nodeComplaints, toolComplaints, which } from './prerequisites.mjs';
 import { ROOT } from './root.mjs';
-import { excerpt, run } from './run.mjs';
+import { excerpt, progressOf, run } from './run.mjs';
 
 const inRoot = (file) => path.join(ROOT, file);
 const json = (file) => JSON.parse(readFileSync(inRoot(file), 'utf8'));
@@ -76,15 +76,6 @@ const dependencies = {
   after() {},
   remedy: 'see what npm says above; check the network and the registry that `npm config get registry` names',
 };
-
-/** The compute capabilities of this machine's GPUs that there are kernels for, as CMake has them: 75 and the like. */
-function localGpus() {
-  const query = ['--query-gpu=compute_cap', '--format=csv,noheader'];
-  const { status, stdout } = spawnSync('nvidia-smi', query, { encoding: 'utf8' });
-  const capabilities = status === 0 ? (stdout.match(/\d+\.\d+/g) ?? []) : [];
-  const numbers = capabilities.map((capability) => Number(capability.replace('.', '')));
-  return [...new Set(numbers.filter((number) => number >= 75))];
-}
 
 /**
  * What CMake is told of GPUs. A clone's build is for those of this machine, and for CPUs alone where there is none, which
@@ -198,18 +189,6 @@ function filesUnder(root) {
 
 class SetupFailure extends Error {}
 
-/** Writes one line over and over, from what Ninja says, `[7/198]`, or make, `[ 4%]`. */
-function progressOf(title, start) {
-  return (text) => {
-    const [, done, total = '100'] = [...text.matchAll(/^\[ *(\d+)(?:\/(\d+)|%)\]/gm)].at(-1) ?? [];
-    if (done === undefined || Number(done) === 0) return;
-    const part = Number(done) / Number(total);
-    const secondsLeft = Math.round(((performance.now() - start) / 1000) * (1 / part - 1));
-    const state = total === '100' ? `${done} %` : `${done} of ${total} files`;
-    process.stderr.write(`\r\x1b[Ksetup: ${title} … ${state}, about ${secondsLeft} s left`);
-  };
-}
-
 async function perform(
   { title, command: [program, ...args], environment = {}, before, after, remedy },
   onStart,
@@ -222,7 +201,7 @@ async function perform(
     ...environment,
     CMAKE_BUILD_PARALLEL_LEVEL: String(os.availableParallelism()),
   };
-  const onText = process.stderr.isTTY ? progressOf(title, start) : undefined;
+  const onText = process.stderr.isTTY ? progressOf(`setup: ${title}`, start) : undefined;
   const { ok, output } = await run(program, args, { cwd: ROOT, env, onStart, onText });
   if (!ok) throw new SetupFailure(`${title} failed\n${excerpt(output)}\nTo do: ${remedy}`);
   after();

@@ -114,8 +114,7 @@ function lookAtGpus(): Look {
 }
 
 const GPU_REMEDIES = {
-  build:
-    'To look for GPUs, build with the CUDA toolkit: put nvcc on the PATH and run `npm run build` in a clone.',
+  build: 'To use GPUs, put nvcc of the CUDA toolkit on the PATH and run `npx warpconv build --cuda`.',
   driver:
     'For an NVIDIA GPU install or update its driver; in a container, give it the GPU (docker run --gpus all).',
   device: 'The driver shows no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES.',

@@ -9,8 +9,6 @@
  * short by a full disk, and the next line then continues a torn one. All that a kill can leave is a temporary file, which
  * nothing reads.
  *
- * The directory is where env-paths would put it; that package is ESM only, which CommonJS of Node.js 20 cannot load.
- *
  * Files are read and written on the calling thread: they are of a few kilobytes, read once for a problem, and written after a
  * measurement that took a thousand times as long. What is no file, or too large for one of ours, is not read: a pipe or a
  * device in its place would have the process wait for ever.
@@ -27,10 +25,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 
 import type { NativeMeasurement } from '../addon';
+import { cacheFolder } from '../cache_folder';
 import { isObject } from '../check';
 
 /** All that a measurement depends on, as JSON. */
@@ -95,27 +93,6 @@ type Trouble = 'unreadable' | 'unwritable';
 function fileOf(key: TuningKey): string {
   const name = createHash('sha256').update(key).digest('hex').slice(0, 32);
   return path.join(cacheFolder(), `tuning-${FORMAT}`, `${name}.json`);
-}
-
-/** Where this user's caches of the package are. Throws where there is no home directory to have them in. */
-export function cacheFolder(): string {
-  const { WARPCONV_CACHE_DIR, XDG_CACHE_HOME, LOCALAPPDATA } = process.env;
-  if (WARPCONV_CACHE_DIR) return path.resolve(WARPCONV_CACHE_DIR);
-  if (process.platform === 'win32') {
-    return path.join(LOCALAPPDATA || path.join(home(), 'AppData', 'Local'), 'warpconv', 'Cache');
-  }
-  if (process.platform === 'darwin') return path.join(home(), 'Library', 'Caches', 'warpconv');
-  // The XDG specification has relative paths ignored.
-  const caches =
-    XDG_CACHE_HOME && path.isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : path.join(home(), '.cache');
-  return path.join(caches, 'warpconv');
-}
-
-function home(): string {
-  const folder = homedir();
-  if (path.isAbsolute(folder)) return folder;
-  // It would lie in whatever directory the process was started in.
-  throw new Error(`the home directory is '${folder}', and should be an absolute path`);
 }
 
 function writeAtomically(file: string, text: string): void {

@@ -30,7 +30,7 @@ describe('the import', () => {
 
   it('throws with a code and a remedy where there is no binary', () => {
     const report = `try { require('./lib') } catch (e) { console.log(e.code, e.message) }`;
-    expect(script(report, NOWHERE).stdout).toMatch(/^ERR_WARPCONV_LOAD_FAILED .*npm run build/s);
+    expect(script(report, NOWHERE).stdout).toMatch(/^ERR_WARPCONV_LOAD_FAILED .*npx warpconv build/s);
   });
 });
 
@@ -67,7 +67,7 @@ describe('the command line', () => {
 
   it('runs, and fails with the remedy, where there is no binary', () => {
     const { status, stdout } = cli(['doctor'], NOWHERE);
-    expect(stdout).toMatch(/^binary +failed .*npm run build/ms);
+    expect(stdout).toMatch(/^binary +failed .*npx warpconv build/ms);
     expect(status).toBe(1);
   });
 

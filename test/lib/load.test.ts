@@ -79,7 +79,7 @@ it.each([
   ['libfoo.so.1: cannot open shared object file: No such file', /install the library that the message names/],
   ['undefined symbol: node_api_get_module_file_name', /newer Node\.js/],
   ['Module did not self-register', /damaged/],
-  ['something nobody foresaw', /npm run build/],
+  ['something nobody foresaw', /npx warpconv build/],
 ])('has a remedy for: %s', (complaint, remedy) => {
   place('build/Release/warpconv.node');
   const open = opener({ 'build/Release/warpconv.node': complaint });
@@ -93,7 +93,7 @@ it('really opens files', () => {
 
 it('says how to build where there is nothing', () => {
   const message = new RegExp(
-    `there is no native binary .* for ${process.platform}-${process.arch}.*npm run build`,
+    `there is no native binary .* for ${process.platform}-${process.arch}.*npx warpconv build`,
     's',
   );
   expect(() => loadBinary(root, opener({}))).toThrow(failure(message));

@@ -10,7 +10,8 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 
-import { cacheFolder, TuningCache, type TuningRecord } from '../../lib/conv2d/tuning_cache';
+import { cacheFolder } from '../../lib/cache_folder';
+import { TuningCache, type TuningRecord } from '../../lib/conv2d/tuning_cache';
 
 const scratch = mkdtempSync(path.join(os.tmpdir(), 'warpconv-tuning-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
