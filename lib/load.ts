@@ -6,9 +6,9 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 
 import type { Addon } from './addon';
-import { cacheFolder } from './cache_folder';
 import { isObject } from './check';
 import { WarpconvError } from './errors';
+import { ownBuilds } from './own_builds';
 
 const debug = createDebug('warpconv:load');
 
@@ -112,22 +112,11 @@ function files(root: string): string[] {
   const builds = process.env.PREBUILDS_ONLY
     ? []
     : [
-        ...ownBuilds(prebuildRoot).map((build) => path.join(build, 'Release')),
+        ...ownBuilds(prebuildRoot, packageVersion()).map((build) => path.join(build, 'Release')),
         path.join(prebuildRoot, 'build/Debug'),
       ];
   const prebuilds = path.join(prebuildRoot, 'prebuilds', `${process.platform}-${process.arch}`);
   return [...new Set([...builds.flatMap(binariesIn), ...preferred(root), ...binariesIn(prebuilds)])];
-}
-
-/** Where `warpconv build` builds: in the package, or else in the user's cache, if there can be one. */
-export function ownBuilds(root: string): string[] {
-  const inPackage = path.join(root, 'build');
-  try {
-    const build = `build-${packageVersion()}-${process.platform}-${process.arch}`;
-    return [inPackage, path.join(cacheFolder(), build)];
-  } catch {
-    return [inPackage];
-  }
 }
 
 function preferred(root: string): string[] {

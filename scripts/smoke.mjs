@@ -24,7 +24,9 @@ const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'ut
 const { glibcVersionRuntime } = process.report.getReport().header;
 const libc = process.platform === 'linux' ? [glibcVersionRuntime === undefined ? 'musl' : 'gnu'] : [];
 const target = [process.platform, process.arch, ...libc].join('-');
-const tarballs = ['warpconv', `warpconv-${target}`].map((name) => path.resolve(folder, `${name}-${version}.tgz`));
+const tarballs = ['warpconv', `warpconv-${target}`].map((name) =>
+  path.resolve(folder, `${name}-${version}.tgz`),
+);
 
 const project = mkdtempSync(path.join(os.tmpdir(), 'warpconv-smoke-'));
 try {
@@ -38,7 +40,8 @@ try {
   }
   const report = run('npx --no-install warpconv doctor');
   console.log(report);
-  if (!report.includes(packageName(target))) throw new Error(`the binary is not that of ${packageName(target)}`);
+  if (!report.includes(packageName(target)))
+    throw new Error(`the binary is not that of ${packageName(target)}`);
 } finally {
   rmSync(project, { recursive: true });
 }

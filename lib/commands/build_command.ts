@@ -5,7 +5,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 import { command, Misuse } from './command';
-import { ownBuilds, PACKAGE_ROOT } from '../load';
+import { PACKAGE_ROOT, packageVersion } from '../load';
+import { ownBuilds } from '../own_builds';
 
 export const buildCommand = command({
   name: 'build',
@@ -115,7 +116,7 @@ async function build(environment: NodeJS.ProcessEnv, jobs: string, tools: Tools)
 /** The first of the folders for builds in which there can be one. */
 function writableFolder(): string {
   const failures: unknown[] = [];
-  for (const folder of ownBuilds(PACKAGE_ROOT)) {
+  for (const folder of ownBuilds(PACKAGE_ROOT, packageVersion())) {
     try {
       mkdirSync(folder, { recursive: true });
       accessSync(folder, constants.W_OK);
