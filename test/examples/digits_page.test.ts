@@ -1,5 +1,5 @@
 /** The page of examples/digits in a browser, drawn on as its visitors do. */
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 
 import { describeBrowser, launchChromium } from '../support/browser';
 import {
@@ -26,34 +26,36 @@ const start = (port: number | string = 0) =>
 describeBrowser('the page of the digits', () => {
   let browser: Browser;
   let server: RunningExample;
-  let context: BrowserContext;
   let page: Page;
   /** What no visitor should cause: errors on the console, requests to elsewhere. */
   let complaints: string[];
 
   beforeAll(async () => {
     [browser, server] = await Promise.all([launchChromium(), start()]);
+    page = await newPage();
   });
   afterAll(async () => {
     await browser.close();
     await server.stop();
   });
 
-  async function visit(options?: BrowserContextOptions): Promise<void> {
-    context = await browser.newContext(options);
-    page = await context.newPage();
-    complaints = [];
-    page.on('console', (message) => {
+  async function newPage(options?: BrowserContextOptions): Promise<Page> {
+    const opened = await browser.newPage(options);
+    opened.on('console', (message) => {
       if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
     });
-    page.on('pageerror', (error) => complaints.push(String(error)));
-    page.on('request', (request) => {
+    opened.on('pageerror', (error) => complaints.push(String(error)));
+    opened.on('request', (request) => {
       const { origin, protocol } = new URL(request.url());
       if (origin !== server.url && protocol !== 'data:') complaints.push(request.url());
     });
-    await page.goto(server.url);
+    return opened;
   }
-  afterEach(() => context.close());
+
+  async function visit(visited = page): Promise<void> {
+    complaints = [];
+    await visited.goto(server.url);
+  }
 
   /** The width of each bar, as a part of the widest there may be. */
   async function bars(): Promise<number[]> {
@@ -130,32 +132,27 @@ describeBrowser('the page of the digits', () => {
   });
 
   test('takes fingers', async () => {
-    await visit({ hasTouch: true, isMobile: true, viewport: { width: 360, height: 740 } });
-    const session = await context.newCDPSession(page);
-    const send = (type: 'touchStart' | 'touchMove' | 'touchEnd', touchPoints: { x: number; y: number }[]) =>
-      session.send('Input.dispatchTouchEvent', { type, touchPoints });
-    for (const [first, ...others] of await placed(page, DRAWN_DIGITS[5]!, MIDDLE)) {
-      await send('touchStart', [pointOf(first!)]);
-      for (const point of others) await send('touchMove', [pointOf(point)]);
-      await send('touchEnd', []);
+    const phone = await newPage({ hasTouch: true, isMobile: true, viewport: { width: 360, height: 740 } });
+    await visit(phone);
+    const session = await phone.context().newCDPSession(phone);
+    const send = (type: 'touchStart' | 'touchMove' | 'touchEnd', ...points: Stroke) =>
+      session.send('Input.dispatchTouchEvent', { type, touchPoints: points.map(([x, y]) => ({ x, y })) });
+    for (const [first, ...others] of await placed(phone, DRAWN_DIGITS[5]!, MIDDLE)) {
+      await Promise.all([
+        send('touchStart', first!),
+        ...others.map((point) => send('touchMove', point)),
+        send('touchEnd'),
+      ]);
     }
-    expect(await settledDigit(page)).toBe('5');
-    expect(await page.evaluate('scrollY')).toBe(0);
+    expect(await settledDigit(phone)).toBe('5');
+    expect(await phone.evaluate('scrollY')).toBe(0);
     expect(complaints).toEqual([]);
+    await phone.close();
   });
 
   test('takes a pen', async () => {
     await visit();
-    const session = await context.newCDPSession(page);
-    const send = (type: 'mousePressed' | 'mouseMoved' | 'mouseReleased', point: Stroke[number]) => {
-      const pen = { pointerType: 'pen', button: 'left', buttons: type === 'mouseReleased' ? 0 : 1 } as const;
-      return session.send('Input.dispatchMouseEvent', { type, ...pointOf(point), ...pen });
-    };
-    for (const stroke of await placed(page, DRAWN_DIGITS[4]!, MIDDLE)) {
-      await send('mousePressed', stroke[0]!);
-      for (const point of stroke) await send('mouseMoved', point);
-      await send('mouseReleased', stroke.at(-1)!);
-    }
+    await drawWithMouse(page, DRAWN_DIGITS[4]!, MIDDLE, 'pen');
     expect(await settledDigit(page)).toBe('4');
   });
 
@@ -173,14 +170,48 @@ describeBrowser('the page of the digits', () => {
     expect(await settledDigit(page)).toBe('–');
   });
 
-  test.each(['light', 'dark'] as const)('fits a phone, in %s', async (colorScheme) => {
-    await visit({ colorScheme, viewport: { width: 360, height: 740 } });
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
-    const button = (await page.getByRole('button').boundingBox())!;
-    expect(button.y + button.height).toBeLessThan(740);
-    const background = await page.evaluate('getComputedStyle(document.body).backgroundColor');
-    const [red] = /\d+/.exec(String(background))!.map(Number);
-    expect(red! > 127).toBe(colorScheme === 'light');
+  describe('on a phone', () => {
+    const boxOf = async (selector: string) => (await page.locator(selector).boundingBox())!;
+    const isScrollable = () =>
+      page.evaluate(
+        'document.documentElement.scrollHeight > innerHeight || document.documentElement.scrollWidth > innerWidth',
+      );
+
+    afterAll(() => page.setViewportSize({ width: 1280, height: 720 }));
+
+    test.each(['light', 'dark'] as const)('fits, in %s', async (colorScheme) => {
+      await page.setViewportSize({ width: 360, height: 740 });
+      await page.emulateMedia({ colorScheme });
+      await visit();
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
+      const button = await boxOf('#clear');
+      expect(button.y + button.height).toBeLessThan(740);
+      const background = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+      const [red] = /\d+/.exec(String(background))!.map(Number);
+      expect(red! > 127).toBe(colorScheme === 'light');
+    });
+
+    test.each([
+      [844, 390],
+      [667, 375],
+      [915, 412],
+      [568, 320],
+    ])('fits sideways in %d x %d, with the pad large and the bars beside it', async (width, height) => {
+      await page.setViewportSize({ width, height });
+      await visit();
+      await drawWithMouse(page, DRAWN_DIGITS[7]!, MIDDLE);
+      expect(await settledDigit(page)).toBe('7');
+      expect(await isScrollable()).toBe(false);
+      const pad = await boxOf('#pad');
+      expect(pad.width).toBe(pad.height);
+      expect(pad.height).toBeGreaterThan(0.9 * height);
+      for (const selector of ['#digit', '#seen', '#bars', '#clear', '#device', '#times']) {
+        const box = await boxOf(selector);
+        expect(box.x).toBeGreaterThan(pad.x + pad.width);
+        expect(box.x + box.width).toBeLessThanOrEqual(width);
+        expect(box.y + box.height).toBeLessThanOrEqual(height);
+      }
+    });
   });
 
   test('waits for a server that has gone, and goes on when it is back', async () => {
@@ -199,7 +230,3 @@ describeBrowser('the page of the digits', () => {
     expect(await trouble.innerText()).toBe('');
   });
 });
-
-function pointOf([x, y]: Stroke[number]): { x: number; y: number } {
-  return { x, y };
-}

@@ -52,17 +52,30 @@ export async function placed(
   );
 }
 
+/**
+ * Draws as a mouse or a pen does, with all the events of a stroke sent at once: the browser hands them to the page in order and
+ * several a frame, as those of a quick hand.
+ */
 export async function drawWithMouse(
   page: Page,
   strokes: readonly Stroke[],
   placement: Placement,
+  pointerType: 'mouse' | 'pen' = 'mouse',
 ): Promise<void> {
-  for (const [first, ...others] of await placed(page, strokes, placement)) {
-    await page.mouse.move(...first!);
-    await page.mouse.down();
-    for (const point of others) await page.mouse.move(...point);
-    await page.mouse.up();
+  const session = await page.context().newCDPSession(page);
+  const send = (type: 'mousePressed' | 'mouseMoved' | 'mouseReleased', [x, y]: Point) =>
+    session.send('Input.dispatchMouseEvent', {
+      ...{ type, x, y, pointerType, button: 'left', clickCount: 1 },
+      buttons: type === 'mouseReleased' ? 0 : 1,
+    });
+  for (const stroke of await placed(page, strokes, placement)) {
+    await Promise.all([
+      send('mousePressed', stroke[0]!),
+      ...stroke.map((point) => send('mouseMoved', point)),
+      send('mouseReleased', stroke.at(-1)!),
+    ]);
   }
+  await session.detach();
 }
 
 /** What the page says once it has an answer for all that was drawn. */
