@@ -145,7 +145,7 @@ function roofline({ gpu, runs, layers }: GpuBenchResult): object | undefined {
         mark: { type: 'point', filled: true },
         encoding: {
           ...position,
-          color: { field: 'who', type: 'nominal', title: null, legend: { labelLimit: 300 } },
+          color: { field: 'who', type: 'nominal', title: null },
           shape: { field: 'who', type: 'nominal', title: null },
         },
       },
