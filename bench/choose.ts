@@ -7,7 +7,8 @@ Measures the GPU where there is one and the CPU otherwise, checks every result f
 bench/results/<device>-<date>.json with a report beside it.
 
   --device cpu|cuda|cuda:N   what to measure
-  --quick                    fewer turns, for a first look
+  --quick                    fewer turns, and on the CPU fewer layers, for a first look; stored as <device>-<date>-quick
+  --out FOLDER               instead of bench/results
   --report FILE              write the report of bench/results/NAME.json anew, and measure nothing
   --pictures FILE            draw what is in it, into bench/pictures
   --help
@@ -17,14 +18,12 @@ On a GPU, where --group, --layer and --batch may be given again for more:
   --layer NAME    such as conv1 or res_56
   --batch N       images; unless given 1 and 128, of wide 1 and 8, of networks 4 and 16
   --json          print the result instead of the report
-  --out FOLDER    instead of bench/results
 
 The exit code is 1 where a layer fails, or regresses: against its newest thorough measurement in bench/results on the same
 GPU its median is more than 10 % higher, and its lower quartile is above the upper quartile there. A layer that regressed is
-held to the same again the next time, unless the file that is named is removed. With --quick the files are
-<device>-<date>-quick, and nothing is held to them.
+held to the same again the next time, unless the file that is named is removed. Nothing is held to quick files.
 
-On the CPU, where both may be given again for more; only a run without these and --quick is stored, any other printed:
+On the CPU, where both may be given again for more; with either, the result is stored only where --out says so:
   --group NAME    sconv-393 or mobile
   --threads N     at most the processors that there are; 1 and 2 unless given
 `;
@@ -72,7 +71,7 @@ export function chooseBench(
 }
 
 /** What only one of the two takes. */
-const OWN_OPTIONS = { gpu: ['layer', 'batch', 'json', 'out'], cpu: ['threads'] };
+const OWN_OPTIONS = { gpu: ['layer', 'batch', 'json'], cpu: ['threads'] };
 const FOUND = {
   gpu: 'as there is a GPU',
   cpu: 'as there is no usable GPU (npx warpconv doctor says why)',

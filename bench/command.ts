@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 export const ROOT = path.resolve(__dirname, '..');
@@ -17,6 +18,14 @@ export function run(
   });
   if (status === 0) return stdout;
   throw new Error(`${command} ${args.join(' ')} failed: ${error?.message ?? ''}\n${stdout}${stderr}`);
+}
+
+/** Installs what the lock file of a folder asks for, unless npm has: hundreds of megabytes would come anew. */
+export function installPackages(folder: string): void {
+  const installed = path.join(folder, 'node_modules/.package-lock.json');
+  const lock = path.join(folder, 'package-lock.json');
+  if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return;
+  run('npm', ['--prefix', folder, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
 }
 
 /** Runs one of the bench's scripts, which shows its own progress and output. */

@@ -81,10 +81,10 @@ export function writePicture(name: string, svg: string): void {
 }
 
 /** Compact, and to four digits: measurements repeat to two or three. */
-export function writeJson(name: string, value: unknown): void {
+export function writeJson(name: string, value: unknown, folder = FOLDER): void {
   const rounded = (_: string, one: unknown) =>
     typeof one === 'number' && !Number.isInteger(one) ? Number(one.toPrecision(4)) : one;
-  writeText(`${name}.json`, `${JSON.stringify(value, rounded)}\n`);
+  writeText(`${name}.json`, `${JSON.stringify(value, rounded)}\n`, folder);
 }
 
 /** Nothing where that was not measured. */
@@ -97,10 +97,18 @@ export function readJson<T>(name: string, folder = FOLDER): T | undefined {
   }
 }
 
-/** What the scripts beside run.ts take: `--quick`, and `--name` of the results that theirs belong to. */
-export function scriptArguments(): { readonly quick: boolean; readonly name: string | undefined } {
+/** What the scripts beside run.ts take: `--quick`, and `--name` and `--out` of the results that theirs belong to. */
+export function scriptArguments(): {
+  readonly quick: boolean;
+  readonly name: string | undefined;
+  readonly out: string;
+} {
   const { values } = parseArgs({
-    options: { quick: { type: 'boolean', default: false }, name: { type: 'string' } },
+    options: {
+      quick: { type: 'boolean', default: false },
+      name: { type: 'string' },
+      out: { type: 'string', default: FOLDER },
+    },
   });
-  return { quick: values.quick, name: values.name };
+  return { quick: values.quick, name: values.name, out: values.out };
 }

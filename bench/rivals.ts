@@ -1,27 +1,31 @@
 /** What the CPU's benches compare with: a package of its own, so that users of warpconv never install it. */
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 
 import type { CpuInfo } from 'warpconv';
 
-import { ROOT, run } from './command';
+import { installPackages, ROOT, run } from './command';
 
 export const RIVALS = path.join(__dirname, 'rivals');
 
 /** The folder in which node-gyp-build finds the package's addon with OpenBLAS in its im2col (rivals/native/base.cpp). */
 export const BASE = path.join(RIVALS, 'build/base');
 
-/** Vega, which draws the pictures, is among them. */
-export function installPackages(): void {
-  if (existsSync(path.join(RIVALS, 'node_modules/vega'))) return;
-  run('npm', ['--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
-}
-
-export function installRivals(): void {
-  process.stderr.write('bench: rivals …');
-  run('npm', ['--prefix', RIVALS, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
+/** @param target - of rivals/CMakeLists.txt: `all` adds BASE, which takes minutes to compile and only whole networks need */
+export function installRivals(target: 'rivals' | 'all'): void {
+  process.stderr.write('bench: rivals, installed and compiled before the first run …');
+  installPackages(RIVALS);
   const cmakeJs = path.join(ROOT, 'node_modules/cmake-js/bin/cmake-js');
-  const build = ['compile', '-d', RIVALS, '-O', path.join(RIVALS, 'build'), '--config', 'Release'];
+  const build = [
+    'compile',
+    '-d',
+    RIVALS,
+    '-O',
+    path.join(RIVALS, 'build'),
+    '--config',
+    'Release',
+    '--target',
+    target,
+  ];
   run(process.execPath, [cmakeJs, ...build]);
   process.stderr.write(' ready\n');
 }

@@ -11,6 +11,7 @@ import { random, timeInTurns, verify, type Contender } from './contenders';
 import { loadLayers, planOptions, shapesOf, type Layer } from '../layers';
 import type { AblationResult } from './engine_results';
 import { renderAblation } from './report_engine';
+import { Progress } from '../progress';
 import { circumstances, nameOf, scriptArguments, writeJson } from '../results';
 
 interface Variant {
@@ -90,14 +91,17 @@ async function measure(layer: Layer, quick: boolean): Promise<Record<string, num
 }
 
 async function main(): Promise<void> {
-  const { quick, name } = scriptArguments();
+  const { quick, name, out } = scriptArguments();
   setThreads(1);
-  process.stderr.write('ablation …');
+  const chosen = loadLayers('sconv-393');
+  const progress = new Progress('ablation', chosen.length, 'layers');
   const layers: AblationResult['layers'][number][] = [];
-  for (const layer of loadLayers('sconv-393')) layers.push({ ...layer, ms: await measure(layer, quick) });
-  process.stderr.write(' measured\n');
+  for (const layer of chosen) {
+    layers.push({ ...layer, ms: await measure(layer, quick) });
+    progress.show(layers.length);
+  }
   const result = { ...circumstances(quick), variants: VARIANTS.map((variant) => variant.name), layers };
-  if (!quick) writeJson(`${name ?? nameOf(result)}-ablation`, result);
+  if (!quick) writeJson(`${name ?? nameOf(result)}-ablation`, result, out);
   console.log(renderAblation(result));
 }
 

@@ -92,7 +92,7 @@ async function countRun(
 }
 
 async function main(): Promise<void> {
-  const { name, quick } = scriptArguments();
+  const { name, quick, out } = scriptArguments();
   const about = circumstances(quick);
   process.stderr.write('cache misses …');
   buildNativePrograms();
@@ -106,7 +106,7 @@ async function main(): Promise<void> {
   }
   process.stderr.write('\n');
   const result: CacheResult = { ...about, layers };
-  writeJson(`${name ?? nameOf(result)}-cache`, result);
+  writeJson(`${name ?? nameOf(result)}-cache`, result, out);
   console.log(renderCacheMisses(result));
 }
 

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { Conv2d, setThreads, Tensor } from 'warpconv';
 
 import { random, timeInTurns, verify, type Contender } from './contenders';
-import { loadLayers, planOptions, shapesOf, type Layer } from '../layers';
+import { layersOf, planOptions, shapesOf, type Layer } from '../layers';
 import { RIVALS } from '../rivals';
 import { convModel } from '../rivals/onnx_model';
 
@@ -22,7 +22,6 @@ export interface MeasureRequest {
 
 export interface MeasureBegin {
   readonly kind: 'begin';
-  readonly layers: number;
   readonly peak: number | null;
   /** By library */
   readonly versions: Readonly<Record<string, string>>;
@@ -207,11 +206,10 @@ async function main(request: MeasureRequest): Promise<void> {
   setThreads(threads);
   const arena = new Arena(threads, request.contenders);
   const timed = ({ name }: Contender) => request.contenders.some((beginning) => name.startsWith(beginning));
-  const layers = groups.flatMap(loadLayers);
+  const layers = layersOf(groups, quick);
   (await arena.contenders(layers[0]!)).forEach(({ release }) => release());
   send({
     kind: 'begin',
-    layers: layers.length,
     peak: arena.native?.fmaPeak() ?? null,
     versions: arena.versions(),
     missing: arena.missing,
@@ -226,6 +224,8 @@ async function main(request: MeasureRequest): Promise<void> {
   process.disconnect();
 }
 
+// Whoever ends the bench ends this.
+process.once('disconnect', () => process.exit());
 process.once('message', (request: MeasureRequest) => {
   void main(request);
 });

@@ -28,12 +28,12 @@ function measure(layers: readonly Layer[], quick: boolean): PackingResult['layer
 }
 
 function main(): void {
-  const { quick, name } = scriptArguments();
+  const { quick, name, out } = scriptArguments();
   process.stderr.write('packing …');
   buildNativePrograms();
   const result = { ...circumstances(quick), layers: measure(loadLayers('sconv-393'), quick) };
   process.stderr.write(' measured\n');
-  if (!quick) writeJson(`${name ?? nameOf(result)}-packing`, result);
+  if (!quick) writeJson(`${name ?? nameOf(result)}-packing`, result, out);
   console.log(renderPacking(result));
 }
 

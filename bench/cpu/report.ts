@@ -1,5 +1,5 @@
 /** From measurements to the Markdown report. */
-import { describeLayer, isDepthwise, isPointwise, shapesOf, type Layer } from '../layers';
+import { describeLayer, isDepthwise, isPointwise, QUICK_STEP, shapesOf, type Layer } from '../layers';
 import type { PackingResult } from './engine_results';
 import { percent } from '../tables';
 import { packingShare, renderEngine, type EngineResults } from './report_engine';
@@ -203,7 +203,7 @@ export function renderReport(result: BenchResult, name: string, engine: EngineRe
   return [
     `# ${cpu.name}${processor ? ` (${processor})` : ''}, ${date}`,
     '',
-    `${cpu.isa}, ${cpu.cores} processors; ${softwareOf(result)}; one image per layer${quick ? '; quick run' : ''}. ` +
+    `${cpu.isa}, ${cpu.cores} processors; ${softwareOf(result)}; one image per layer${quick ? `; quick run, with one layer in ${QUICK_STEP} of each table's` : ''}. ` +
       'Speed-ups are geometric means over every layer of every model; `runSync`, and `run()` where it says so, into an ' +
       'output that the caller owns unless it says otherwise.',
     ...rivalsOf(result),

@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util';
 
 import type { Device, GpuInfo } from 'warpconv';
 
-import { ROOT } from '../command';
+import { installPackages, ROOT } from '../command';
 import { selectLayers, type GpuLayer } from './layers';
 import { clocksNow, findGpu } from './machine';
 import type { GpuMeasureMessage, GpuMeasureRequest, Task } from './measure';
@@ -39,9 +39,9 @@ import { formatJson } from '../json';
 import { countLoadRequests } from './load_requests';
 import { readBatch } from '../options';
 import { toSvg } from '../plot';
-import { showProgress } from '../progress';
+import { Progress } from '../progress';
 import { isCpuResult, type BenchResult } from '../cpu/report';
-import { installPackages } from '../rivals';
+import { RIVALS } from '../rivals';
 import { FOLDER, gpuFileName, readJson, slugOf, writePicture, writeText } from '../results';
 import { versionNow } from '../version';
 
@@ -142,8 +142,9 @@ class Measurement {
 
   async finish(): Promise<void> {
     const total = this.tasks.length;
+    const progress = new Progress('bench', total, 'layers');
     while (this.tasks.length > 0 && this.#restarts <= MOST_RESTARTS) {
-      await this.#runProcess(total);
+      await this.#runProcess(() => progress.show(total - this.tasks.length));
       if (this.tasks.length > 0) this.#restarts++;
     }
     for (const { layer } of this.tasks)
@@ -151,7 +152,7 @@ class Measurement {
   }
 
   /** Takes what was done off the list, one way or another at least the first, so that it ends. */
-  #runProcess(total: number): Promise<void> {
+  #runProcess(showProgress: () => void): Promise<void> {
     const { device, quick } = this.settings;
     const asked = [...this.tasks];
     const child = fork(path.join(__dirname, 'measure.ts'), {
@@ -169,7 +170,7 @@ class Measurement {
     return new Promise((resolve) => {
       child.on('message', (message: GpuMeasureMessage) => {
         this.#take(message, asked);
-        showProgress('bench', total - this.tasks.length, total, 'layers');
+        showProgress();
       });
       child.on('error', (error) => (trouble = error.message));
       child.on('exit', (code, signal) => {
@@ -267,7 +268,7 @@ function storedOf(gpu: GpuInfo): StoredResult[] {
 function newestCpu(date: string): CpuPart | undefined {
   return storedNames(FOLDER)
     .map((name) => ({ name, result: readJson<BenchResult>(name)! }))
-    .filter(({ result }) => isCpuResult(result) && result.date <= date)
+    .filter(({ result }) => isCpuResult(result) && !result.quick && result.date <= date)
     .sort((a, b) => a.result.date.localeCompare(b.result.date))
     .at(-1);
 }
@@ -293,7 +294,7 @@ function readStored(file: string): {
 
 async function drawStored(file: string): Promise<void> {
   const { result, name } = readStored(file);
-  installPackages();
+  installPackages(RIVALS);
   for (const [suffix, spec] of gpuPictures(result)) writePicture(`${name}-${suffix}`, await toSvg(spec));
 }
 

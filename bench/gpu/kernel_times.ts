@@ -16,7 +16,7 @@ import { problemOf, selectLayers, type GpuExtents, type GpuLayer } from './layer
 import { findGpu } from './machine';
 import { formatJson } from '../json';
 import { readBatch } from '../options';
-import { showProgress } from '../progress';
+import { Progress } from '../progress';
 import { DATA, slugOf, writeText } from '../results';
 import { significant } from '../statistics';
 import { versionNow } from '../version';
@@ -150,11 +150,12 @@ async function main(): Promise<void> {
     batches: values.batch.map(readBatch),
   });
   const layers: LayerTimes[] = [];
+  const progress = new Progress('kernels', selected.length, 'layers');
   for (const layer of selected) {
-    showProgress('kernels', layers.length, selected.length, 'layers');
+    progress.show(layers.length);
     layers.push(await timeLayer(layer, device, values.family));
   }
-  showProgress('kernels', selected.length, selected.length, 'layers');
+  progress.show(selected.length);
   const date = new Date().toISOString().slice(0, 10);
   const result: KernelTimes = { date, gpu, version: versionNow(), layers };
   writeText(`${slugOf(gpu.name!)}-${date}-kernels.json`, formatJson(result, DEPTH), path.resolve(values.out));

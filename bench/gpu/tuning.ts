@@ -19,7 +19,7 @@ import { openPlan } from '../../lib/conv2d/tuning';
 import { problemOf, selectLayers, TUNED_BATCHES, tunedGroups, type GpuLayer } from './layers';
 import { findGpu } from './machine';
 import { readBatch } from '../options';
-import { showProgress } from '../progress';
+import { Progress } from '../progress';
 import { tableOf } from '../tables';
 import { FOLDER, slugOf, writeText } from '../results';
 import { median, quantile } from '../statistics';
@@ -151,13 +151,14 @@ async function main(): Promise<void> {
   const place = locate(device);
   const autos = await timePlans(selected, place);
   const layers: LayerTuning[] = [];
+  const progress = new Progress('tuning', selected.length, 'layers');
   for (const [index, layer] of selected.entries()) {
-    showProgress('tuning', index, selected.length, 'layers');
+    progress.show(index);
     // For memory that measuring has left to be used again
     await setImmediate();
     layers.push(tuneLayer(layer, place, autos[index]!));
   }
-  showProgress('tuning', selected.length, selected.length, 'layers');
+  progress.show(selected.length);
   const date = new Date().toISOString().slice(0, 10);
   const folder = values.out === undefined ? FOLDER : path.resolve(values.out);
   const name = `${slugOf(gpu.name!)}-${date}-tuning`;

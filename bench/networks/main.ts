@@ -34,6 +34,7 @@ import { benchGpuNetworks, checkNetworks } from './gpu_bench';
 import { LineProcess } from '../line_process';
 import { modelOf, networksIn } from './files';
 import { readBatch, readThreads } from '../options';
+import { Progress } from '../progress';
 import { BASE, installRivals, rivalEnvironment } from '../rivals';
 import {
   circumstances,
@@ -172,17 +173,17 @@ async function benchCpuNetworks(
   counts: readonly Threads[],
   { quick, store }: { quick: boolean; store: boolean },
 ): Promise<void> {
-  installRivals();
+  installRivals('all');
   const about = circumstances(quick);
   const networks: NetworkResult[] = [];
+  const progress = new Progress('bench', names.length * counts.length, 'networks');
   for (const threads of counts) {
     for (const network of names) {
       const file = modelOf(folder, network);
       networks.push({ network, threads, ms: await measureAll({ cpu: about.cpu, file, threads, quick }) });
-      process.stderr.write(`\r${networks.length} of ${names.length * counts.length} networks`);
+      progress.show(networks.length);
     }
   }
-  process.stderr.write('\n');
   const result: NetworksResult = { ...about, networks };
   console.log(render(result));
   if (!store) return;

@@ -6,15 +6,24 @@
  *
  * `--write` stores the table of all models in bench/results, and what the tests expect of the small ones in expected_outputs.json.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { devices, InferenceSession, memory, setThreads, Tensor, type CpuInfo } from '../../lib';
 
-import { run } from '../command';
-import { circumstances, nameOf, softwareOf, writeJson, writeText, type Circumstances } from '../results';
+import { installPackages } from '../command';
+import { Progress } from '../progress';
+import {
+  circumstances,
+  FOLDER as RESULTS,
+  nameOf,
+  softwareOf,
+  writeJson,
+  writeText,
+  type Circumstances,
+} from '../results';
 import { geometricMean } from '../statistics';
 import { expectationOf, SMALL_PACKAGES, writeExpected, type Expected } from './expected';
 import { feedOf, hasOtherDims, zooModels, type Input, type ZooFeed, type ZooModel } from './models';
@@ -83,20 +92,25 @@ async function main(): Promise<void> {
   const runtime = createRequire(path.join(FOLDER, 'main.js'))('onnxruntime-node') as Runtime;
   setThreads(1);
   const rows: Row[] = [];
-  for (const model of zooModels(FOLDER, packages)) {
-    if (!model.name.includes(values.model)) continue;
+  const models = zooModels(FOLDER, packages).filter(({ name }) => name.includes(values.model));
+  const progress = new Progress('zoo', models.length, 'models');
+  for (const model of models) {
     const row = await compare(model, runtime, values.quick ? 100 : 1000);
-    process.stderr.write(`${lineOf(row)}\n`);
+    progress.note(lineOf(row));
     rows.push(row);
+    progress.show(rows.length);
   }
   const cpu = devices().find((device): device is CpuInfo => device.type === 'cpu')!;
   const about = circumstances(values.quick);
   const text = render(rows, cpu, about);
   process.stdout.write(text);
-  if (!values.write || values.model !== '') return;
+  if (!values.write || values.model !== '') {
+    return console.error('zoo: not stored; a run with --write and without --model is, in bench/results');
+  }
   const name = `${nameOf(about)}-zoo`;
   writeJson(name, { ...about, rows: rows.map(({ expected: _, ...row }) => row) });
   writeText(`${name}.md`, text);
+  console.error(`zoo: wrote ${path.join(RESULTS, name)}.json and .md`);
   writeExpected(
     Object.fromEntries(rows.flatMap(({ model, expected }) => (expected ? [[model, expected]] : []))),
   );
@@ -104,18 +118,11 @@ async function main(): Promise<void> {
 
 /** @returns the names of the packages that have models */
 function install(): string[] {
-  if (!isInstalled()) run('npm', ['--prefix', FOLDER, 'ci', '--ignore-scripts', '--no-fund', '--no-audit']);
+  installPackages(FOLDER);
   const { dependencies } = JSON.parse(readFileSync(path.join(FOLDER, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
   };
   return Object.keys(dependencies).filter((name) => name !== 'onnxruntime-node');
-}
-
-/** Whether npm has installed what the lock file asks for: hundreds of megabytes come anew otherwise. */
-function isInstalled(): boolean {
-  const installed = path.join(FOLDER, 'node_modules/.package-lock.json');
-  const lock = path.join(FOLDER, 'package-lock.json');
-  return existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
 }
 
 const OURS: Contestant<InferenceSession & Session> = {

@@ -8,6 +8,8 @@ import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/gpu/l
 import { readThreads } from '../../bench/options';
 import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/cpu/report';
 import { readCpuRequest, readCpuResult } from '../../bench/cpu/bench';
+import { layersOf } from '../../bench/layers';
+import { FOLDER } from '../../bench/results';
 import { significant } from '../../bench/statistics';
 
 describe('npm run bench', () => {
@@ -56,7 +58,7 @@ describe('npm run bench', () => {
     expect(() => requireOwnOptions('cpu', ['--batch', '1'])).toThrow(
       '--batch is for the bench of the GPU, but that of the CPU is meant, as there is no usable GPU',
     );
-    expect(() => requireOwnOptions('cpu', ['--device', 'cpu', '--out=x'])).toThrow('as --device says');
+    expect(() => requireOwnOptions('cpu', ['--device', 'cpu', '--json'])).toThrow('as --device says');
     expect(() => requireOwnOptions('cpu', ['--report', 'x', '--json'])).toThrow('as --report says');
     expect(() => requireOwnOptions('gpu', ['--threads', '1'])).toThrow(
       '--threads is for the bench of the CPU',
@@ -84,16 +86,35 @@ describe('npm run bench', () => {
   });
 });
 
-it('the CPU bench knows the whole, which it stores, from a part', () => {
-  const whole = { groups: ['sconv-393', 'mobile'], counts: [1, 2], quick: false, isWhole: true };
+it('the CPU bench knows the whole, which it stores, from a part, which it stores where it is told to', () => {
+  const whole = {
+    groups: ['sconv-393', 'mobile'],
+    counts: [1, 2],
+    quick: false,
+    isWhole: true,
+    folder: FOLDER,
+  };
+  const part = { ...whole, isWhole: false, folder: undefined };
   expect(readCpuRequest([], 2)).toEqual(whole);
   expect(readCpuRequest(['--quick'], 2)).toEqual({ ...whole, quick: true });
   expect(readCpuRequest([], 1)).toEqual({ ...whole, counts: [1] });
   const group = ['--group', 'mobile'];
-  expect(readCpuRequest(group, 2)).toEqual({ ...whole, groups: ['mobile'], isWhole: false });
-  expect(readCpuRequest(['--threads', '1'], 2)).toEqual({ ...whole, counts: [1], isWhole: false });
+  expect(readCpuRequest(group, 2)).toEqual({ ...part, groups: ['mobile'] });
+  expect(readCpuRequest([...group, '--out', '/some'], 2).folder).toBe(path.resolve('/some'));
+  expect(readCpuRequest(['--out', '/some'], 2)).toEqual({ ...whole, folder: path.resolve('/some') });
+  expect(readCpuRequest(['--threads', '1'], 2)).toEqual({ ...part, counts: [1] });
   expect(() => readCpuRequest(['--threads', '4'], 2)).toThrow('--threads takes');
   expect(() => readCpuRequest(['--group', 'mec12'], 2)).toThrow(/mec12 .* sconv-393, mobile/);
+});
+
+it('a quick run of the CPU bench is of some layers of every model', () => {
+  const groups = ['sconv-393', 'mobile'];
+  const [all, some] = [false, true].map((quick) => layersOf(groups, quick));
+  expect(all).toHaveLength(295);
+  expect(some).toHaveLength(37);
+  expect(all).toEqual(expect.arrayContaining(some!));
+  const modelsOf = (layers: typeof all) => [...new Set(layers!.map(({ model }) => model))];
+  expect(modelsOf(some)).toEqual(modelsOf(all));
 });
 
 it('threads are integers, and no more than there are processors', () => {
