@@ -4,7 +4,7 @@ import path from 'node:path';
 import { command, Misuse } from './command';
 import type { WarpconvError } from '../errors';
 import type { Device } from '../placement';
-import type { ServeOptions } from '../serve';
+import type { AnyModel, ServeOptions } from '../serve';
 
 const text = { type: 'string' } as const;
 
@@ -96,7 +96,7 @@ function findMisspelt(args: ServeArguments): string | undefined {
 }
 
 /** `model.onnx`, or `name=model.onnx` */
-function modelOf(text: string, args: ServeArguments): [name: string, model: ServeOptions['models'][string]] {
+function modelOf(text: string, args: ServeArguments): [name: string, model: AnyModel] {
   const [, name, file] = /^(?:([^=/\\]+)=)?(.*)$/s.exec(text)!;
   const { device, 'max-batch': maxBatch, mean, std, resize } = args;
   const image = {

@@ -29,14 +29,14 @@ export interface Part {
 /**
  * Runs a model for several requests at once.
  *
- * @param onRun - told how many milliseconds the run itself took
+ * @param onRun - told when the run itself began and ended, by `performance.now()`
  * @returns for each request the outputs that it asked for
  */
 export async function runTogether(
   model: ModelDescription,
   session: ServedSession,
   parts: readonly Part[],
-  onRun: (milliseconds: number) => void,
+  onRun: (started: number, ended: number) => void,
 ): Promise<OutputTensor[][]> {
   const wanted = model.outputs.filter((spec) => parts.some(({ outputs }) => outputs.includes(spec)));
   const names = wanted.map(({ name }) => name);
@@ -46,7 +46,7 @@ export async function runTogether(
     try {
       return await start(cancellation);
     } finally {
-      onRun(performance.now() - started);
+      onRun(started, performance.now());
     }
   });
   const tensors = new Map<ValueSpec, OutputTensor>();

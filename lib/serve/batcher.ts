@@ -10,6 +10,7 @@ import { HEAP, type Held } from './memory';
 import { bringsImage, type Model, type Replica, type ValueSpec } from './model';
 import { USUAL_URGENCY, type Queue, type RunResult } from './queue';
 import { unavailable } from './refusal';
+import { ModelStatistics, type RunTimes } from './statistics';
 
 import { nextTurn } from './timers';
 import type { InputTensor } from './tensors';
@@ -61,6 +62,7 @@ interface Batch {
 }
 
 export class Batcher implements Queue {
+  readonly statistics = new ModelStatistics();
   #waiting: Job[] = [];
   readonly #lanes: readonly Lane[];
   readonly #shares: readonly GpuShare[];
@@ -74,7 +76,7 @@ export class Batcher implements Queue {
     readonly maxQueue: number,
     readonly onRun: (requests: number, milliseconds: number) => void,
     readonly onWaiting: (requests: number) => void = () => {},
-    gpus = new GpuShares([]),
+    gpus = new GpuShares(),
   ) {
     const devices = new Set(gpusOf(model));
     const shares = new Map(
@@ -90,7 +92,7 @@ export class Batcher implements Queue {
         ended: -Infinity,
       };
     });
-    this.#shares = [...shares.values()].filter((share) => share !== undefined);
+    this.#shares = [...shares.values()];
   }
 
   get waiting(): number {
@@ -119,6 +121,7 @@ export class Batcher implements Queue {
         const left = this.#waiting.filter((other) => other !== job);
         if (left.length < this.#waiting.length) memory.letGo();
         this.#setWaiting(left);
+        this.statistics.failed(performance.now() - queued);
         reject(cancellation.reason);
       };
       cancellation.follow(leave);
@@ -128,6 +131,11 @@ export class Batcher implements Queue {
       this.onWaiting(this.waiting);
       this.#startRuns();
     });
+  }
+
+  /** Leaves the GPUs to other models: nothing is queued any more. */
+  close(): void {
+    for (const share of this.#shares) share.leave();
   }
 
   /** Begins what runs can begin now. */
@@ -159,7 +167,7 @@ export class Batcher implements Queue {
     const failedTogether = !outcome.isDone && jobs.length > 1;
     if (failedTogether && (await this.#runEach(lane.replica, jobs))) sizes?.refused(jobs.length);
     jobs.forEach(({ memory }) => memory.letGo());
-    const answers = async () => failedTogether || (await answer(jobs, outcome));
+    const answers = async () => failedTogether || (await this.#answer(jobs, outcome));
     // Elsewhere runs need the processors that write answers.
     const isOnGpu = lane.replica.gpu !== undefined;
     if (!isOnGpu) await answers();
@@ -212,10 +220,14 @@ export class Batcher implements Queue {
     const begun = performance.now();
     const [first] = jobs;
     const session = first!.isImage ? replica.imageSession! : replica.session;
-    const onRun = (milliseconds: number) => this.onRun(jobs.length, milliseconds);
+    let [started, ended] = [begun, begun];
+    const onRun = (...run: [number, number]) => {
+      [started, ended] = run;
+      this.onRun(jobs.length, ended - started);
+    };
     try {
       const results = await runTogether(this.model, session, jobs, onRun);
-      return { isDone: true, results, begun, computed: performance.now() - begun };
+      return { isDone: true, results, times: { begun, started, ended, done: performance.now() } };
     } catch (error) {
       return { isDone: false, error: error as Error };
     }
@@ -233,9 +245,25 @@ export class Batcher implements Queue {
       ran++;
       const outcome = await this.#compute(replica, [job]);
       if (!outcome.isDone) failed++;
-      await answer([job], outcome);
+      await this.#answer([job], outcome);
     }
     return ran > 0 && failed === 0;
+  }
+
+  async #answer(jobs: readonly Job[], outcome: Outcome): Promise<void> {
+    const left = jobs.filter(({ cancellation }) => !cancellation.isRequested);
+    if (outcome.isDone) {
+      this.statistics.ran(left, this.#inferencesOf(left), outcome.times);
+      return answer(jobs, outcome);
+    }
+    for (const { queued } of left) this.statistics.failed(performance.now() - queued);
+    for (const { reject } of jobs) reject(outcome.error);
+  }
+
+  /** Rows, where requests can be joined by them. */
+  #inferencesOf(jobs: readonly Job[]): number {
+    if (this.model.maxBatch === 1) return jobs.length;
+    return jobs.reduce((sum, { rows }) => sum + (Number.isFinite(rows) ? rows : 1), 0);
   }
 }
 
@@ -245,15 +273,15 @@ type Outcome =
       readonly isDone: true;
       /** For each job */
       readonly results: readonly RunResult['tensors'][];
-      /** By `performance.now()` */
-      readonly begun: number;
-      readonly computed: number;
+      readonly times: RunTimes;
     }
   | { readonly isDone: false; readonly error: Error };
 
-async function answer(jobs: readonly Job[], outcome: Outcome): Promise<void> {
-  if (!outcome.isDone) return jobs.forEach(({ reject }) => reject(outcome.error));
-  const { results, begun, computed } = outcome;
+async function answer(
+  jobs: readonly Job[],
+  { results, times: { begun, done } }: Extract<Outcome, { readonly isDone: true }>,
+): Promise<void> {
+  const computed = done - begun;
   for (const [index, { queued, resolve }] of jobs.entries()) {
     resolve({ tensors: results[index]!, waited: begun - queued, computed });
     if (index % ANSWERS === ANSWERS - 1) await nextTurn();

@@ -11,12 +11,15 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Answer } from './answer';
 import { discardRest } from './body';
 import { LocalService } from './local_service';
+import { openModels, type GivenModels } from './open_models';
 import { readHandlerOptions, type HandlerOptions } from './options';
 import { Queues } from './queues';
 import { Clients, stopListening } from './stop_listening';
 
-/** The options of {@link servePlugin}: those of `createHandler`. */
-export type ServePluginOptions = HandlerOptions;
+/** The options of {@link servePlugin}: those of `createHandler`, and what to open as by `serve`. */
+export interface ServePluginOptions extends Omit<HandlerOptions, 'models'> {
+  readonly models: GivenModels;
+}
 
 /**
  * Serves models below the prefix that it is registered with: `app.register(servePlugin, { prefix: '/ml', models })`.
@@ -25,8 +28,13 @@ export type ServePluginOptions = HandlerOptions;
  */
 export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, options) => {
   // Fastify hands on what it was registered with, its own options included.
-  const { prefix: _, logLevel: __, logSerializers: ___, ...own } = options as HandlerOptions & FastifyOwn;
-  const service = new LocalService(new Queues(readHandlerOptions({ logger: app.log, ...own })));
+  const { prefix: _, logLevel: __, logSerializers: ___, ...own } = options as ServePluginOptions & FastifyOwn;
+  const given = { logger: app.log, ...own };
+  const { models, release } = await openModels(given.models, given.logger);
+  const service = await makeService({ ...given, models }).catch(async (error: unknown) => {
+    await release();
+    throw error;
+  });
   // Bodies are read under the limits of the handler, and not parsed. This reaches no further than the plugin.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
@@ -44,8 +52,15 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
     await service.drain();
     if (app.server.listening) await stopListening(app.server, clients);
   });
-  app.addHook('onClose', async () => service.close());
+  app.addHook('onClose', async () => {
+    service.close();
+    await release();
+  });
 };
+
+async function makeService(options: object): Promise<LocalService> {
+  return new LocalService(new Queues(readHandlerOptions(options)));
+}
 
 interface FastifyOwn {
   readonly prefix?: unknown;

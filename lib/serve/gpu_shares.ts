@@ -4,7 +4,7 @@
  * start-time fair queueing (Goyal, Vin and Cheng, 1996): it has saved nothing up.
  */
 
-/** A GPU that several models use. */
+/** A GPU that models use. */
 class SharedGpu {
   readonly shares: GpuShare[] = [];
   /** Whose runs are under way, the oldest first. */
@@ -62,6 +62,7 @@ export class GpuShare {
    * GPU that has two: the more of them share it, the less is known of what each took.
    */
   mayBegin(): boolean {
+    if (this.#others.length === 0) return true;
     if (this.gpu.isFull && this.gpu.isRunning(this)) return false;
     this.gpu.settle();
     if (!this.#isActive) this.#catchUp();
@@ -80,6 +81,11 @@ export class GpuShare {
   yield(): void {
     const waiting = this.#others.filter((other) => other.isWaiting);
     for (const other of waiting.sort((a, b) => a.#used - b.#used)) other.resume();
+  }
+
+  /** Leaves the GPU to the others: its model has no requests any more. */
+  leave(): void {
+    this.gpu.shares.splice(this.gpu.shares.indexOf(this), 1);
   }
 
   charge(milliseconds: number): void {
@@ -106,24 +112,10 @@ export class GpuShare {
 export class GpuShares {
   readonly #gpus = new Map<string, SharedGpu>();
 
-  /** @param users - the GPUs of each model */
-  constructor(users: readonly (readonly string[])[]) {
-    const seen = new Set<string>();
-    for (const gpus of users) {
-      for (const gpu of new Set(gpus)) {
-        if (seen.has(gpu)) this.#gpus.set(gpu, new SharedGpu());
-        seen.add(gpu);
-      }
-    }
-  }
-
-  /**
-   * A model's part of the GPU, of which it asks for one.
-   *
-   * @returns nothing where no other model uses the GPU
-   */
-  of(name: string, weight: number, resume: () => void): GpuShare | undefined {
-    const gpu = this.#gpus.get(name);
-    return gpu && new GpuShare(gpu, weight, resume);
+  /** A model's part of the GPU, of which it asks for one. Without other models it has the GPU to itself. */
+  of(name: string, weight: number, resume: () => void): GpuShare {
+    let gpu = this.#gpus.get(name);
+    if (gpu === undefined) this.#gpus.set(name, (gpu = new SharedGpu()));
+    return new GpuShare(gpu, weight, resume);
   }
 }

@@ -3,13 +3,17 @@
  *
  * @packageDocumentation
  */
+export { ModelFolder } from './folder/model_folder';
 export { createHandler } from './handler';
 export { serve } from './server';
 
+export type { ModelDefaults } from './folder/config';
+export type { ModelControl, ModelFolderOptions, ModelState } from './folder/model_folder';
 export type { Handler } from './handler';
 export type { HandlerOptions, ServeLogger } from './options';
 export type { RunningServer, ServeOptions } from './server';
 export type { AnyModel, ModelFile } from './model_files';
+export type { GivenModels } from './open_models';
 export type {
   ModelOptions,
   ServedImageOptions,

@@ -21,7 +21,7 @@ export interface OpenedModels {
   readonly release: () => Promise<void>;
 }
 
-interface Releasable extends ServedSession {
+export interface Releasable extends ServedSession {
   release(): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ async function openModel(option: string, model: unknown, opened: Releasable[]): 
   return { ...rest, session: await openSessions(file, sessionOptions, opened) };
 }
 
-async function openSessions(
+export async function openSessions(
   file: string,
   options: SessionOptions | undefined,
   opened: Releasable[],
@@ -61,13 +61,20 @@ async function openSessions(
   // Servers of other sessions load none of this.
   const { InferenceSession } = await import('../session/session.js');
   const made: Releasable[] = [];
-  const isChosen = options?.device !== undefined || options?.executionProviders !== undefined;
-  for (const device of isChosen ? [options.device] : await allDevices()) {
+  for (const device of await devicesFor(options)) {
     const session = await InferenceSession.create(file, { ...options, device });
     opened.push(session);
     made.push(session);
   }
   return made;
+}
+
+/** Where a model gets a session each; nothing for where the options say otherwise. */
+export async function devicesFor(
+  options: SessionOptions | undefined,
+): Promise<readonly SessionOptions['device'][]> {
+  const isChosen = options?.device !== undefined || options?.executionProviders !== undefined;
+  return isChosen ? [options.device] : allDevices();
 }
 
 async function allDevices(): Promise<readonly NonNullable<SessionOptions['device']>[]> {

@@ -1,22 +1,17 @@
-import makeDebug from 'debug';
-
 import { checkInteger, checkName, invalid, isObject, mismatch, readProperties } from '../check';
+import { readLogger, type ServeLogger } from './logger';
+import { ModelFolder } from './folder/model_folder';
 import { readModel, type Model, type ModelOptions, type ServedSession } from './model';
 
-/** Where failures are reported: any logger of pino's shape. */
-export interface ServeLogger {
-  /**
-   * Reports one failure.
-   *
-   * @param details - `{ err, model }`: what was thrown, and the name of the model
-   */
-  error(details: object, message: string): void;
-}
+export type { ServeLogger } from './logger';
 
 /** The options of {@link createHandler}. Any other property is refused; `undefined` means the default. */
 export interface HandlerOptions {
-  /** What is served under which name. Sessions stay their owner's: nothing here releases them. */
-  readonly models: Readonly<Record<string, ServedSession | ModelOptions>>;
+  /**
+   * What is served under which name, or a folder of models, which come and go. Sessions and folders stay their owner's:
+   * nothing here releases them.
+   */
+  readonly models: Readonly<Record<string, ServedSession | ModelOptions>> | ModelFolder;
   /** Most requests that wait for one model; those beyond are answered by 503. Default 256. */
   readonly maxQueue?: number;
   /** Longest body of a request, in bytes, decoded where it is compressed. Default 32 MiB. */
@@ -39,7 +34,15 @@ export interface HandlerOptions {
 
 /** Options, read once and checked. */
 export interface HandlerSettings extends Required<Omit<HandlerOptions, 'models'>> {
+  /** Those that are always there */
   readonly models: ReadonlyMap<string, Model>;
+  readonly folder: ModelFolder | undefined;
+}
+
+/** Where models run, as far as that is known. */
+export function devicesOf({ models, folder }: HandlerSettings): readonly string[] {
+  const replicas = [...models.values()].flatMap((model) => model.replicas);
+  return [...replicas.flatMap(({ session }) => session.device ?? []), ...(folder?.devices ?? [])];
 }
 
 export const HANDLER_DEFAULTS = {
@@ -62,18 +65,23 @@ export function readHandlerOptions(options: unknown): HandlerSettings {
 
 export function handlerSettings(given: Record<keyof HandlerOptions, unknown>): HandlerSettings {
   const settings = {
-    models: readModels(given.models),
+    ...readServed(given.models),
     maxQueue: checkInteger('options.maxQueue', given.maxQueue, LIMIT),
     maxBodyBytes: checkInteger('options.maxBodyBytes', given.maxBodyBytes, LIMIT),
     maxJsonBytes: checkInteger('options.maxJsonBytes', given.maxJsonBytes, LIMIT),
     maxHeldBytes: checkInteger('options.maxHeldBytes', given.maxHeldBytes, LIMIT),
     timeout: checkInteger('options.timeout', given.timeout, MILLISECONDS),
-    logger: readLogger(given.logger),
+    logger: readLogger('options.logger', given.logger),
   };
   if (settings.maxHeldBytes >= settings.maxBodyBytes) return settings;
   throw invalid(
     `options.maxHeldBytes is ${settings.maxHeldBytes}; a body of options.maxBodyBytes, ${settings.maxBodyBytes}, needs to fit`,
   );
+}
+
+function readServed(value: unknown): Pick<HandlerSettings, 'models' | 'folder'> {
+  if (value instanceof ModelFolder) return { models: new Map(), folder: value };
+  return { models: readModels(value), folder: undefined };
 }
 
 function readModels(value: unknown): Map<string, Model> {
@@ -87,14 +95,4 @@ function readModels(value: unknown): Map<string, Model> {
     ] as const;
   });
   return new Map(entries);
-}
-
-const debug = makeDebug('warpconv:serve');
-const DEBUG_LOGGER: ServeLogger = { error: (details, message) => debug('%s %o', message, details) };
-
-function readLogger(value: unknown): ServeLogger {
-  if (value === undefined) return DEBUG_LOGGER;
-  if (isObject(value) && typeof (value as Partial<ServeLogger>).error === 'function')
-    return value as ServeLogger;
-  throw mismatch('options.logger', 'an object with a method error', value);
 }

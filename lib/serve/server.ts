@@ -6,8 +6,14 @@ import { availableParallelism } from 'node:os';
 import { checkInteger, checkName, checkOneOf, mismatch, readProperties } from '../check';
 import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
-import { HANDLER_DEFAULTS, handlerSettings, type HandlerOptions, type HandlerSettings } from './options';
-import { openModelFiles, type AnyModel } from './model_files';
+import {
+  devicesOf,
+  HANDLER_DEFAULTS,
+  handlerSettings,
+  type HandlerOptions,
+  type HandlerSettings,
+} from './options';
+import { openModels, type GivenModels } from './open_models';
 import { Clients, stopListening, type Connected } from './stop_listening';
 import { startReaders } from './threads/start';
 import { clearTimeout, setTimeout } from './timers';
@@ -16,9 +22,10 @@ import { clearTimeout, setTimeout } from './timers';
 export interface ServeOptions extends Omit<HandlerOptions, 'models'> {
   /**
    * What is served under which name: sessions, or ONNX files, of which the server makes a session on each GPU, or on the CPU
-   * where there is none. Sessions that are given stay their owner's; those of files end with the server.
+   * where there is none. Or a folder of such files, by its path, or opened by {@link ModelFolder.open}. Sessions and folders
+   * that are given stay their owner's; what the server opens ends with it.
    */
-  readonly models: Readonly<Record<string, AnyModel>>;
+  readonly models: GivenModels;
   /** Default 8080; 0 for any that is free. */
   readonly port?: number;
   /** Address to listen at. Default `'127.0.0.1'`, which other machines do not reach; `'0.0.0.0'` or `'::'` for all. */
@@ -70,7 +77,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const closeOn = readSignals(given.closeOn);
   const threads =
     given.threads === undefined ? undefined : checkInteger('options.threads', given.threads, THREADS);
-  const { models, release } = await openModelFiles(given.models);
+  const { models, release } = await openModels(given.models, given.logger);
   const { handler, server, connected, end } = await make({ ...given, models }, threads).catch(
     async (error: unknown) => {
       await release();
@@ -122,8 +129,8 @@ async function make(
 
 const MOST_USUAL_THREADS = 8;
 
-function usualThreads({ models }: HandlerSettings): number {
-  const hasGpu = [...models.values()].some(({ replicas }) => replicas.some(({ gpu }) => gpu !== undefined));
+function usualThreads(settings: HandlerSettings): number {
+  const hasGpu = devicesOf(settings).some((device) => device !== 'cpu' && device !== 'auto');
   // There connections are not handed on: see Readers.take.
   if (!hasGpu || process.platform === 'win32') return 1;
   return Math.min(Math.max(1, availableParallelism() >> 1), MOST_USUAL_THREADS);

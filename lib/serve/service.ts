@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import { packageVersion } from '../load';
+import { readQuestion, toAnswer, type Ask } from './administration';
 import { answer, jsonAnswer, refuse, type Answer } from './answer';
 import { discardRest, readBody } from './body';
 import { Cancellation } from './cancellation';
@@ -19,6 +20,7 @@ import { decodeRequest, readHeaders, readTiming, type BodyLimits } from './reque
 import { encodeResponse } from './response';
 import { allowedMethods, findRoute, type Route } from './routes';
 import { clearTimeout, nextTurn, setTimeout } from './timers';
+import type { Users } from './users';
 
 /**
  * How long clients may leave a connection idle while the server drains. One that is closed just as its client uses it
@@ -34,7 +36,7 @@ export type Send = (answer: Answer) => void;
 
 /** An inference request on its way. */
 interface Inference {
-  readonly model: ModelDescription;
+  readonly model: QueuedModel;
   readonly request: IncomingMessage;
   readonly cancellation: Cancellation;
   readonly holding: Holding;
@@ -46,11 +48,17 @@ interface Inference {
 /** A model, and where requests for it wait. */
 export interface QueuedModel extends ModelDescription {
   readonly queue: Queue;
+  readonly users: Users;
 }
 
 /** What a service works with. */
 export interface ServiceParts extends BodyLimits {
+  /** May change */
   readonly models: ReadonlyMap<string, QueuedModel>;
+  /** Of the protocol, besides those that every server has */
+  readonly extensions: readonly string[];
+  /** Asks the thread of the models. */
+  readonly ask: Ask;
   /** Milliseconds, as in the options of a handler */
   readonly timeout: number;
   readonly budget: MemoryBudget;
@@ -116,7 +124,7 @@ export class Service {
         throw new Refusal(405, `the methods here are ${Allow}`, { Allow });
       if (route.action === 'infer')
         return await this.#serveInference(this.#parts.models.get(route.model.name)!, request, response, send);
-      send(await this.#lookUp(route));
+      send(await this.#lookUp(route, request));
     } catch (error) {
       if (response.headersSent) response.destroy();
       else send(this.#refuse(error));
@@ -125,25 +133,34 @@ export class Service {
     }
   }
 
-  async #lookUp(route: Exclude<Route, { action: 'infer' }>): Promise<Answer> {
+  async #lookUp(route: Exclude<Route, { action: 'infer' }>, request: IncomingMessage): Promise<Answer> {
     const ready = !this.#isDraining;
     switch (route.action) {
       case 'server':
         return jsonAnswer(200, {
           name: 'warpconv',
           version: packageVersion(),
-          extensions: ['binary_tensor_data'],
+          extensions: ['binary_tensor_data', 'statistics', ...this.#parts.extensions],
         });
       case 'live':
         return jsonAnswer(200, { live: true });
       case 'ready':
-        return jsonAnswer(ready ? 200 : 503, { ready });
+        return ready ? toAnswer(await this.#parts.ask({ about: 'ready' })) : jsonAnswer(503, { ready });
       case 'metrics':
         return answer(200, [Buffer.from(await this.#parts.metricsPage())], { 'Content-Type': METRICS_TYPE });
       case 'modelReady':
         return jsonAnswer(ready ? 200 : 503, { name: route.model.name, ready });
       case 'model':
         return jsonAnswer(200, describeModel(route.model));
+      case 'stats':
+        return toAnswer(await this.#parts.ask({ about: 'statistics', name: route.model?.name }));
+      case 'index':
+      case 'load':
+      case 'unload': {
+        if (!ready) throw unavailable(SHUTTING_DOWN);
+        const question = await readQuestion(route.action, route.name, request, this.#parts);
+        return toAnswer(await this.#parts.ask(question));
+      }
     }
   }
 
@@ -174,6 +191,7 @@ export class Service {
     response.once('close', onClose);
     if (response.destroyed) onClose();
     this.#inferences.add(inference);
+    model.users.enter();
     metrics.inFlight = this.#inferences.size;
     try {
       const result = await this.#infer(inference, model.queue).catch((error: unknown) =>
@@ -242,6 +260,7 @@ export class Service {
     inference.holding.release();
     inference.memory.letGo();
     this.#inferences.delete(inference);
+    inference.model.users.leave();
     this.#parts.metrics.inFlight = this.#inferences.size;
     if (this.#inferences.size > 0) return;
     const waiting = this.#onIdle;

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import type { ServeOptions } from '../../lib/serve';
+import type { AnyModel, ServeOptions } from '../../lib/serve';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { createHandler, InferenceSession, memory, openBuilt, serve } from './support/built';
 import { binaryRequest, json, postJson, request } from './support/client';
@@ -148,7 +148,7 @@ describe.each([1, 3])('%i threads', (threads) => {
     const missing = path.join(folder, 'none.onnx');
     await writeFile(path.join(folder, 'text.onnx'), 'this is no model');
     const good = { file: path.join(folder, 'fixed.onnx'), sessionOptions: CPU };
-    const given: [ServeOptions['models'][string], string, RegExp][] = [
+    const given: [AnyModel, string, RegExp][] = [
       [
         { file: missing, sessionOptions: CPU },
         'ERR_WARPCONV_INVALID_ARGUMENT',

@@ -6,7 +6,6 @@ import type { RunResult } from '../queue';
 import type { Queues } from '../queues';
 import { clientGone, refusalFor, reportIfOurs } from '../refusal';
 
-import type { QueuedModel } from '../service';
 import type { FromReader, Outbox, SharedInput, ToReader } from './messages';
 import type { InputTensor } from '../tensors';
 
@@ -21,7 +20,6 @@ interface Slab {
 type Run = Extract<FromReader, { readonly kind: 'run' }>;
 
 export class Desk {
-  readonly #models: readonly QueuedModel[];
   readonly #slabs = new Map<number, Slab>();
   readonly #running = new Map<number, Cancellation>();
 
@@ -29,9 +27,7 @@ export class Desk {
     readonly queues: Queues,
     readonly outbox: Outbox<ToReader>,
     readonly pin: PinMemory,
-  ) {
-    this.#models = [...queues.models.values()];
-  }
+  ) {}
 
   addSlab(slab: number, memory: SharedArrayBuffer): void {
     noteLent(memory);
@@ -44,8 +40,8 @@ export class Desk {
   }
 
   /** Queues a request, whose answer it sends. */
-  async run({ id, model: index, inputs, outputs, urgency }: Run): Promise<void> {
-    const model = this.#models[index]!;
+  async run({ id, model: place, inputs, outputs, urgency }: Run): Promise<void> {
+    const model = this.queues.at(place);
     const cancellation = new Cancellation();
     this.#running.set(id, cancellation);
     const memory = new Lent(() => this.outbox.tell({ kind: 'freed', id }));

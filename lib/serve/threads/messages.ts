@@ -1,6 +1,9 @@
 /** What a thread that reads requests and the thread of the models tell each other. */
 import type { TypedArray } from '../../tensor/typed_array';
+import type { Question, Told } from '../administration';
 import type { RequestCounts } from '../metrics';
+
+import type { PlainModel } from './plain_model';
 
 /** Elements in the memory that a reader shares. */
 export interface SharedElements {
@@ -35,8 +38,16 @@ export function errorOf({ cause, ...failure }: Failure): Error {
   return Object.assign(new Error(failure.message, options), failure);
 }
 
-/** What a reader is asked to do, one after the other. */
-export type Task = 'count' | 'drain' | 'hold' | 'release' | 'close';
+/** What a reader is asked to do. Those about models: see {@link ReadingThreads}. */
+export type Task =
+  | 'count'
+  | 'drain'
+  | 'hold'
+  | 'release'
+  | 'close'
+  | { readonly serve: PlainModel }
+  | { readonly remove: number }
+  | { readonly gone: number };
 
 /** From a reader to the models. Requests are known by numbers of the reader's, models and outputs by their places. */
 export type FromReader =
@@ -53,6 +64,7 @@ export type FromReader =
   | { readonly kind: 'cancel'; readonly id: number }
   | { readonly kind: 'failed'; readonly failure: Failure; readonly model: string | undefined }
   | { readonly kind: 'page' }
+  | { readonly kind: 'ask'; readonly id: number; readonly question: Question }
   | { readonly kind: 'counts'; readonly counts: RequestCounts }
   | { readonly kind: 'done'; readonly id: number; readonly counts: RequestCounts };
 
@@ -76,6 +88,7 @@ export type ToReader =
   /** The inputs of a request are not read any more. */
   | { readonly kind: 'freed'; readonly id: number }
   | { readonly kind: 'page'; readonly text: string }
+  | { readonly kind: 'told'; readonly id: number; readonly told: Told }
   | { readonly kind: 'do'; readonly id: number; readonly task: Task };
 
 /** What can be posted between threads: a worker, or the port to its parent. */

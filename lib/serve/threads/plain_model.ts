@@ -2,18 +2,20 @@
 import type { DataType } from '../../tensor/tensor';
 import { datatypeOf } from '../datatypes';
 import type { ImageSpec, ModelDescription, ValueSpec } from '../model';
+import type { BatchedModel } from '../queues';
 
 type PlainSpec = Omit<ValueSpec, 'datatype'> & { readonly type: DataType };
 
-export interface PlainModel extends Pick<ModelDescription, 'name' | 'version'> {
+export interface PlainModel extends Pick<BatchedModel, 'name' | 'version' | 'place' | 'waiting'> {
   readonly inputs: readonly PlainSpec[];
   readonly outputs: readonly PlainSpec[];
   readonly image: (Omit<ImageSpec, 'spec'> & { readonly spec: PlainSpec }) | undefined;
 }
 
-export function plainModel({ name, version, inputs, outputs, image }: ModelDescription): PlainModel {
+export function plainModel({ inputs, outputs, image, ...model }: BatchedModel): PlainModel {
+  const { name, version, place, waiting } = model;
   return {
-    ...{ name, version, inputs: inputs.map(plainSpec), outputs: outputs.map(plainSpec) },
+    ...{ name, version, place, waiting, inputs: inputs.map(plainSpec), outputs: outputs.map(plainSpec) },
     image: image && { ...image, spec: plainSpec(image.spec) },
   };
 }

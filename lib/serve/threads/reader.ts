@@ -10,7 +10,9 @@ import { MemoryBudget } from '../memory';
 import { RequestMetrics } from '../metrics';
 import type { ServeLogger } from '../options';
 import type { BodyLimits } from '../request';
+import type { Question, Told } from '../administration';
 import { Service, type QueuedModel } from '../service';
+import { Users } from '../users';
 import { holdRequests } from '../stop_listening';
 import { nextTurn, setInterval, setTimeout } from '../timers';
 import { TakenDescriptors } from './descriptors';
@@ -23,7 +25,9 @@ import { Slabs } from './slabs';
 /** What a reader is started with. */
 export interface ReaderData extends BodyLimits {
   readonly index: number;
+  /** At first */
   readonly models: readonly PlainModel[];
+  readonly extensions: readonly string[];
   readonly counters: CounterMemory;
   /** Of {@link TakenDescriptors} */
   readonly descriptors: SharedArrayBuffer;
@@ -49,13 +53,22 @@ export class Reader {
   readonly #server;
   /** Those who wait for a page of metrics */
   readonly #pages: ((text: string) => void)[] = [];
+  /** By the names of models */
+  readonly #models = new Map<string, QueuedModel>();
+  /** All that have requests, by their places */
+  readonly #places = new Map<number, QueuedModel>();
+  readonly #questions = new Map<number, (told: Told) => void>();
+  readonly #maxQueue: number;
+  #asked = 0;
   #release = () => {};
 
   /** @param port - to the thread of the models */
   constructor(port: MessagePort, data: ReaderData) {
     this.#port = port;
     this.#outbox = new Outbox(port);
-    const { counters, index, maxHeldBytes } = data;
+    const { counters, index, maxHeldBytes, maxQueue } = data;
+    this.#maxQueue = maxQueue;
+    for (const model of data.models) this.#serve(model);
     this.#connections = new SharedNumber(counters.connections, index);
     this.#descriptors = new TakenDescriptors(data.descriptors);
     const slabs = new Slabs({
@@ -65,7 +78,8 @@ export class Reader {
     this.#decoder = new DecoderProcesses(data.decoders);
     this.#service = new Service({
       ...data,
-      models: new Map(data.models.map((model, place) => [model.name, this.#queued(place, model, data)])),
+      models: this.#models,
+      ask: (question) => this.#ask(question),
       budget: new MemoryBudget(maxHeldBytes, new SharedByteCounter(counters, index)),
       newMemory: () => slabs.forRequest(),
       decoder: this.#decoder,
@@ -86,6 +100,9 @@ export class Reader {
         return this.#connect(message.descriptor);
       case 'page':
         return this.#pages.shift()!(message.text);
+      case 'told':
+        this.#questions.get(message.id)!(message.told);
+        return void this.#questions.delete(message.id);
       case 'do':
         return void this.#do(message);
       default:
@@ -93,10 +110,35 @@ export class Reader {
     }
   }
 
-  #queued(place: number, plain: PlainModel, { counters, maxQueue }: ReaderData): QueuedModel {
+  /** What a thread begins with it may be told again. */
+  #serve(plain: PlainModel): void {
+    if (this.#places.has(plain.place)) return;
     const model = modelOf(plain);
-    const length = new SharedNumber(counters.waiting, place);
-    return { ...model, queue: new RemoteQueue(place, model, maxQueue, length, this.#calls, this.#outbox) };
+    const { place, waiting } = plain;
+    const length = new SharedNumber(waiting);
+    const queue = new RemoteQueue(place, model, this.#maxQueue, length, this.#calls, this.#outbox);
+    const queued = { ...model, queue, users: new Users() };
+    this.#models.set(model.name, queued);
+    this.#places.set(place, queued);
+  }
+
+  #remove(place: number): void {
+    const model = this.#places.get(place);
+    if (model !== undefined && this.#models.get(model.name) === model) this.#models.delete(model.name);
+  }
+
+  /** One that ended before this thread began is not known here. */
+  async #gone(place: number): Promise<void> {
+    await this.#places.get(place)?.users.gone();
+    this.#places.delete(place);
+  }
+
+  #ask(question: Question): Promise<Told> {
+    return new Promise((resolve) => {
+      const id = this.#asked++;
+      this.#questions.set(id, resolve);
+      this.#outbox.tell({ kind: 'ask', id, question });
+    });
   }
 
   #logger(): ServeLogger {
@@ -131,6 +173,7 @@ export class Reader {
   }
 
   async #perform(task: Task): Promise<void> {
+    if (typeof task !== 'string') return this.#change(task);
     switch (task) {
       case 'count':
         return;
@@ -144,6 +187,12 @@ export class Reader {
       case 'close':
         return this.#close();
     }
+  }
+
+  async #change(task: Exclude<Task, string>): Promise<void> {
+    if ('serve' in task) return this.#serve(task.serve);
+    if ('remove' in task) return this.#remove(task.remove);
+    return this.#gone(task.gone);
   }
 
   /** Ends the thread, once there are no connections: what is not idle by now sends requests that are refused. */

@@ -7,7 +7,9 @@ import { Worker } from 'node:worker_threads';
 import { pinMemory } from '../../tensor/shared_memory';
 import { LINGER_MS } from '../body';
 import { pastCounts, type RequestCounts } from '../metrics';
-import type { Queues } from '../queues';
+import { administrationOf, type Ask } from '../administration';
+import { extensionsOf } from '../local_service';
+import type { BatchedModel, Queues, ReadingThreads } from '../queues';
 import { clearTimeout, setTimeout, wait } from '../timers';
 import { Desk } from './desk';
 import { descriptorOf, duplicateDescriptor, TakenDescriptors } from './descriptors';
@@ -47,6 +49,7 @@ class ReaderThread {
   readonly #desk: Desk;
   readonly #held: SharedByteCounter;
   readonly #onPage: () => Promise<string>;
+  readonly #onQuestion: Ask;
   readonly #onLost: (descriptors: readonly number[]) => void;
   readonly #questions = new Map<number, Question>();
   /** What it was handed, and whether it has taken it */
@@ -66,12 +69,14 @@ class ReaderThread {
     this.#held = new SharedByteCounter(shared.counters, index);
     this.#onLost = onLost;
     this.#onPage = onPage;
+    this.#onQuestion = administrationOf(shared.queues);
     const { queues, counters, gpu } = shared;
     const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = queues.settings;
     const workerData: ReaderData = {
       ...{ index, counters, descriptors: this.#descriptors.memory, decoders: shared.decoders },
       ...{ maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout },
       models: [...queues.models.values()].map(plainModel),
+      extensions: extensionsOf(queues.settings),
     };
     this.connections = new SharedNumber(counters.connections, index);
     this.connections.value = 0;
@@ -131,6 +136,10 @@ class ReaderThread {
         return desk.cancel(message.id);
       case 'page':
         return void this.#onPage().then((text) => this.#outbox.tell({ kind: 'page', text }));
+      case 'ask': {
+        const { id, question } = message;
+        return void this.#onQuestion(question).then((told) => this.#outbox.tell({ kind: 'told', id, told }));
+      }
       case 'failed': {
         const { failure, model } = message;
         const err = errorOf(failure);
@@ -160,7 +169,7 @@ function gone(): Error {
   return new Error('a thread that reads requests has ended; the log of the server says why');
 }
 
-export class Readers {
+export class Readers implements ReadingThreads {
   readonly #shared: Shared;
   readonly #threads: ReaderThread[] = [];
   /** What threads that ended by themselves had counted */
@@ -228,6 +237,18 @@ export class Readers {
   async hold(): Promise<() => void> {
     await this.#askAll('hold');
     return () => void this.#askAll('release');
+  }
+
+  serve(model: BatchedModel): Promise<void> {
+    return this.#askAll({ serve: plainModel(model) });
+  }
+
+  remove(place: number): Promise<void> {
+    return this.#askAll({ remove: place });
+  }
+
+  gone(place: number): Promise<void> {
+    return this.#askAll({ gone: place });
   }
 
   /** Ends the threads. Again is harmless. */

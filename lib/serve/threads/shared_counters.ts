@@ -4,15 +4,13 @@ import type { ByteCounter } from '../memory';
 /** The memory under a server's counters; plain data, for a worker. */
 export interface CounterMemory {
   readonly held: SharedArrayBuffer;
-  readonly waiting: SharedArrayBuffer;
   readonly connections: SharedArrayBuffer;
 }
 
-export function allocateCounters(models: number, readers: number): CounterMemory {
+export function allocateCounters(readers: number): CounterMemory {
   const { BYTES_PER_ELEMENT } = Int32Array;
   return {
     held: new SharedArrayBuffer((2 + readers) * BigInt64Array.BYTES_PER_ELEMENT),
-    waiting: new SharedArrayBuffer(models * BYTES_PER_ELEMENT),
     connections: new SharedArrayBuffer(readers * BYTES_PER_ELEMENT),
   };
 }
@@ -50,8 +48,8 @@ export class SharedNumber {
   readonly #numbers: Int32Array;
 
   constructor(
-    memory: SharedArrayBuffer,
-    readonly index: number,
+    readonly memory = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT),
+    readonly index = 0,
   ) {
     this.#numbers = new Int32Array(memory);
   }

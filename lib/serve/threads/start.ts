@@ -4,10 +4,10 @@ import { isGpu } from '../../placement';
 import { listenerOf, type Handler } from '../handler';
 import { LocalService } from '../local_service';
 import { MemoryBudget } from '../memory';
-import type { HandlerSettings } from '../options';
+import { devicesOf, type HandlerSettings } from '../options';
 import { Queues } from '../queues';
 import { Readers } from './readers';
-import { allocateCounters, SharedByteCounter, SharedNumber } from './shared_counters';
+import { allocateCounters, SharedByteCounter } from './shared_counters';
 
 /**
  * Starts threads that read requests for the models of this one.
@@ -18,19 +18,17 @@ export async function startReaders(
   settings: HandlerSettings,
   threads: number,
 ): Promise<{ handler: Handler; readers: Readers }> {
-  const counters = allocateCounters(settings.models.size, threads);
+  const counters = allocateCounters(threads);
   const budget = new MemoryBudget(settings.maxHeldBytes, new SharedByteCounter(counters));
-  const queues = new Queues(settings, budget, (model, requests) => {
-    new SharedNumber(counters.waiting, model).value = requests;
-  });
+  const queues = new Queues(settings, budget);
   let counts: Readers['counts'] = () => [];
   const service = new LocalService(queues, () => counts());
-  const replicas = [...settings.models.values()].flatMap((model) => model.replicas);
-  const gpu = replicas.map(({ session }) => session.device).find(isGpu);
+  const gpu = devicesOf(settings).find(isGpu);
   const decoders = Math.max(1, Math.floor(availableParallelism() / threads));
   const shared = { queues, counters, gpu, decoders };
   const readers = await Readers.start(shared, threads, () => service.counts());
   counts = () => readers.counts();
+  queues.threads = readers;
   const handler = Object.assign(listenerOf(service), {
     drain: async () => void (await Promise.all([service.drain(), readers.drain()])),
     close: () => {
