@@ -1,19 +1,29 @@
 /** `npx warpconv serve`: ONNX files over HTTP. */
+import { statSync } from 'node:fs';
 import path from 'node:path';
 
 import { command, Misuse } from './command';
+import {
+  FOLDER_HELP,
+  FOLDER_OPTIONS,
+  FOLDER_SHAPES,
+  LOGGER,
+  readFolderArguments,
+  reloadOnHangup,
+  type FolderArguments,
+} from './served_folder';
 import type { WarpconvError } from '../errors';
 import type { Device } from '../placement';
-import type { AnyModel, ServeOptions } from '../serve';
+import type { AnyModel, ModelFolderOptions, ServeOptions } from '../serve';
 
 const text = { type: 'string' } as const;
 
 export const serveCommand = command({
   name: 'serve',
   summary: 'serve ONNX files over HTTP by the Open Inference Protocol',
-  synopsis: 'serve [NAME=]MODEL.onnx ... [options]',
+  synopsis: 'serve [NAME=]MODEL.onnx ...|FOLDER [options]',
   help: `
-Serve ONNX files over HTTP by the Open Inference Protocol, on all GPUs or else the CPU, until Ctrl+C.
+Serve ONNX files, or a folder of them, over HTTP by the Open Inference Protocol, on all GPUs or else the CPU, until Ctrl+C.
 
   --port N         the port; 8080 by default, 0 for one that is free
   --host ADDRESS   where to listen; 127.0.0.1 by default
@@ -26,17 +36,18 @@ These let requests bring images of 8 bits, and JPEG, PNG or WebP files. A byte b
   --mean R,G,B
   --std R,G,B
   --resize N       scale the shorter side to N pixels; 'cover' or 'fill' scale to the model's size
-`,
+${FOLDER_HELP}`,
   options: {
     ...{ port: text, host: text, threads: text, device: text, 'max-batch': text },
     ...{ mean: text, std: text, resize: text },
+    ...FOLDER_OPTIONS,
   },
   mostArguments: Infinity,
   async run(args, files) {
-    const options = readServeArguments(files, args);
-    if (typeof options === 'string') throw new Misuse(options);
+    const asked = readServeArguments(files, args);
+    if (typeof asked === 'string') throw new Misuse(asked);
     try {
-      await runServer(options, (line) => process.stdout.write(`${line}\n`));
+      await runServer(asked, (line) => process.stdout.write(`${line}\n`));
       return 0;
     } catch (error) {
       const { code, message } = error as WarpconvError;
@@ -48,7 +59,7 @@ These let requests bring images of 8 bits, and JPEG, PNG or WebP files. A byte b
 });
 
 /** Options of the command line, as text. */
-interface ServeArguments {
+interface ServeArguments extends FolderArguments {
   readonly port?: string;
   readonly host?: string;
   readonly threads?: string;
@@ -59,17 +70,43 @@ interface ServeArguments {
   readonly resize?: string;
 }
 
+/** What the command is to do. */
+interface Asked {
+  readonly models: Readonly<Record<string, AnyModel>> | FolderOfModels;
+  readonly options: Omit<ServeOptions, 'models'>;
+}
+
+class FolderOfModels {
+  constructor(
+    readonly path: string,
+    readonly options: ModelFolderOptions,
+  ) {}
+}
+
 /** What the arguments ask for; a sentence where they do not say it. */
-function readServeArguments(files: readonly string[], args: ServeArguments): ServeOptions | string {
+function readServeArguments(files: readonly string[], args: ServeArguments): Asked | string {
   if (files.length === 0) return 'serve needs an ONNX file, for example: warpconv serve model.onnx';
   const wrong = findMisspelt(args);
   if (wrong !== undefined) return wrong;
-  const { port, host, threads } = args;
+  const models = readModels(files, args);
+  return typeof models === 'string' ? models : { models, options: serverOptions(args) };
+}
+
+function readModels(files: readonly string[], args: ServeArguments): Asked['models'] | string {
+  const folder = files.find((file) => statSync(file, { throwIfNoEntry: false })?.isDirectory());
+  if (folder !== undefined) {
+    if (files.length > 1) return `serve takes one folder, or files; got the folder '${folder}' and more`;
+    return new FolderOfModels(folder, { ...readFolderArguments(args), defaults: modelOptions(args) });
+  }
+  const stray = Object.keys(FOLDER_OPTIONS).find((name) => args[name as keyof FolderArguments] !== undefined);
+  if (stray !== undefined) return `--${stray} needs a folder of models, for example: warpconv serve models`;
   const models = Object.fromEntries(files.map((file) => modelOf(file, args)));
-  if (Object.keys(models).length < files.length)
-    return `two of the files have one name; name them as in other=${files.at(-1)}`;
+  if (Object.keys(models).length === files.length) return models;
+  return `two of the files have one name; name them as in other=${files.at(-1)}`;
+}
+
+function serverOptions({ port, host, threads }: ServeArguments): Asked['options'] {
   return {
-    models,
     closeOn: ['SIGINT', 'SIGTERM'],
     ...(port !== undefined && { port: Number(port) }),
     ...(host !== undefined && { host }),
@@ -85,12 +122,13 @@ const SHAPES: Readonly<Record<string, readonly [shape: RegExp, expected: string]
   mean: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],
   std: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],
   resize: [/^(?:\d{1,9}|cover|fill)$/, "a number of pixels, 'cover' or 'fill'"],
+  ...FOLDER_SHAPES,
 };
 
 function findMisspelt(args: ServeArguments): string | undefined {
   for (const [name, [shape, expected]] of Object.entries(SHAPES)) {
     const text = args[name as keyof ServeArguments];
-    if (text !== undefined && !shape.test(text)) return `--${name} takes ${expected}, got '${text}'`;
+    if (typeof text === 'string' && !shape.test(text)) return `--${name} takes ${expected}, got '${text}'`;
   }
   return undefined;
 }
@@ -98,19 +136,21 @@ function findMisspelt(args: ServeArguments): string | undefined {
 /** `model.onnx`, or `name=model.onnx` */
 function modelOf(text: string, args: ServeArguments): [name: string, model: AnyModel] {
   const [, name, file] = /^(?:([^=/\\]+)=)?(.*)$/s.exec(text)!;
+  return [name ?? path.parse(file!).name, { file: file!, ...modelOptions(args) }];
+}
+
+function modelOptions(args: ServeArguments): NonNullable<ModelFolderOptions['defaults']> {
   const { device, 'max-batch': maxBatch, mean, std, resize } = args;
   const image = {
     ...(mean !== undefined && { mean: numbers(mean) }),
     ...(std !== undefined && { std: numbers(std) }),
     ...(resize !== undefined && { resize: numberOr(resize) as 'cover' }),
   };
-  const model = {
-    file: file!,
+  return {
     ...(device !== undefined && { sessionOptions: { device: device as Device } }),
     ...(maxBatch !== undefined && { maxBatch: Number(maxBatch) }),
     ...(Object.keys(image).length > 0 && { image }),
   };
-  return [name ?? path.parse(file!).name, model];
 }
 
 function numbers(text: string): number[] {
@@ -126,10 +166,37 @@ function numberOr(text: string): number | string {
  *
  * @param print - told where each model is
  */
-async function runServer(options: ServeOptions, print: (line: string) => void): Promise<void> {
+async function runServer({ models, options }: Asked, print: (line: string) => void): Promise<void> {
+  if (models instanceof FolderOfModels) return runFolder(models, options, print);
+  await runUntilClosed({ ...options, models }, async () => Object.keys(models), print);
+}
+
+async function runFolder(
+  { path: place, options: given }: FolderOfModels,
+  options: Asked['options'],
+  print: (line: string) => void,
+): Promise<void> {
+  const { ModelFolder } = await import('../serve/index.js');
+  const opening = ModelFolder.open(place, { ...given, logger: LOGGER });
+  const end = reloadOnHangup(opening);
+  try {
+    const models = await opening;
+    const names = async () =>
+      (await models.index()).filter(({ state }) => state === 'READY').map(({ name }) => name);
+    await runUntilClosed({ ...options, models }, names, print).finally(() => models.close());
+  } finally {
+    end();
+  }
+}
+
+async function runUntilClosed(
+  options: ServeOptions,
+  names: () => Promise<readonly string[]>,
+  print: (line: string) => void,
+): Promise<void> {
   const { serve } = await import('../serve/index.js');
   const { url, server } = await serve(options);
-  for (const name of Object.keys(options.models)) print(`${url}/v2/models/${encodeURIComponent(name)}`);
+  for (const name of await names()) print(`${url}/v2/models/${encodeURIComponent(name)}`);
   print('Ctrl+C ends the server once all requests have been answered.');
   await new Promise((resolve) => server.once('close', resolve));
 }

@@ -63,7 +63,8 @@ export class Queues implements ModelFollower {
   }
 
   async serve(model: Model): Promise<void> {
-    await this.threads?.serve(this.#add(model));
+    const queued = this.#add(model);
+    await this.threads?.serve(queued);
   }
 
   async remove(model: Model): Promise<void> {

@@ -1,11 +1,13 @@
 /** `warpconv serve`, as a shell starts it: the built command, its output and how it ends. */
 import { spawn } from 'node:child_process';
+import { rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 
 import sharp from 'sharp';
 
 import { json, postJson, request, type Received } from './support/client';
+import { BROKEN, factorOf, Hammer, index, newFolder, put, scaling } from './support/models';
 
 const ROOT = path.join(__dirname, '../..');
 const DIGITS = path.join(ROOT, 'examples/digits/digits.onnx');
@@ -46,7 +48,11 @@ function serve(...args: string[]) {
     }
     return stdout.split('\n').slice(0, -2);
   };
-  return { listening, ended, kill: (signal: NodeJS.Signals) => child.kill(signal) };
+  /** Resolves once the command has said so on stderr. */
+  const said = async (line: RegExp): Promise<void> => {
+    while (!line.test(stderr)) await new Promise((resolve) => child.stderr.once('data', resolve));
+  };
+  return { listening, said, ended, kill: (signal: NodeJS.Signals) => child.kill(signal) };
 }
 
 /** Asks a model of digits at its address. */
@@ -131,7 +137,11 @@ const USAGE = /\nusage: warpconv serve \[NAME=\]MODEL\.onnx/;
 
 test.each<[string, string[], RegExp]>([
   ['no file', [], /^warpconv: serve needs an ONNX file, for example: warpconv serve model\.onnx\n/],
-  ['an option that is not there', [DIGITS, '--treads', '2'], /^warpconv: serve takes no --treads; did you mean --threads\?\n/],
+  [
+    'an option that is not there',
+    [DIGITS, '--treads', '2'],
+    /^warpconv: serve takes no --treads; did you mean --threads\?\n/,
+  ],
   ['an option of another command', [DIGITS, '--json'], /^warpconv: serve takes no --json\n/],
   ['an option without its value', [DIGITS, '--port'], /^warpconv: .*--port/],
   [
@@ -177,7 +187,7 @@ test.each([
 
 test.each<[string, string[], RegExp]>([
   ['a file that is missing', ['none.onnx'], /^warpconv: ERR_WARPCONV_\w+: .*none\.onnx'?\n$/],
-  ['a folder', [ROOT], /^warpconv: ERR_WARPCONV_\w+: .*not a file\n$/],
+  ['a folder without models', [ROOT], /^warpconv: ERR_WARPCONV_INVALID_ARGUMENT: there is no model in .*\n$/],
   ['a file that is no model', [path.join(ROOT, 'README.md')], /^warpconv: ERR_WARPCONV_INVALID_MODEL: .*\n$/],
   ['one of two that is missing', [DIGITS, 'none.onnx'], /^warpconv: ERR_WARPCONV_\w+: .*none\.onnx'?\n$/],
   ['an address of no machine here', [DIGITS, '--host', '192.0.2.1'], /^warpconv: EADDRNOTAVAIL: .*\n$/],
@@ -230,4 +240,90 @@ test('a second signal ends it at once', async () => {
   server.kill('SIGTERM');
   expect(await server.ended).toMatchObject({ code: null, signal: 'SIGTERM' });
   await waiting;
+});
+
+describe('a folder of models', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await newFolder();
+    for (const name of ['a', 'b', 'c']) await put(folder, name, '1', scaling(2));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  test('SIGHUP brings new versions while clients ask, and no request fails', async () => {
+    const server = serve(folder, '--threads', '2', ...CPU);
+    const lines = await server.listening();
+    const { origin } = new URL(lines[0]!);
+    expect(lines.map((line) => new URL(line).pathname)).toEqual(
+      ['a', 'b', 'c'].map((name) => `/v2/models/${name}`),
+    );
+    const hammer = new Hammer(origin, ['a', 'b', 'c'], 4);
+    await hammer.more(30);
+    await put(folder, 'a', '2', scaling(3));
+    await put(folder, 'b', '2', BROKEN);
+    server.kill('SIGHUP');
+    await server.said(/a model was replaced: "a" 2\n/);
+    await server.said(/a model cannot be loaded: "b": .*\n/);
+    await hammer.more(30);
+    await hammer.stop();
+    for (const seen of hammer.seen) expect(Object.fromEntries(seen)).toEqual({ a: [2, 3], b: [2], c: [2] });
+    server.kill('SIGTERM');
+    expect(await server.ended).toMatchObject({ code: 0, signal: null });
+  });
+
+  test('--model-control, --load-model, and options for all models', async () => {
+    const server = serve(
+      folder,
+      '--model-control',
+      'explicit',
+      '--load-model',
+      'a',
+      '--load-model',
+      'c',
+      ...CPU,
+    );
+    const lines = await server.listening();
+    expect(lines).toHaveLength(2);
+    const { origin } = new URL(lines[0]!);
+    const load = await request(origin, { path: '/v2/repository/models/b/load', method: 'POST' });
+    expect(load.status).toBe(200);
+    expect(await factorOf(origin, 'b')).toBe(2);
+    expect(await index(origin, { ready: true })).toHaveLength(3);
+    server.kill('SIGTERM');
+    expect(await server.ended).toMatchObject({ code: 0, signal: null });
+  });
+
+  test('--poll-seconds', async () => {
+    const server = serve(folder, '--model-control', 'poll', '--poll-seconds', '0.05', ...CPU);
+    const [url] = await server.listening();
+    await put(folder, 'a', '7', scaling(5));
+    await server.said(/a model was replaced: "a" 7\n/);
+    expect(await factorOf(new URL(url!).origin, 'a')).toBe(5);
+    server.kill('SIGTERM');
+    expect(await server.ended).toMatchObject({ code: 0, signal: null });
+  });
+
+  test.each<[string, (folder: string) => string[], RegExp]>([
+    ['a mode that is none', (one) => [one, '--model-control', 'push'], /^warpconv: options\.control must be/],
+    [
+      'an interval that is none',
+      (one) => [one, '--poll-seconds', 'often'],
+      /^warpconv: --poll-seconds takes a number/,
+    ],
+    [
+      'an answer that is none',
+      (one) => [one, '--strict-readiness', '1'],
+      /^warpconv: --strict-readiness takes 'yes' or 'no'/,
+    ],
+    ['a folder and a file', (one) => [one, DIGITS], /^warpconv: serve takes one folder, or files/],
+    [
+      'an option of folders for a file',
+      () => [DIGITS, '--load-model', 'a'],
+      /^warpconv: --load-model needs a folder/,
+    ],
+  ])('%s: the usage, and 2', async (_, args, message) => {
+    const { code, stderr } = await serve(...args(folder)).ended;
+    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
+    expect(stderr).toMatch(USAGE);
+  });
 });

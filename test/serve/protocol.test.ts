@@ -35,7 +35,7 @@ describe('what there is to look up', () => {
     const manifest = readFileSync(path.join(__dirname, '../../package.json'), 'utf8');
     const { version } = JSON.parse(manifest) as { version: string };
     expect(json(await request(url, { path: '/v2' }))).toEqual({
-      ...{ name: 'warpconv', version, extensions: ['binary_tensor_data'] },
+      ...{ name: 'warpconv', version, extensions: ['binary_tensor_data', 'statistics'] },
     });
   });
 

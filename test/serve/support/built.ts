@@ -9,7 +9,7 @@ import { load } from './outside';
 import { openBy } from './serving';
 
 export const { InferenceSession, memory } = load('../../../dist') as typeof Warpconv;
-export const { createHandler, serve } = load('../../../dist/serve') as typeof Serve;
+export const { createHandler, ModelFolder, serve } = load('../../../dist/serve') as typeof Serve;
 
 /** A server of the built package, of which so many threads read the requests. */
 export function openBuilt(options: ServeOptions, threads = 1): Promise<RunningServer> {
