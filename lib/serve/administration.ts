@@ -93,7 +93,7 @@ export async function readQuestion(
   request: IncomingMessage,
   parts: Parts,
 ): Promise<Question> {
-  refuseForeignPages(request);
+  if (action !== 'index') refuseForeignPages(request);
   const { ready, parameters } = await readObject(request, parts);
   if (action === 'index') return { about: 'index', onlyReady: readReady(ready) };
   refuseOverrides(parameters);

@@ -86,7 +86,7 @@ function readServed(value: unknown): Pick<HandlerSettings, 'models' | 'folder'> 
 
 function readModels(value: unknown): Map<string, Model> {
   if (!isObject(value) || Array.isArray(value) || Object.keys(value).length === 0) {
-    throw mismatch('options.models', 'an object of sessions by the names of models', value);
+    throw mismatch('options.models', 'an object of sessions by the names of models, or a ModelFolder', value);
   }
   const entries = Object.entries(value).map(([name, model]) => {
     return [

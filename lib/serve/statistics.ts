@@ -29,20 +29,28 @@ class Duration {
     this.#milliseconds += milliseconds;
   }
 
-  toJSON(): { count: number; ns: number } {
+  describe(): object {
     return { count: this.count, ns: Math.round(this.#milliseconds * 1e6) };
   }
 }
 
 class Stages {
-  readonly compute_input = new Duration();
-  readonly compute_infer = new Duration();
-  readonly compute_output = new Duration();
+  readonly #input = new Duration();
+  readonly #infer = new Duration();
+  readonly #output = new Duration();
 
   add({ begun, started, ended, done }: RunTimes, count: number): void {
-    this.compute_input.add(count * (started - begun), count);
-    this.compute_infer.add(count * (ended - started), count);
-    this.compute_output.add(count * (done - ended), count);
+    this.#input.add(count * (started - begun), count);
+    this.#infer.add(count * (ended - started), count);
+    this.#output.add(count * (done - ended), count);
+  }
+
+  describe(): object {
+    return {
+      compute_input: this.#input.describe(),
+      compute_infer: this.#infer.describe(),
+      compute_output: this.#output.describe(),
+    };
   }
 }
 
@@ -86,14 +94,19 @@ export class ModelStatistics {
     this.#fail.add(milliseconds);
   }
 
-  /** An element of `model_stats`. */
+  /** An element of `model_stats`, as plain data. */
   describe({ name, version }: ModelDescription): object {
     const sizes = [...this.#sizes].sort(([one], [other]) => one - other);
     return {
       ...{ name, version, last_inference: this.#last },
       ...{ inference_count: this.#inferences, execution_count: this.#executions },
-      inference_stats: { success: this.#success, fail: this.#fail, queue: this.#queue, ...this.#stages },
-      batch_stats: sizes.map(([batch_size, stages]) => ({ batch_size, ...stages })),
+      inference_stats: {
+        success: this.#success.describe(),
+        fail: this.#fail.describe(),
+        queue: this.#queue.describe(),
+        ...this.#stages.describe(),
+      },
+      batch_stats: sizes.map(([batch_size, stages]) => ({ batch_size, ...stages.describe() })),
     };
   }
 }

@@ -5,7 +5,7 @@ import path from 'node:path';
 
 import Fastify from 'fastify';
 
-import type { ModelFolderOptions, ModelState } from '../../lib/serve';
+import type { ModelFolder as Folder, ModelFolderOptions, ModelState } from '../../lib/serve';
 import type * as FastifyPlugin from '../../lib/serve/fastify';
 import { InferenceSession, memory, ModelFolder, openBuilt } from './support/built';
 import { json, postJson, request } from './support/client';
@@ -15,7 +15,7 @@ import { closeAll } from './support/serving';
 
 let folder: string;
 let before: ReturnType<typeof memory>;
-const opened: InstanceType<typeof ModelFolder>[] = [];
+const opened: Folder[] = [];
 
 beforeEach(async () => {
   folder = await newFolder();

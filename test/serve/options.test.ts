@@ -15,7 +15,11 @@ const withInput = (metadata: object) =>
 
 test.each<[string, unknown, string]>([
   ['no options', undefined, 'options must be an object, got undefined'],
-  ['no models', {}, 'options.models must be an object of sessions by the names of models, got undefined'],
+  [
+    'no models',
+    {},
+    'options.models must be an object of sessions by the names of models, or a ModelFolder, got undefined',
+  ],
   ['an empty set of models', { models: {} }, 'options.models must be'],
   ['a list of models', { models: [doublingSession()] }, 'options.models must be'],
   ['a model without a name', { models: { '': doublingSession() } }, 'the name of a model must be a string'],

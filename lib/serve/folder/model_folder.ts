@@ -107,6 +107,7 @@ export class ModelFolder {
   /** Signatures at the last look */
   #looked: ReadonlyMap<string, string> = new Map();
   #complaint: string | undefined;
+  #glancing: Promise<Found> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
@@ -146,7 +147,7 @@ export class ModelFolder {
 
   /** All models of the folder, and how they are. */
   async index(): Promise<ModelState[]> {
-    const found = await scanFolder(this.folder).catch(() => new Map<string, FoundModel>());
+    const found = await this.#glance();
     const names = new Set([...this.#entries.keys(), ...found.keys()]);
     return [...names].sort().flatMap((name) => statesOf(name, this.#entries.get(name) ?? {}));
   }
@@ -221,6 +222,14 @@ export class ModelFolder {
     for (const name of this.#options.load) if (!found.has(name)) this.#fail(name, unknown('load', name));
     this.#looked = signaturesOf(found);
     if (this.control === 'poll') this.#scheduleLook();
+  }
+
+  /** Anybody may ask for the index, as often as they like: looks that would overlap are one. */
+  #glance(): Promise<Found> {
+    this.#glancing ??= scanFolder(this.folder)
+      .catch(() => new Map<string, FoundModel>())
+      .finally(() => (this.#glancing = undefined));
+    return this.#glancing;
   }
 
   async #close(): Promise<void> {
