@@ -163,6 +163,8 @@ function parseObject(text: string): Readonly<Record<string, unknown>> {
   throw invalid(`the body must be a JSON object, got ${describe(value)}`);
 }
 
+/** @throws Refusal for an answer that is one */
 export function toAnswer({ status, value }: Told): Answer {
+  if ('error' in value) throw Object.assign(new Refusal(status, String(value.error)), { isReported: true });
   return jsonAnswer(status, value);
 }

@@ -5,15 +5,16 @@
 import { runTogether } from './batch_run';
 import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
+import { unwatched, type Exchange, type TraceContext } from './exchange';
 import { GpuShares, type GpuShare } from './gpu_shares';
 import { HEAP, type Held } from './memory';
 import { bringsImage, type Model, type Replica, type ValueSpec } from './model';
 import { USUAL_URGENCY, type Queue, type RunResult } from './queue';
 import { unavailable } from './refusal';
 import { ModelStatistics, type RunTimes } from './statistics';
-
 import { nextTurn } from './timers';
 import type { InputTensor } from './tensors';
+import type { Tracing } from './tracing';
 
 /**
  * How many answers are written in one turn of the event loop, of a batch of more. With 128 clients on the processors that
@@ -38,6 +39,7 @@ interface Job {
   readonly queued: number;
   /** Of the inputs; held until no run reads them. */
   readonly memory: Held;
+  readonly exchange: Exchange;
   readonly resolve: (result: RunResult) => void;
   readonly reject: (error: Error) => void;
 }
@@ -77,6 +79,7 @@ export class Batcher implements Queue {
     readonly onRun: (requests: number, milliseconds: number) => void,
     readonly onWaiting: (requests: number) => void = () => {},
     gpus = new GpuShares(),
+    readonly tracing?: Tracing,
   ) {
     const devices = new Set(gpusOf(model));
     const shares = new Map(
@@ -109,6 +112,7 @@ export class Batcher implements Queue {
     cancellation: Cancellation,
     memory: Held = HEAP,
     urgency = USUAL_URGENCY,
+    exchange = unwatched(),
   ): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       cancellation.throwIfRequested();
@@ -116,7 +120,8 @@ export class Batcher implements Queue {
       const queued = performance.now();
       // The spread comes last: V8 adds what follows one by one, which takes a microsecond each (Node.js 20).
       const kind = kindOfJob(this.model, inputs);
-      const job = { inputs, outputs, cancellation, urgency, queued, memory, resolve, reject, ...kind };
+      const rest = { urgency, queued, memory, exchange, resolve, reject };
+      const job = { inputs, outputs, cancellation, ...rest, ...kind };
       const leave = () => {
         const left = this.#waiting.filter((other) => other !== job);
         if (left.length < this.#waiting.length) memory.letGo();
@@ -225,12 +230,22 @@ export class Batcher implements Queue {
       [started, ended] = run;
       this.onRun(jobs.length, ended - started);
     };
+    const run = () => runTogether(this.model, session, jobs, onRun);
     try {
-      const results = await runTogether(this.model, session, jobs, onRun);
-      return { isDone: true, results, times: { begun, started, ended, done: performance.now() } };
+      const { result: results, trace } = await this.#traced(jobs, run);
+      return { isDone: true, results, times: { begun, started, ended, done: performance.now() }, trace };
     } catch (error) {
       return { isDone: false, error: error as Error };
     }
+  }
+
+  async #traced<T>(
+    jobs: readonly Job[],
+    run: () => Promise<T>,
+  ): Promise<{ readonly result: T; readonly trace: TraceContext | undefined }> {
+    if (this.tracing === undefined) return { result: await run(), trace: undefined };
+    const requests = jobs.map(({ exchange }) => exchange.context);
+    return this.tracing.run(this.model.name, requests, run);
   }
 
   /**
@@ -274,16 +289,19 @@ type Outcome =
       /** For each job */
       readonly results: readonly RunResult['tensors'][];
       readonly times: RunTimes;
+      /** As in {@link RunResult} */
+      readonly trace: TraceContext | undefined;
     }
   | { readonly isDone: false; readonly error: Error };
 
 async function answer(
   jobs: readonly Job[],
-  { results, times: { begun, done } }: Extract<Outcome, { readonly isDone: true }>,
+  { results, times: { begun, done }, trace }: Extract<Outcome, { readonly isDone: true }>,
 ): Promise<void> {
   const computed = done - begun;
+  const requests = jobs.length;
   for (const [index, { queued, resolve }] of jobs.entries()) {
-    resolve({ tensors: results[index]!, waited: begun - queued, computed });
+    resolve({ tensors: results[index]!, waited: begun - queued, computed, requests, trace });
     if (index % ANSWERS === ANSWERS - 1) await nextTurn();
   }
 }

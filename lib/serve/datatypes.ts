@@ -105,6 +105,9 @@ const DATATYPES: readonly Datatype[] = [
   ),
 ];
 
+/** The names that the protocol has for them. */
+export const DATATYPE_NAMES = DATATYPES.map(({ name }) => name);
+
 const byType = new Map<string, Datatype>(DATATYPES.map((one) => [one.type, one]));
 
 /** The datatype of a session's type; `undefined` for strings and whatever else the protocol's numbers are not. */

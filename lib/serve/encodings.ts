@@ -28,7 +28,7 @@ const DECODERS = {
 
 export type Encoding = keyof typeof DECODERS;
 
-const ENCODINGS = Object.keys(DECODERS) as Encoding[];
+export const ENCODINGS = Object.keys(DECODERS) as Encoding[];
 
 /**
  * The encoding of a body; `undefined` for one that is sent as it is.

@@ -8,16 +8,21 @@ import { Readable } from 'node:stream';
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 
+import { invalid } from '../check';
 import type { Answer } from './answer';
 import { discardRest } from './body';
+import { Reporter, unwatched, type Exchange } from './exchange';
 import { LocalService } from './local_service';
 import { openModels, type GivenModels } from './open_models';
 import { readHandlerOptions, type HandlerOptions } from './options';
 import { Queues } from './queues';
 import { Clients, stopListening } from './stop_listening';
 
-/** The options of {@link servePlugin}: those of `createHandler`, and what to open as by `serve`. */
-export interface ServePluginOptions extends Omit<HandlerOptions, 'models'> {
+/**
+ * The options of {@link servePlugin}: those of `createHandler`, and what to open as by `serve`. What is missing Fastify has
+ * plugins and a logger of its own for, which see all of its requests.
+ */
+export interface ServePluginOptions extends Omit<HandlerOptions, 'models' | 'cors' | 'accessLog'> {
   readonly models: GivenModels;
 }
 
@@ -29,12 +34,14 @@ export interface ServePluginOptions extends Omit<HandlerOptions, 'models'> {
 export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, options) => {
   // Fastify hands on what it was registered with, its own options included.
   const { prefix: _, logLevel: __, logSerializers: ___, ...own } = options as ServePluginOptions & FastifyOwn;
+  refuseFastifysOwn(own);
   const given = { logger: app.log, ...own };
   const { models, release } = await openModels(given.models, given.logger);
-  const service = await makeService({ ...given, models }).catch(async (error: unknown) => {
+  const { service, watcher } = await makeService({ ...given, models }).catch(async (error: unknown) => {
     await release();
     throw error;
   });
+  const reporter = watcher && new Reporter(service, watcher, app.prefix);
   // Bodies are read under the limits of the handler, and not parsed. This reaches no further than the plugin.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
@@ -43,7 +50,16 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
     const target = request.raw.url!.replace(prefix, '');
     // A connection that is closed with data in it that nobody has read is reset, answer and all.
     if (service.isDraining) await readWhole(request.raw);
-    await service.handle(request.raw, target, reply.raw, (result) => send(reply, result, service.isDraining));
+    const handle = (exchange: Exchange) => {
+      const onAnswer = (result: Answer) => {
+        exchange.answer = result;
+        send(reply, result, service.isDraining);
+      };
+      return service.handle(request.raw, target, reply.raw, onAnswer, exchange);
+    };
+    await (reporter === undefined
+      ? handle(unwatched())
+      : reporter.report(request.raw, reply.raw, target, handle));
     return reply;
   };
   for (const path of ['/v2', '/v2/*', '/metrics']) app.all(path, answer);
@@ -58,14 +74,24 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
   });
 };
 
-async function makeService(options: object): Promise<LocalService> {
-  return new LocalService(new Queues(readHandlerOptions(options)));
+async function makeService(options: object) {
+  const settings = readHandlerOptions(options);
+  return { service: new LocalService(new Queues(settings)), watcher: settings.watcher };
 }
 
 interface FastifyOwn {
   readonly prefix?: unknown;
   readonly logLevel?: unknown;
   readonly logSerializers?: unknown;
+}
+
+function refuseFastifysOwn(options: object): void {
+  if ('cors' in options)
+    throw invalid(
+      'options.cors is not taken by the plugin; register @fastify/cors, which answers for all routes',
+    );
+  if ('accessLog' in options)
+    throw invalid("options.accessLog is not taken by the plugin; Fastify's logger tells of all requests");
 }
 
 /** Matches as many segments as the prefix has: one that is a parameter is of any length. */

@@ -2,6 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { Answer } from './answer';
 import { discardRest } from './body';
+import { corsHeaders, isPreflight, preflightAnswer, type Cors } from './cors';
+import { Reporter, unwatched, type Exchange, type Watcher } from './exchange';
 import { LocalService } from './local_service';
 import { readHandlerOptions, type HandlerOptions, type HandlerSettings } from './options';
 import { Queues } from './queues';
@@ -35,18 +37,43 @@ export function createHandler(options: HandlerOptions): Handler {
 
 export function handlerOf(settings: HandlerSettings): Handler {
   const service = new LocalService(new Queues(settings));
-  return Object.assign(listenerOf(service), {
+  return Object.assign(listenerOf(service, settings), {
     drain: () => service.drain(),
     close: () => service.close(),
     metrics: () => service.metrics(),
   });
 }
 
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** What answers have besides what they say, and who is told of them. */
+export interface Surroundings {
+  readonly cors: Cors | undefined;
+  readonly watcher: Watcher | undefined;
+}
+
 /** What answers the requests of a server of node:http. */
-export function listenerOf(service: Service): (request: IncomingMessage, response: ServerResponse) => void {
+export function listenerOf(service: Service, { cors, watcher }: Surroundings): Listener {
+  const handle = (request: IncomingMessage, response: ServerResponse, exchange: Exchange) => {
+    const send = (answer: Answer) => {
+      exchange.answer = answer;
+      const requestId = exchange.start?.requestId;
+      const headers = {
+        ...answer.headers,
+        ...(cors !== undefined && corsHeaders(cors, request)),
+        ...(requestId !== undefined && { 'X-Request-Id': requestId }),
+      };
+      write(request, response, { ...answer, headers }, service.isDraining);
+    };
+    if (cors !== undefined && isPreflight(request))
+      return service.greet(request, preflightAnswer(cors, request), send);
+    return service.handle(request, request.url ?? '', response, send, exchange);
+  };
+  if (watcher === undefined) return (request, response) => void handle(request, response, unwatched());
+  const reporter = new Reporter(service, watcher);
   return (request, response) => {
-    const send = (answer: Answer) => write(request, response, answer, service.isDraining);
-    void service.handle(request, request.url ?? '', response, send);
+    const answer = (exchange: Exchange) => handle(request, response, exchange);
+    void reporter.report(request, response, request.url ?? '', answer);
   };
 }
 

@@ -9,6 +9,7 @@ export { serve } from './server';
 
 export type { ModelDefaults } from './folder/config';
 export type { ModelControl, ModelFolderOptions, ModelState } from './folder/model_folder';
+export type { AccessLogEntry, AccessLogger, AccessLogOption } from './access_log';
 export type { Handler } from './handler';
 export type { HandlerOptions, ServeLogger } from './options';
 export type { RunningServer, ServeOptions } from './server';

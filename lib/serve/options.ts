@@ -1,7 +1,12 @@
 import { checkInteger, checkName, invalid, isObject, mismatch, readProperties } from '../check';
+import { readAccessLog, type AccessLogOption } from './access_log';
+import { readCors, type Cors } from './cors';
+import type { Watcher } from './exchange';
 import { readLogger, type ServeLogger } from './logger';
 import { ModelFolder } from './folder/model_folder';
 import { readModel, type Model, type ModelOptions, type ServedSession } from './model';
+import { openTracing, type Tracing } from './tracing';
+import { watcherOf } from './watchers';
 
 export type { ServeLogger } from './logger';
 
@@ -30,13 +35,26 @@ export interface HandlerOptions {
   readonly timeout?: number;
   /** Told of failures that are not the client's. Default: `debug` under the name `warpconv:serve`. */
   readonly logger?: ServeLogger;
+  /**
+   * Pages of which origins may ask, by CORS: a list such as `['https://example.com']`, or `'*'` for all. Listed origins may
+   * send credentials, for a proxy in front. Default none.
+   */
+  readonly cors?: '*' | readonly string[];
+  /**
+   * Told of each request, once it has been answered: `true` for a line of JSON on stdout, a function, or a logger of pino's
+   * shape. Health checks and requests for metrics are left out where they are answered by 200. Default none.
+   */
+  readonly accessLog?: AccessLogOption;
 }
 
 /** Options, read once and checked. */
-export interface HandlerSettings extends Required<Omit<HandlerOptions, 'models'>> {
+export interface HandlerSettings extends Required<Omit<HandlerOptions, 'models' | 'cors' | 'accessLog'>> {
   /** Those that are always there */
   readonly models: ReadonlyMap<string, Model>;
   readonly folder: ModelFolder | undefined;
+  readonly cors: Cors | undefined;
+  readonly tracing: Tracing | undefined;
+  readonly watcher: Watcher | undefined;
 }
 
 /** Where models run, as far as that is known. */
@@ -53,6 +71,8 @@ export const HANDLER_DEFAULTS = {
   maxHeldBytes: 256 * 2 ** 20,
   timeout: 30_000,
   logger: undefined,
+  cors: undefined,
+  accessLog: undefined,
 } as const satisfies Record<keyof HandlerOptions, unknown>;
 
 const LIMIT = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
@@ -64,6 +84,8 @@ export function readHandlerOptions(options: unknown): HandlerSettings {
 }
 
 export function handlerSettings(given: Record<keyof HandlerOptions, unknown>): HandlerSettings {
+  const logger = readLogger('options.logger', given.logger);
+  const tracing = openTracing();
   const settings = {
     ...readServed(given.models),
     maxQueue: checkInteger('options.maxQueue', given.maxQueue, LIMIT),
@@ -71,7 +93,10 @@ export function handlerSettings(given: Record<keyof HandlerOptions, unknown>): H
     maxJsonBytes: checkInteger('options.maxJsonBytes', given.maxJsonBytes, LIMIT),
     maxHeldBytes: checkInteger('options.maxHeldBytes', given.maxHeldBytes, LIMIT),
     timeout: checkInteger('options.timeout', given.timeout, MILLISECONDS),
-    logger: readLogger('options.logger', given.logger),
+    logger,
+    cors: readCors(given.cors),
+    tracing,
+    watcher: watcherOf(readAccessLog(given.accessLog, logger), tracing),
   };
   if (settings.maxHeldBytes >= settings.maxBodyBytes) return settings;
   throw invalid(

@@ -1,4 +1,5 @@
 import type { Cancellation } from './cancellation';
+import type { Exchange, TraceContext } from './exchange';
 import type { Held } from './memory';
 import type { ValueSpec } from './model';
 import type { InputTensor, OutputTensor } from './tensors';
@@ -11,6 +12,10 @@ export interface RunResult {
   readonly waited: number;
   /** Milliseconds of the run, of joining its inputs and of splitting its outputs. */
   readonly computed: number;
+  /** Requests that the run served. */
+  readonly requests: number;
+  /** The span of the run, where it has one. */
+  readonly trace: TraceContext | undefined;
 }
 
 /** Of requests that say nothing of it: RFC 9218's default. */
@@ -29,6 +34,7 @@ export interface Queue {
    *   way the promise rejects at once with its reason
    * @param memory - of the inputs; held for as long as they are needed, which is longer where a running request is cancelled
    * @param urgency - from 0, which goes first, to 7; equal ones go in the order in which they came
+   * @param exchange - the request that it is part of
    * @returns with a tensor for each of `outputs`
    */
   run(
@@ -37,5 +43,6 @@ export interface Queue {
     cancellation: Cancellation,
     memory: Held,
     urgency: number,
+    exchange: Exchange,
   ): Promise<RunResult>;
 }

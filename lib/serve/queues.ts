@@ -98,7 +98,14 @@ export class Queues implements ModelFollower {
     const length = new SharedNumber();
     const onRun = (...run: [requests: number, milliseconds: number]) => this.#runs.ran(name, ...run);
     const onWaiting = (requests: number) => (length.value = requests);
-    const queue = new Batcher(model, this.settings.maxQueue, onRun, onWaiting, this.#gpus);
+    const queue = new Batcher(
+      model,
+      this.settings.maxQueue,
+      onRun,
+      onWaiting,
+      this.#gpus,
+      this.settings.tracing,
+    );
     const queued = { ...model, queue, place, waiting: length.memory, users: new Users() };
     this.models.set(name, queued);
     this.#places.set(place, queued);

@@ -10,9 +10,11 @@ import { Connections } from './connections';
 import { Deadline } from './deadline';
 import type { ImageDecoder } from './decoders/decoder';
 import { decodeImage } from './encoded_images';
+import type { Exchange } from './exchange';
 import { Holding, type MemoryBudget, type RequestMemory } from './memory';
 import type { RequestMetrics } from './metrics';
 import type { ModelDescription, ValueSpec } from './model';
+import { baseOf, openApiDocument } from './openapi';
 import type { ServeLogger } from './options';
 import type { Queue } from './queue';
 import { clientGone, Refusal, refusalFor, reportIfOurs, unavailable } from './refusal';
@@ -38,6 +40,7 @@ export type Send = (answer: Answer) => void;
 interface Inference {
   readonly model: QueuedModel;
   readonly request: IncomingMessage;
+  readonly exchange: Exchange;
   readonly cancellation: Cancellation;
   readonly holding: Holding;
   readonly memory: RequestMemory;
@@ -107,33 +110,67 @@ export class Service {
    * Answers a request, and resolves when an inference's answer has been sent. Never rejects.
    *
    * @param target - path of the request, starting with `/v2` or `/metrics`
+   * @param exchange - for notes of what becomes known of the request
    */
   async handle(
     request: IncomingMessage,
     target: string,
     response: ServerResponse,
     send: Send,
+    exchange: Exchange,
   ): Promise<void> {
     this.#connections.add(request.socket);
     try {
       const route = findRoute(target, this.#parts.models);
+      exchange.route = route;
       const methods = allowedMethods(route);
       const Allow = methods.join(', ');
       if (request.method === 'OPTIONS') return send(answer(200, [], { Allow }));
       if (!methods.includes(request.method!))
         throw new Refusal(405, `the methods here are ${Allow}`, { Allow });
       if (route.action === 'infer')
-        return await this.#serveInference(this.#parts.models.get(route.model.name)!, request, response, send);
-      send(await this.#lookUp(route, request));
+        return await this.#serveInference(
+          this.#parts.models.get(route.model.name)!,
+          request,
+          response,
+          send,
+          exchange,
+        );
+      send(await this.#lookUp(route, request, target));
     } catch (error) {
       if (response.headersSent) response.destroy();
-      else send(this.#refuse(error));
+      else send(this.#refuse(error, exchange));
     } finally {
       discardRest(request);
     }
   }
 
-  async #lookUp(route: Exclude<Route, { action: 'infer' }>, request: IncomingMessage): Promise<Answer> {
+  /** Gives an answer that does not depend on what is served. */
+  async greet(request: IncomingMessage, answer: Answer, send: Send): Promise<void> {
+    this.#connections.add(request.socket);
+    send(answer);
+    discardRest(request);
+  }
+
+  /** Calls back when the system has all of a response, or the client has gone. */
+  whenSent({ socket }: IncomingMessage, response: ServerResponse, done: () => void): void {
+    if (response.writableFinished || response.destroyed) return done();
+    let isDone = false;
+    let unfollow = () => {};
+    const once = () => {
+      unfollow();
+      if (!isDone) done();
+      isDone = true;
+    };
+    response.once('finish', once).once('close', once);
+    unfollow = this.#connections.follow(socket, once);
+  }
+
+  async #lookUp(
+    route: Exclude<Route, { action: 'infer' }>,
+    request: IncomingMessage,
+    target: string,
+  ): Promise<Answer> {
     const ready = !this.#isDraining;
     switch (route.action) {
       case 'server':
@@ -146,6 +183,8 @@ export class Service {
         return jsonAnswer(200, { live: true });
       case 'ready':
         return ready ? toAnswer(await this.#parts.ask({ about: 'ready' })) : jsonAnswer(503, { ready });
+      case 'openApi':
+        return jsonAnswer(200, openApiDocument(this.#parts.models, baseOf(request, target)));
       case 'metrics':
         return answer(200, [Buffer.from(await this.#parts.metricsPage())], { 'Content-Type': METRICS_TYPE });
       case 'modelReady':
@@ -153,12 +192,15 @@ export class Service {
       case 'model':
         return jsonAnswer(200, describeModel(route.model));
       case 'stats':
-        return toAnswer(await this.#parts.ask({ about: 'statistics', name: route.model?.name }));
+        return toAnswer(await this.#parts.ask({ about: 'statistics', name: route.model.name }));
+      case 'allStats':
+        return toAnswer(await this.#parts.ask({ about: 'statistics', name: undefined }));
       case 'index':
       case 'load':
       case 'unload': {
         if (!ready) throw unavailable(SHUTTING_DOWN);
-        const question = await readQuestion(route.action, route.name, request, this.#parts);
+        const name = 'name' in route ? route.name : '';
+        const question = await readQuestion(route.action, name, request, this.#parts);
         return toAnswer(await this.#parts.ask(question));
       }
     }
@@ -169,14 +211,16 @@ export class Service {
     request: IncomingMessage,
     response: ServerResponse,
     send: Send,
+    exchange: Exchange,
   ): Promise<void> {
-    if (this.#isDraining) return this.#refuseInference(model, send);
+    if (this.#isDraining) return this.#refuseInference(model, send, exchange);
     const started = performance.now();
     const { timeout, budget, metrics } = this.#parts;
     const cancellation = new Cancellation();
     const inference = {
       model,
       request,
+      exchange,
       cancellation,
       isReading: true,
       holding: new Holding(budget),
@@ -195,7 +239,7 @@ export class Service {
     metrics.inFlight = this.#inferences.size;
     try {
       const result = await this.#infer(inference, model.queue).catch((error: unknown) =>
-        this.#refuse(error, model),
+        this.#refuse(error, exchange, model),
       );
       inference.deadline.clear();
       response.off('close', onClose);
@@ -209,20 +253,21 @@ export class Service {
   }
 
   /** Draining waits for no request that came too late: a client may send them without end. */
-  #refuseInference(model: ModelDescription, send: Send): void {
-    const refusal = this.#refuse(unavailable(SHUTTING_DOWN), model);
+  #refuseInference(model: ModelDescription, send: Send, exchange: Exchange): void {
+    const refusal = this.#refuse(unavailable(SHUTTING_DOWN), exchange, model);
     send(refusal);
     this.#parts.metrics.answered(model.name, refusal.status, 0);
   }
 
   async #infer(inference: Inference, queue: Queue): Promise<Answer> {
-    const { model, request, cancellation, holding, memory, deadline } = inference;
+    const { model, request, exchange, cancellation, holding, memory, deadline } = inference;
     const { urgency, timeout } = readTiming(request.headers);
     deadline.shorten(timeout);
     queue.refuseIfFull();
     const framing = readHeaders(request.headers, this.#parts, model);
     const body = await readBody(request, framing, holding, memory, cancellation);
     inference.isReading = false;
+    if (framing.encoding === undefined) exchange.bytesIn = body.length;
     const turn = async () => {
       await nextTurn();
       cancellation.throwIfRequested();
@@ -233,25 +278,22 @@ export class Service {
     deadline.shorten(decoded.timeout);
     cancellation.throwIfRequested();
     const outputs = decoded.outputs.map(({ spec }) => spec);
-    const run = await queue.run(decoded.inputs, outputs, cancellation, memory, urgency);
+    const run = await queue.run(decoded.inputs, outputs, cancellation, memory, urgency, exchange);
+    exchange.ran(run);
     const result = await encodeResponse(model, decoded, run, this.#parts.maxJsonBytes);
     holding.keep(Number(result.headers['Content-Length']));
     return result;
   }
 
   /** Waits until the system has all of a response, or the client has gone: after the timeout, it is made to. */
-  #sent({ socket }: IncomingMessage, response: ServerResponse): Promise<void> {
+  #sent(request: IncomingMessage, response: ServerResponse): Promise<void> {
     return new Promise((resolve) => {
       if (response.writableFinished || response.destroyed) return resolve();
-      const timer = setTimeout(() => socket.destroy(), this.#parts.timeout);
-      let unfollow = () => {};
-      const done = () => {
+      const timer = setTimeout(() => request.socket.destroy(), this.#parts.timeout);
+      this.whenSent(request, response, () => {
         clearTimeout(timer);
-        unfollow();
         resolve();
-      };
-      response.once('finish', done).once('close', done);
-      unfollow = this.#connections.follow(socket, done);
+      });
     });
   }
 
@@ -268,8 +310,9 @@ export class Service {
     for (const resolve of waiting) resolve();
   }
 
-  #refuse(error: unknown, model?: ModelDescription): Answer {
+  #refuse(error: unknown, exchange: Exchange, model?: ModelDescription): Answer {
     const refusal = refusalFor(error, model);
+    exchange.refusal = refusal;
     reportIfOurs(this.#parts.logger, refusal, error, model);
     return refuse(refusal);
   }

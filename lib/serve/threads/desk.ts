@@ -1,6 +1,7 @@
 /** Takes to the queues of the models what one reader sends, and back what they give. */
 import { noteLent } from '../../tensor/lent_memory';
 import { Cancellation } from '../cancellation';
+import { Exchange, type ExchangeEnd, type ExchangeStart, type Watch } from '../exchange';
 import type { ModelDescription } from '../model';
 import type { RunResult } from '../queue';
 import type { Queues } from '../queues';
@@ -22,6 +23,8 @@ type Run = Extract<FromReader, { readonly kind: 'run' }>;
 export class Desk {
   readonly #slabs = new Map<number, Slab>();
   readonly #running = new Map<number, Cancellation>();
+  /** Of requests that came here and are not answered yet */
+  readonly #watched = new Map<number, { readonly start: ExchangeStart; readonly watch: Watch }>();
 
   constructor(
     readonly queues: Queues,
@@ -40,14 +43,16 @@ export class Desk {
   }
 
   /** Queues a request, whose answer it sends. */
-  async run({ id, model: place, inputs, outputs, urgency }: Run): Promise<void> {
+  async run({ id, model: place, inputs, outputs, urgency, start }: Run): Promise<void> {
     const model = this.queues.at(place);
     const cancellation = new Cancellation();
     this.#running.set(id, cancellation);
     const memory = new Lent(() => this.outbox.tell({ kind: 'freed', id }));
     try {
       const wanted = outputs.map((place) => model.outputs[place]!);
-      const run = await model.queue.run(this.#read(model, inputs), wanted, cancellation, memory, urgency);
+      const exchange = new Exchange(start, start && this.#watch(start).context);
+      const read = this.#read(model, inputs);
+      const run = await model.queue.run(read, wanted, cancellation, memory, urgency, exchange);
       this.#answer(id, run);
     } catch (error) {
       this.#refuse(id, error, model);
@@ -55,6 +60,13 @@ export class Desk {
       this.#running.delete(id);
       memory.letGo();
     }
+  }
+
+  /** The reader has answered a request. */
+  answered(start: ExchangeStart, end: ExchangeEnd): void {
+    const watch = this.#watched.get(start.key)?.watch ?? this.queues.settings.watcher!.begin(start);
+    this.#watched.delete(start.key);
+    watch.end(end);
   }
 
   cancel(id: number): void {
@@ -65,6 +77,13 @@ export class Desk {
   close(): void {
     for (const id of this.#running.keys()) this.cancel(id);
     for (const slab of [...this.#slabs.keys()]) this.retireSlab(slab);
+    for (const { start } of [...this.#watched.values()]) this.answered(start, lost(start));
+  }
+
+  #watch(start: ExchangeStart): Watch {
+    const watch = this.queues.settings.watcher!.begin(start);
+    this.#watched.set(start.key, { start, watch });
+    return watch;
   }
 
   #read(model: ModelDescription, inputs: readonly SharedInput[]): Map<string, InputTensor> {
@@ -77,11 +96,11 @@ export class Desk {
     return new Map(tensors);
   }
 
-  #answer(id: number, { tensors, waited, computed }: RunResult): void {
+  #answer(id: number, { tensors, waited, computed, requests, trace }: RunResult): void {
     // Rows of a batch are views of all of it, which would go over whole.
     const own = tensors.map(({ dims, elements }) => ({ dims, elements: elements.slice() }));
     const transfer = own.map(({ elements }) => elements.buffer as ArrayBuffer);
-    this.outbox.tell({ kind: 'ran', id, tensors: own, waited, computed }, transfer);
+    this.outbox.tell({ kind: 'ran', id, tensors: own, waited, computed, requests, trace }, transfer);
   }
 
   #refuse(id: number, error: unknown, model: ModelDescription): void {
@@ -90,6 +109,17 @@ export class Desk {
     const { status, message, headers } = refusal;
     this.outbox.tell({ kind: 'refused', id, status, message, headers });
   }
+}
+
+/** Of a request whose reader has ended: its client sees its connection closed. */
+function lost({ time }: ExchangeStart): ExchangeEnd {
+  return {
+    status: 500,
+    ...{ route: undefined, model: undefined, version: undefined, run: undefined },
+    ...{ bytesIn: undefined, bytesOut: undefined },
+    duration: Math.max(0, Date.now() - time),
+    reason: 'the thread that read the request failed; the log of the server says why',
+  };
 }
 
 /** Memory of a reader's, which hears when nobody holds it any more. */

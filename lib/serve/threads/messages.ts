@@ -1,6 +1,7 @@
 /** What a thread that reads requests and the thread of the models tell each other. */
 import type { TypedArray } from '../../tensor/typed_array';
 import type { Question, Told } from '../administration';
+import type { ExchangeEnd, ExchangeStart, TraceContext } from '../exchange';
 import type { RequestCounts } from '../metrics';
 
 import type { PlainModel } from './plain_model';
@@ -60,7 +61,10 @@ export type FromReader =
       readonly inputs: readonly SharedInput[];
       readonly outputs: readonly number[];
       readonly urgency: number;
+      /** Where somebody is told of the request */
+      readonly start: ExchangeStart | undefined;
     }
+  | { readonly kind: 'answered'; readonly start: ExchangeStart; readonly end: ExchangeEnd }
   | { readonly kind: 'cancel'; readonly id: number }
   | { readonly kind: 'failed'; readonly failure: Failure; readonly model: string | undefined }
   | { readonly kind: 'page' }
@@ -77,6 +81,8 @@ export type ToReader =
       readonly tensors: readonly { readonly dims: readonly number[]; readonly elements: TypedArray }[];
       readonly waited: number;
       readonly computed: number;
+      readonly requests: number;
+      readonly trace: TraceContext | undefined;
     }
   | {
       readonly kind: 'refused';

@@ -4,7 +4,9 @@ import { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
 
 import { LINGER_MS } from '../body';
+import type { Cors } from '../cors';
 import { DecoderProcesses } from '../decoders/processes';
+import type { Watcher } from '../exchange';
 import { listenerOf } from '../handler';
 import { MemoryBudget } from '../memory';
 import { RequestMetrics } from '../metrics';
@@ -15,6 +17,7 @@ import { Service, type QueuedModel } from '../service';
 import { Users } from '../users';
 import { holdRequests } from '../stop_listening';
 import { nextTurn, setInterval, setTimeout } from '../timers';
+import { openTracing } from '../tracing';
 import { TakenDescriptors } from './descriptors';
 import { failureOf, Outbox, type FromReader, type Task, type ToReader } from './messages';
 import { modelOf, type PlainModel } from './plain_model';
@@ -36,7 +39,12 @@ export interface ReaderData extends BodyLimits {
   readonly maxQueue: number;
   readonly maxHeldBytes: number;
   readonly timeout: number;
+  readonly cors: Cors | undefined;
+  /** What the thread of the models is told of requests; `undefined` for nothing */
+  readonly watching: Watching | undefined;
 }
+
+type Watching = Pick<Watcher, 'traceHeaders' | 'isLogged'>;
 
 /** How often it says what it has counted, for those who cannot wait for an answer. */
 const COUNTS_MS = 1000;
@@ -87,7 +95,8 @@ export class Reader {
       metricsPage: () => this.#askForPage(),
       logger: this.#logger(),
     });
-    this.#server = createServer(listenerOf(this.#service));
+    const watcher = data.watching && this.#watcher(data.watching);
+    this.#server = createServer(listenerOf(this.#service, { cors: data.cors, watcher }));
     // From then on node:http looks for clients that are too slow.
     this.#server.emit('listening');
     const tellCounts = () => this.#outbox.tell({ kind: 'counts', counts: this.#metrics.counts() });
@@ -147,6 +156,20 @@ export class Reader {
         const { err, model } = details as { err: unknown; model: string | undefined };
         this.#outbox.tell({ kind: 'failed', failure: failureOf(err), model });
       },
+    };
+  }
+
+  /** The application's own instrumentation of HTTP may have been loaded in this thread too. */
+  #watcher({ traceHeaders, isLogged }: Watching): Watcher {
+    const tracing = openTracing();
+    return {
+      traceHeaders,
+      isLogged,
+      activeSpan: () => tracing?.activeSpan(),
+      begin: (start) => ({
+        context: undefined,
+        end: (end) => this.#outbox.tell({ kind: 'answered', start, end }),
+      }),
     };
   }
 

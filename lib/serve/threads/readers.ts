@@ -71,10 +71,11 @@ class ReaderThread {
     this.#onPage = onPage;
     this.#onQuestion = administrationOf(shared.queues);
     const { queues, counters, gpu } = shared;
-    const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout } = queues.settings;
+    const { maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout, cors, watcher } = queues.settings;
     const workerData: ReaderData = {
       ...{ index, counters, descriptors: this.#descriptors.memory, decoders: shared.decoders },
-      ...{ maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout },
+      ...{ maxQueue, maxBodyBytes, maxJsonBytes, maxHeldBytes, timeout, cors },
+      watching: watcher && { traceHeaders: watcher.traceHeaders, isLogged: watcher.isLogged },
       models: [...queues.models.values()].map(plainModel),
       extensions: extensionsOf(queues.settings),
     };
@@ -134,6 +135,8 @@ class ReaderThread {
         return void desk.run(message);
       case 'cancel':
         return desk.cancel(message.id);
+      case 'answered':
+        return desk.answered(message.start, message.end);
       case 'page':
         return void this.#onPage().then((text) => this.#outbox.tell({ kind: 'page', text }));
       case 'ask': {

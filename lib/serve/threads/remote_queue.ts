@@ -1,6 +1,7 @@
 /** The queues of models that another thread runs. */
 import { refuseIfFull } from '../batcher';
 import type { Cancellation } from '../cancellation';
+import type { Exchange } from '../exchange';
 import type { Held } from '../memory';
 import { bringsImage, type ModelDescription, type ValueSpec } from '../model';
 import type { Queue, RunResult } from '../queue';
@@ -78,6 +79,7 @@ export class RemoteQueue implements Queue {
     cancellation: Cancellation,
     memory: Held,
     urgency: number,
+    { start }: Exchange,
   ): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       cancellation.throwIfRequested();
@@ -100,7 +102,8 @@ export class RemoteQueue implements Queue {
       const id = this.calls.add({ memory, resolve: settled(resolve), reject: settled(reject) });
       cancellation.follow(stop);
       const wanted = outputs.map((spec) => this.model.outputs.indexOf(spec));
-      this.outbox.tell({ kind: 'run', id, model: this.index, inputs: shared, outputs: wanted, urgency });
+      const what = { model: this.index, inputs: shared, outputs: wanted, urgency, start };
+      this.outbox.tell({ kind: 'run', id, ...what });
     });
   }
 }

@@ -29,7 +29,7 @@ export async function startReaders(
   const readers = await Readers.start(shared, threads, () => service.counts());
   counts = () => readers.counts();
   queues.threads = readers;
-  const handler = Object.assign(listenerOf(service), {
+  const handler = Object.assign(listenerOf(service, settings), {
     drain: async () => void (await Promise.all([service.drain(), readers.drain()])),
     close: () => {
       service.close();
