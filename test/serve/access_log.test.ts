@@ -65,7 +65,9 @@ describe.each([
     await until(() => session.runs.length === 1);
     const text = JSON.stringify(doublingRequest([[1, 2]]));
     const others = [1, 2].map(() => request(url, { path: INFER, body: [text.slice(0, 9), text.slice(9)] }));
-    while (!/queue_length\{model="double"\} 2/.test((await request(url, { path: '/metrics' })).body.toString()));
+    while (
+      !/queue_length\{model="double"\} 2/.test((await request(url, { path: '/metrics' })).body.toString())
+    );
     session.open();
     await Promise.all([first, ...others]);
     const entries = await next(3);
@@ -199,7 +201,9 @@ test.each([{}, 'stdout', 1, null, { info: true }])('accessLog: %j is refused', (
   expect(() => createHandler({ models, accessLog } as never)).toThrow(
     expect.objectContaining({
       code: 'ERR_WARPCONV_INVALID_ARGUMENT',
-      message: expect.stringContaining('options.accessLog must be true, a function or an object with a method info'),
+      message: expect.stringContaining(
+        'options.accessLog must be true, a function or an object with a method info',
+      ),
     }),
   );
 });

@@ -11,11 +11,18 @@ const INFER = '/v2/models/double/infer';
 const models = { double: doublingSession() };
 
 function ask(url: string, sent: Partial<Sent>, origin?: string): Promise<Received> {
-  return request(url, { path: '/v2', ...sent, headers: { ...(origin && { Origin: origin }), ...sent.headers } });
+  return request(url, {
+    path: '/v2',
+    ...sent,
+    headers: { ...(origin && { Origin: origin }), ...sent.headers },
+  });
 }
 
 function preflight(url: string, path: string, origin: string): Promise<Received> {
-  const headers = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'content-type' };
+  const headers = {
+    'Access-Control-Request-Method': 'POST',
+    'Access-Control-Request-Headers': 'content-type',
+  };
   return ask(url, { method: 'OPTIONS', path, headers }, origin);
 }
 
