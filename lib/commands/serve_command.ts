@@ -4,6 +4,13 @@ import path from 'node:path';
 
 import { command, Misuse } from './command';
 import {
+  ADDRESS_HELP,
+  ADDRESS_OPTIONS,
+  explainAddress,
+  readAddress,
+  type AddressArguments,
+} from './serve_address';
+import {
   FOLDER_HELP,
   FOLDER_OPTIONS,
   FOLDER_SHAPES,
@@ -25,8 +32,7 @@ export const serveCommand = command({
   help: `
 Serve ONNX files, or a folder of them, over HTTP by the Open Inference Protocol, on all GPUs or else the CPU, until Ctrl+C.
 
-  --port N         the port; 8080 by default, 0 for one that is free
-  --host ADDRESS   where to listen; 127.0.0.1 by default
+  ${ADDRESS_HELP}
   --threads N      threads that read requests
   --device NAME    'cpu' or 'cuda:N'
   --max-batch N    most rows of a batch
@@ -38,7 +44,8 @@ These let requests bring images of 8 bits, and JPEG, PNG or WebP files. A byte b
   --resize N       scale the shorter side to N pixels; 'cover' or 'fill' scale to the model's size
 ${FOLDER_HELP}`,
   options: {
-    ...{ port: text, host: text, threads: text, device: text, 'max-batch': text },
+    ...ADDRESS_OPTIONS,
+    ...{ threads: text, device: text, 'max-batch': text },
     ...{ mean: text, std: text, resize: text },
     ...FOLDER_OPTIONS,
   },
@@ -47,21 +54,21 @@ ${FOLDER_HELP}`,
     const asked = readServeArguments(files, args);
     if (typeof asked === 'string') throw new Misuse(asked);
     try {
-      await runServer(asked, (line) => process.stdout.write(`${line}\n`));
+      // With a log, its lines are all there is on stdout.
+      const output = asked.options.accessLog ? process.stderr : process.stdout;
+      await runServer(asked, (line) => output.write(`${line}\n`));
       return 0;
     } catch (error) {
       const { code, message } = error as WarpconvError;
       if (code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.'))
         throw new Misuse(message);
-      throw error;
+      throw explainAddress(error, args);
     }
   },
 });
 
 /** Options of the command line, as text. */
-interface ServeArguments extends FolderArguments {
-  readonly port?: string;
-  readonly host?: string;
+interface ServeArguments extends FolderArguments, AddressArguments {
   readonly threads?: string;
   readonly device?: string;
   readonly 'max-batch'?: string;
@@ -89,7 +96,9 @@ function readServeArguments(files: readonly string[], args: ServeArguments): Ask
   const wrong = findMisspelt(args);
   if (wrong !== undefined) return wrong;
   const models = readModels(files, args);
-  return typeof models === 'string' ? models : { models, options: serverOptions(args) };
+  if (typeof models === 'string') return models;
+  const options = serverOptions(args);
+  return typeof options === 'string' ? options : { models, options };
 }
 
 function readModels(files: readonly string[], args: ServeArguments): Asked['models'] | string {
@@ -105,11 +114,13 @@ function readModels(files: readonly string[], args: ServeArguments): Asked['mode
   return `two of the files have one name; name them as in other=${files.at(-1)}`;
 }
 
-function serverOptions({ port, host, threads }: ServeArguments): Asked['options'] {
+function serverOptions(args: ServeArguments): Asked['options'] | string {
+  const { threads } = args;
+  const address = readAddress(args);
+  if (typeof address === 'string') return address;
   return {
     closeOn: ['SIGINT', 'SIGTERM'],
-    ...(port !== undefined && { port: Number(port) }),
-    ...(host !== undefined && { host }),
+    ...address,
     ...(threads !== undefined && { threads: Number(threads) }),
   };
 }

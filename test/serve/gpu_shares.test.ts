@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 
 import { createHandler, type ServedSession } from '../../lib/serve';
+import { unwatched } from '../../lib/serve/exchange';
 import { HEAP, MemoryBudget } from '../../lib/serve/memory';
 import { handlerSettings, HANDLER_DEFAULTS } from '../../lib/serve/options';
 import { USUAL_URGENCY } from '../../lib/serve/queue';
@@ -97,7 +98,7 @@ function load(gpus: SimulatedGpus, models: Load) {
     const { queue, outputs } = queues.models.get(name)!;
     const x = { type: 'float32', dims: [1, 2], data: Float32Array.of(1, 2), location: 'cpu' } as const;
     const asked = gpus.now;
-    await queue.run(new Map([['x', x]]), outputs, new Cancellation(), HEAP, USUAL_URGENCY);
+    await queue.run(new Map([['x', x]]), outputs, new Cancellation(), HEAP, USUAL_URGENCY, unwatched());
     latencies.set(name, [...(latencies.get(name) ?? []), gpus.now - asked]);
   };
   const start = (name: string, clients = models[name]!.clients) => {
