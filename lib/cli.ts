@@ -3,14 +3,24 @@ import { parseArgs } from 'node:util';
 
 // No command imports ./index, which throws where the binary does not load: that is what the doctor is for.
 import { Misuse, nearest, type Command } from './commands/command';
+import { benchCommand } from './commands/bench_command';
 import { buildCommand } from './commands/build_command';
 import { compareCommand } from './commands/compare_command';
 import { doctorCommand } from './commands/doctor_command';
+import { inspectCommand } from './commands/inspect_command';
+import { profileCommand } from './commands/profile_command';
 import { serveCommand } from './commands/serve_command';
 import { WarpconvError } from './errors';
 import { packageVersion } from './load';
 
-const COMMANDS: readonly Command[] = [doctorCommand, serveCommand, compareCommand, buildCommand];
+const COMMANDS: readonly Command[] = [
+  doctorCommand,
+  inspectCommand,
+  benchCommand,
+  serveCommand,
+  compareCommand,
+  buildCommand,
+];
 
 /** Of a process that a closed pipe ends, as shells count it. */
 const PIPE_CLOSED = 141;

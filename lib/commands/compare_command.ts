@@ -1,5 +1,6 @@
 /** `npx warpconv compare`: one convolution beside cuDNN, as a table. */
 import { command, Misuse } from './command';
+import { table } from './table';
 import type { CudnnComparison } from '../conv2d/compare';
 import type { CompareOptions } from '../conv2d/options';
 import { Tensor } from '../tensor/tensor';
@@ -118,18 +119,8 @@ function formatComparison(result: CudnnComparison): string {
       result.cudnnMaxRelativeError,
     ),
   ];
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
-  const table = rows.map((cells) =>
-    cells
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  );
   const verdict = result.withinTolerance ? 'within' : 'OUTSIDE';
-  return [
-    ...table,
-    `speed-up ${result.speedup.toFixed(2)} × on ${result.device}; warpconv is ${verdict} the float32 tolerance`,
-  ].join('\n');
+  return `${table(rows)}speed-up ${result.speedup.toFixed(2)} × on ${result.device}; warpconv is ${verdict} the float32 tolerance`;
 }
 
 function row(

@@ -5,7 +5,7 @@ import type { DataType } from '../tensor/tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { Chain, type NamedValues } from './chain';
 import type { Chains } from './chains';
-import { checkOperators, invalidModel, quote } from './complaints';
+import { checkOperators, invalidModel, quote, refusedNodes } from './complaints';
 import { Constants } from './constants';
 import { evaluate, evaluateFromDims, isFolded } from './fold';
 import { fuse } from './fuse';
@@ -44,12 +44,16 @@ export interface Bindings {
 
 /** @throws `ERR_WARPCONV_UNSUPPORTED` naming all operators and nodes that nothing computes */
 export function requireOperators(graph: Graph): Promise<void> {
-  return inSlices(
-    checkOperators(
-      graph.nodes,
-      (node) => isFolded(node) || isHosted(node) || isBranch(node) || operatorOf(node) !== undefined,
-    ),
-  );
+  return inSlices(checkOperators(graph.nodes, isKnown));
+}
+
+/** The nodes that {@link requireOperators} names, all of them, by their operators. */
+export function unsupportedNodes(graph: Graph): Promise<ReadonlyMap<string, readonly GraphNode[]>> {
+  return inSlices(refusedNodes(graph.nodes, isKnown));
+}
+
+function isKnown(node: GraphNode): boolean {
+  return isFolded(node) || isHosted(node) || isBranch(node) || operatorOf(node) !== undefined;
 }
 
 /**

@@ -56,6 +56,22 @@ export function* checkOperators(
   nodes: readonly GraphNode[],
   supports: (node: GraphNode) => boolean,
 ): Sliced<void> {
+  const refused = yield* refusedNodes(nodes, supports);
+  if (refused.size === 0) return;
+  const lines = Array.from(
+    refused,
+    ([operator, group]) => `${operator}: ${listOf(group.map(complaintOf), ', ', MOST_NODES)}`,
+  );
+  throw unsupportedModel(
+    `the model has ${plural(refused.size, 'operator')} that warpconv does not support:\n  ${listOf(lines, '\n  ')}`,
+  );
+}
+
+/** Those that {@link checkOperators} complains of, by their operators. */
+export function* refusedNodes(
+  nodes: readonly GraphNode[],
+  supports: (node: GraphNode) => boolean,
+): Sliced<ReadonlyMap<string, readonly GraphNode[]>> {
   const refused = new Map<string, GraphNode[]>();
   for (const node of withBodies(nodes)) {
     yield;
@@ -65,14 +81,7 @@ export function* checkOperators(
     if (others === undefined) refused.set(operator, [node]);
     else others.push(node);
   }
-  if (refused.size === 0) return;
-  const lines = Array.from(
-    refused,
-    ([operator, group]) => `${operator}: ${listOf(group.map(complaintOf), ', ', MOST_NODES)}`,
-  );
-  throw unsupportedModel(
-    `the model has ${plural(refused.size, 'operator')} that warpconv does not support:\n  ${listOf(lines, '\n  ')}`,
-  );
+  return refused;
 }
 
 /** The nodes, and those of the graphs that they have. */

@@ -1,5 +1,6 @@
 /** A compiled network, for people. */
 import type { NativeCandidate } from '../addon';
+import type { ConvolutionSpec } from '../native_types';
 import type { Compiled, Port } from './compile';
 import type { GraphNode } from './graph';
 import type { Step } from './steps';
@@ -20,6 +21,11 @@ export interface StepExplanation {
   readonly algorithm?: string;
   readonly predictedMilliseconds?: number;
   readonly tiles?: Readonly<Record<string, number>>;
+  /**
+   * Floating-point operations of convolutions, matrix products and recurrent cells: 2 for each multiplication that is
+   * added, as a direct convolution makes them. Other steps have none.
+   */
+  readonly flops?: number;
   /** What it took, where that was measured */
   readonly milliseconds?: number;
 }
@@ -47,7 +53,11 @@ export function explainProgram(
     outputs,
     steps: steps.map(({ step, nodes }, i) => {
       const choice = choices[i];
-      const base = { kind: step.kind, nodes, summary: summaryOf(step) };
+      const flops = flopsOf(step);
+      const base = {
+        ...{ kind: step.kind, nodes, summary: summaryOf(step) },
+        ...(flops !== undefined && { flops }),
+      };
       if (choice === null || choice === undefined) return base;
       const { algorithm, predictedMilliseconds, tiles } = choice;
       return { ...base, algorithm, predictedMilliseconds, tiles };
@@ -70,6 +80,40 @@ export function undecidedSteps(nodes: readonly GraphNode[]): StepExplanation[] {
       { kind: 'undecided', nodes: [name], summary: operator },
       ...[...(bodies?.values() ?? [])].flatMap((body) => undecidedSteps(body.nodes)),
     ]);
+}
+
+/** Gates, each of which has a product with the hidden state */
+const GATES = { rnn: 1, gru: 3, lstm: 4 } as const;
+
+function flopsOf(step: Step<Operand>): number | undefined {
+  switch (step.kind) {
+    case 'convolution': {
+      const [k, ...filter] = step.convolution.weightDims;
+      return (
+        2 * step.convolution.inputDims[0]! * k! * product(filter) * product(outputExtents(step.convolution))
+      );
+    }
+    case 'matmul':
+    case 'typedMatmul':
+      return 2 * product(step.batch) * step.m * step.n * step.k;
+    case 'recurrent':
+      return 2 * step.steps * step.batch * GATES[step.cell] * step.hidden ** 2;
+    default:
+      return undefined;
+  }
+}
+
+/** Height and width. A compiled step has its padding as numbers. */
+function outputExtents({ inputDims, weightDims, padding, ...steps }: ConvolutionSpec): number[] {
+  return [0, 1].map((axis) => {
+    const padded = inputDims[2 + axis]! + Number(padding[axis]) + Number(padding[axis + 2]);
+    const window = steps.dilation[axis]! * (weightDims[2 + axis]! - 1) + 1;
+    return Math.floor((padded - window) / steps.stride[axis]!) + 1;
+  });
+}
+
+function product(extents: readonly number[]): number {
+  return extents.reduce((all, extent) => all * extent, 1);
 }
 
 function summaryOf(step: Step<Operand>): string {

@@ -132,12 +132,19 @@ function isOurs(require: NodeJS.Require, name: string): boolean {
   }
 }
 
-/** onnxruntime-node, as the program has it. */
-export function onnxruntimeNode(): Required<Runtime> {
+/** Where onnxruntime-node is, as the program has it; `undefined` where it has none. */
+export function onnxruntimeNodeFile(): string | undefined {
   for (const require of lookups()) {
     const file = resolvePackage(require, 'onnxruntime-node');
-    if (file !== undefined) return require(file) as Required<Runtime>;
+    if (file !== undefined) return file;
   }
+  return undefined;
+}
+
+/** onnxruntime-node, as the program has it. */
+export function onnxruntimeNode(): Required<Runtime> {
+  const file = onnxruntimeNodeFile();
+  if (file !== undefined) return lookups()[0]!(file) as Required<Runtime>;
   throw new WarpconvError('ERR_WARPCONV_UNSUPPORTED', whyNoOnnxruntime());
 }
 

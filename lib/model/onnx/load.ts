@@ -73,7 +73,7 @@ function copyPart(bytes: Uint8Array, copy: Uint8Array, at: number): void {
   copy.set(partOf(bytes, at, at + COPIED_AT_ONCE), at);
 }
 
-async function readFile(file: string): Promise<Uint8Array> {
+export async function readFile(file: string): Promise<Uint8Array> {
   try {
     const size = await sizeOfFile(file);
     if (size > LARGEST_FILE) {

@@ -1,0 +1,245 @@
+/** What a model is given where its user brings no inputs: dims where the file leaves them open, and elements. */
+import { Misuse, nearest } from './command';
+import type { ValueMetadata } from '../model/metadata';
+import { typedArray } from '../model/typed_constants';
+import { arrayLength, packedBits } from '../tensor/packed';
+import type { DataType } from '../tensor/data_types';
+import type { TypedArray } from '../tensor/typed_array';
+
+/** What the user says of the inputs. */
+export interface Request {
+  readonly batch: number | undefined;
+  /** By the input; that of the only one may have the empty name */
+  readonly shapes: ReadonlyMap<string, readonly number[]>;
+  /** Of open dimensions, by their names */
+  readonly extents: ReadonlyMap<string, number>;
+  /** The number that all elements are, by the input */
+  readonly fills: ReadonlyMap<string, number>;
+}
+
+export interface PlannedInput {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  readonly fill?: number;
+}
+
+export interface InputPlan {
+  readonly inputs: readonly PlannedInput[];
+  /** Extents that nobody gave, for example `batch = 1` */
+  readonly madeUp: readonly string[];
+}
+
+/** A dimension that the model leaves open, or several of one name */
+interface OpenDimension {
+  readonly kind: 'batch' | 'side' | 'samples' | 'length';
+  /** Undefined where nobody said it */
+  given: number | undefined;
+}
+
+const DEFAULTS = { batch: 1, side: 224, samples: 512, length: 128 } as const;
+
+/** To another extent that a network of that kind probably takes, too */
+const STEPS = { batch: 1, side: 32, samples: 512, length: 16 } as const;
+
+/** The dims that a model's inputs get. @throws {@link Misuse} for names that the model does not have */
+export function planInputs(infos: readonly ValueMetadata[], request: Request): InputPlan {
+  const shapes = namedShapes(infos, request);
+  const open = openDimensions(infos);
+  if (request.batch !== undefined) giveBatch(infos, open, request.batch);
+  for (const [name, extent] of request.extents) {
+    const dimension = open.get(name);
+    if (dimension === undefined) throw new Misuse(unknown('dim', name, [...open.keys()]));
+    dimension.given = extent;
+  }
+  takeFromShapes(infos, shapes, open);
+  requireNames('fill', [...request.fills.keys()], infos);
+  return { inputs: inputsOf(infos, open, shapes, request.fills), madeUp: madeUp(open) };
+}
+
+/** The same inputs with one open dimension of another extent, for each of those dimensions; batches first. */
+export function otherPlans(
+  infos: readonly ValueMetadata[],
+  { inputs }: InputPlan,
+): { readonly change: string; readonly inputs: readonly PlannedInput[] }[] {
+  const open = [...openDimensions(infos)];
+  open.sort(([, a], [, b]) => Number(b.kind === 'batch') - Number(a.kind === 'batch'));
+  return open.map(([name, { kind }]) => {
+    const isIt = (i: number, axis: number) =>
+      typeof infos[i]!.shape[axis] === 'string' && nameOf(infos[i]!, axis) === name;
+    const others = inputs.map((input, i) => ({
+      ...input,
+      dims: input.dims.map((extent, axis) => (isIt(i, axis) ? extent + STEPS[kind] : extent)),
+    }));
+    return { change: `${name} + ${STEPS[kind]}`, inputs: others };
+  });
+}
+
+function namedShapes(
+  infos: readonly ValueMetadata[],
+  { shapes }: Request,
+): ReadonlyMap<string, readonly number[]> {
+  const only = infos.length === 1 ? infos[0]!.name : undefined;
+  if (shapes.has('') && only === undefined) {
+    throw new Misuse(`--shape needs the name of an input, as in ${infos[0]?.name ?? 'x'}=1x3x224x224`);
+  }
+  const named = new Map([...shapes].map(([name, dims]) => [name || only!, dims] as const));
+  requireNames('shape', [...named.keys()], infos);
+  for (const { name, shape } of infos) {
+    const dims = named.get(name);
+    if (dims === undefined || shape.length === 0) continue;
+    const fits =
+      dims.length === shape.length && shape.every((one, i) => typeof one === 'string' || one === dims[i]);
+    if (fits) continue;
+    throw new Misuse(
+      `--shape gives '${name}' the dims ${dims.join('x')}, and the model takes [${shape.map((one) => one || '?').join(', ')}]`,
+    );
+  }
+  return named;
+}
+
+function requireNames(option: string, names: readonly string[], infos: readonly ValueMetadata[]): void {
+  const known = infos.map(({ name }) => name);
+  for (const name of names) if (!known.includes(name)) throw new Misuse(unknown(option, name, known));
+}
+
+function unknown(option: string, name: string, known: readonly string[]): string {
+  const what = option === 'dim' ? 'open dimension' : 'input';
+  if (known.length === 0) return `--${option}: the model has no ${what}`;
+  const meant = nearest(name, known);
+  const rest = meant === undefined ? `it has ${known.join(', ')}` : `did you mean '${meant}'?`;
+  return `--${option}: the model has no ${what} '${name}'; ${rest}`;
+}
+
+function openDimensions(infos: readonly ValueMetadata[]): Map<string, OpenDimension> {
+  const open = new Map<string, OpenDimension>();
+  for (const info of infos) {
+    info.shape.forEach((extent, axis) => {
+      const name = nameOf(info, axis);
+      if (typeof extent === 'string' && !open.has(name))
+        open.set(name, { kind: kindOf(info, axis), given: undefined });
+    });
+  }
+  return open;
+}
+
+/** The model's own name of a dimension, or one made of its place. */
+function nameOf(info: ValueMetadata, axis: number): string {
+  const extent = info.shape[axis];
+  if (typeof extent === 'string' && extent !== '') return extent;
+  return kindOf(info, axis) === 'batch' ? 'batch' : `${info.name}[${axis}]`;
+}
+
+function kindOf(info: ValueMetadata, axis: number): OpenDimension['kind'] {
+  const { type, shape } = info;
+  const name = String(shape[axis]);
+  // Recurrent networks have it behind their layers.
+  if (name === '' && axis === 1 && /state|hidden|cell|^[hc]([0n]|_.*)?$/i.test(info.name)) return 'batch';
+  if (/batch|^(n|b|bs)$/i.test(name)) return 'batch';
+  if (axis === 0 && !/seq|len|time|frame|sample|token/i.test(name)) return 'batch';
+  const isImage =
+    shape.length === 4 && [shape[1], shape[3]].some((channels) => channels === 1 || channels === 3);
+  if (isImage) return 'side';
+  return type.startsWith('float') && shape.length <= 2 ? 'samples' : 'length';
+}
+
+function giveBatch(
+  infos: readonly ValueMetadata[],
+  open: ReadonlyMap<string, OpenDimension>,
+  batch: number,
+): void {
+  const batches = [...open.values()].filter(({ kind }) => kind === 'batch');
+  for (const dimension of batches) dimension.given = batch;
+  const [first] = infos;
+  if (batches.length > 0 || first === undefined) return;
+  throw new Misuse(
+    `--batch needs a dimension that the model leaves open for it, and input '${first.name}' is [${first.shape.join(', ')}]`,
+  );
+}
+
+/** What --shape says of a named dimension holds for the other inputs. */
+function takeFromShapes(
+  infos: readonly ValueMetadata[],
+  shapes: ReadonlyMap<string, readonly number[]>,
+  open: ReadonlyMap<string, OpenDimension>,
+): void {
+  for (const info of infos) {
+    shapes.get(info.name)?.forEach((extent, axis) => {
+      if (typeof info.shape[axis] !== 'string') return;
+      open.get(nameOf(info, axis))!.given ??= extent;
+    });
+  }
+}
+
+function inputsOf(
+  infos: readonly ValueMetadata[],
+  open: ReadonlyMap<string, OpenDimension>,
+  shapes: ReadonlyMap<string, readonly number[]>,
+  fills: ReadonlyMap<string, number>,
+): PlannedInput[] {
+  return infos.map((info) => {
+    const { name, type, shape } = info;
+    const dims = shape.map((extent, axis) => {
+      if (typeof extent === 'number') return extent;
+      const { kind, given } = open.get(nameOf(info, axis))!;
+      return given ?? DEFAULTS[kind];
+    });
+    const fill = fills.get(name);
+    return { name, type, dims: shapes.get(name) ?? dims, ...(fill !== undefined && { fill }) };
+  });
+}
+
+function madeUp(open: ReadonlyMap<string, OpenDimension>): string[] {
+  return [...open]
+    .filter(([, { given }]) => given === undefined)
+    .map(([name, { kind }]) => `${name} = ${DEFAULTS[kind]}`);
+}
+
+/** Numbers from 0 to 1, or integers that are likely to mean something; the same for every run. */
+export function elementsOf({ name, type, dims, fill }: PlannedInput): TypedArray {
+  const count = arrayLength(
+    type,
+    dims.reduce((all, extent) => all * extent, 1),
+  );
+  const element = fill === undefined ? elementMaker(name, type, dims) : () => fill;
+  return typedArray(
+    type,
+    Array.from({ length: count }, (_, i) => element(i)),
+  );
+}
+
+function elementMaker(name: string, type: DataType, dims: readonly number[]): (index: number) => number {
+  if (type === 'bool' || /mask/i.test(name)) return () => 1;
+  const random = randomNumbers();
+  if (type.startsWith('float') || type === 'bfloat16') return random;
+  if (packedBits(type) !== undefined) return () => 0;
+  if (type === 'uint8') return () => Math.floor(random() * 256);
+  if (type === 'int8') return () => Math.floor(random() * 256) - 128;
+  if (/^sr$|rate/i.test(name)) return () => 16_000;
+  if (/size|shape/i.test(name)) return () => DEFAULTS.side;
+  if (/position/i.test(name)) return (index) => index % (dims.at(-1) ?? 1);
+  if (/type|segment/i.test(name)) return () => 0;
+  if (/len/i.test(name)) return () => 1;
+  // Of tokens: small ones are in every vocabulary.
+  return (index) => index % 10;
+}
+
+/** A linear congruential generator: the same everywhere. */
+function randomNumbers(): () => number {
+  let state = 1;
+  return () => {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
+    return state / 0x7fffffff;
+  };
+}
+
+/** For example `input 1x512, sr scalar` */
+export function describeInputs(inputs: readonly PlannedInput[]): string {
+  return inputs.map(({ name, dims }) => `${name} ${dims.join('x') || 'scalar'}`).join(', ');
+}
+
+/** What to tell of extents that were made up; empty where none were. */
+export function describeMadeUp(plan: InputPlan): string {
+  if (plan.madeUp.length === 0) return '';
+  return `made up: ${plan.madeUp.join(', ')} (--batch, --dim and --shape say otherwise)\n`;
+}

@@ -1,0 +1,81 @@
+/** What the commands that take a model have in common: which model, what it is given, and where it runs. */
+import { Misuse } from './command';
+import type { Request } from './feeds';
+import type { Device } from '../placement';
+
+const text = { type: 'string' } as const;
+const list = { type: 'string', multiple: true } as const;
+
+export const MODEL_OPTIONS = {
+  ...{ device: text, threads: text, batch: text },
+  ...{ shape: list, dim: list, fill: list },
+  json: { type: 'boolean' },
+} as const;
+
+export const MODEL_OPTIONS_HELP = `
+  --device NAME    'cpu', 'cuda' or 'cuda:N'; without, the GPU where there is one
+  --threads N      threads of the CPU; without, as many as the process has processors
+  --batch N        extent of the dimensions that the model leaves open for a batch; 1 without
+  --dim NAME=N     extent of a dimension that the model names; may be repeated
+  --shape [INPUT=]1x3x224x224
+                   dims of an input; may be repeated
+  --fill INPUT=NUMBER
+                   what all elements of an input are; may be repeated. Without, they are made up
+  --json           print the result as JSON`;
+
+interface ModelArguments {
+  readonly device?: string;
+  readonly threads?: string;
+  readonly batch?: string;
+  readonly shape?: readonly string[];
+  readonly dim?: readonly string[];
+  readonly fill?: readonly string[];
+}
+
+/** @throws {@link Misuse} where there is not one model */
+export function readModelFile(command: string, args: readonly string[]): string {
+  if (args[0] !== undefined) return args[0];
+  throw new Misuse(`${command} needs an ONNX file, for example: warpconv ${command} model.onnx`);
+}
+
+export function readDevice({ device }: ModelArguments): Device | 'auto' {
+  if (device === undefined || /^(cpu|cuda(:\d+)?|auto)$/.test(device))
+    return (device ?? 'auto') as Device | 'auto';
+  throw new Misuse(`--device takes cpu, cuda or cuda:N, got '${device}'`);
+}
+
+/** What the inputs are to be. */
+export function readRequest({ batch, shape = [], dim = [], fill = [] }: ModelArguments): Request {
+  return {
+    batch: readCount('batch', batch),
+    shapes: new Map(shape.map((one) => readShape(one))),
+    extents: new Map(dim.map((one) => readPair('dim', one, (number) => readCount('dim', number)!))),
+    fills: new Map(fill.map((one) => readPair('fill', one, readNumber))),
+  };
+}
+
+export function readCount(name: string, given: string | undefined, most = 2 ** 31 - 1): number | undefined {
+  if (given === undefined) return undefined;
+  const count = Number(given);
+  if (/^\d+$/.test(given) && count >= 1 && count <= most) return count;
+  throw new Misuse(`--${name} takes an integer from 1 to ${most}, got '${given}'`);
+}
+
+/** The name is empty where the model has but one input. */
+function readShape(given: string): [input: string, dims: number[]] {
+  const [, name = '', dims] = /^(?:(.*)=)?(\d+(?:x\d+)*)$/s.exec(given) ?? [];
+  if (dims !== undefined) return [name, dims.split('x').map(Number)];
+  throw new Misuse(`--shape takes dims as in 1x3x224x224 or input=1x3x224x224, got '${given}'`);
+}
+
+function readPair<T>(option: string, given: string, read: (text: string) => T): [name: string, value: T] {
+  const at = given.lastIndexOf('=');
+  if (at > 0) return [given.slice(0, at), read(given.slice(at + 1))];
+  throw new Misuse(`--${option} takes a name and a number as in name=1, got '${given}'`);
+}
+
+function readNumber(given: string): number {
+  const number = Number(given);
+  if (given.trim() !== '' && !Number.isNaN(number)) return number;
+  throw new Misuse(`--fill takes a name and a number as in name=1, got '${given}'`);
+}

@@ -1,0 +1,144 @@
+/** `npx warpconv profile`: what each step of a model takes, as a table and as a trace. */
+import { rename } from 'node:fs/promises';
+import path from 'node:path';
+
+import { command } from './command';
+import { describeInputs, describeMadeUp, type InputPlan, type Request } from './feeds';
+import {
+  MODEL_OPTIONS,
+  MODEL_OPTIONS_HELP,
+  readCount,
+  readDevice,
+  readModelFile,
+  readRequest,
+} from './model_options';
+import { makeFeeds, openModel } from './opened_model';
+import { endProgress, showProgress } from './progress';
+import { digits, table } from './table';
+import type { StepExplanation } from '../model/explain';
+import type { Device } from '../placement';
+
+/** What `--json` prints. */
+export interface ProfileResult {
+  readonly file: string;
+  readonly device: string;
+  readonly inputs: InputPlan['inputs'];
+  readonly madeUp: readonly string[];
+  readonly runs: number;
+  /** In their order, each with the median of its times */
+  readonly steps: readonly StepExplanation[];
+  /** Of the medians */
+  readonly milliseconds: number;
+  /** The trace's file */
+  readonly trace: string;
+}
+
+const DEFAULT_RUNS = 10;
+const DEFAULT_TOP = 15;
+
+export const profileCommand = command({
+  name: 'profile',
+  summary: 'measure each step of an ONNX file, and write a trace for Chrome and Perfetto',
+  synopsis: 'profile MODEL.onnx [options]',
+  help: `
+Measure each step of a model, print the slowest, and write a trace of the runs, in the format that
+chrome://tracing and ui.perfetto.dev open. Measuring steps makes runs slower.
+
+  --output FILE    the trace's file; without, MODEL_profile_DATE.json in the working directory
+  --runs N         how many runs; ${DEFAULT_RUNS} without
+  --top N          how many steps the table has; ${DEFAULT_TOP} without
+${MODEL_OPTIONS_HELP.slice(1)}
+`,
+  options: {
+    ...MODEL_OPTIONS,
+    ...{ output: { type: 'string' }, runs: { type: 'string' }, top: { type: 'string' } },
+  },
+  mostArguments: 1,
+  async run({ json = false, output, ...args }, files) {
+    const top = readCount('top', args.top) ?? DEFAULT_TOP;
+    const request: ProfileRequest = {
+      file: readModelFile('profile', files),
+      request: readRequest(args),
+      device: readDevice(args),
+      threads: readCount('threads', args.threads, 1024),
+      runs: readCount('runs', args.runs) ?? DEFAULT_RUNS,
+      output,
+    };
+    try {
+      const result = await profile(request);
+      endProgress();
+      process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : render(result, top));
+      return 0;
+    } finally {
+      endProgress();
+    }
+  },
+});
+
+interface ProfileRequest {
+  readonly file: string;
+  readonly request: Request;
+  readonly device: Device | 'auto';
+  readonly threads: number | undefined;
+  readonly runs: number;
+  readonly output: string | undefined;
+}
+
+async function profile({ file, request, runs, output, ...options }: ProfileRequest): Promise<ProfileResult> {
+  const profileFilePrefix = output ?? `${path.parse(file).name}_profile`;
+  const { session, plan } = await openModel(file, request, { ...options, profileFilePrefix });
+  const feeds = await makeFeeds(plan.inputs);
+  showProgress('running it for the first time');
+  await session.run(feeds);
+  session.startProfiling();
+  for (let run = 0; run < runs; run++) {
+    showProgress(`recording run ${run + 1} of ${runs}`);
+    await session.run(feeds);
+  }
+  const written = session.endProfiling()!;
+  if (output !== undefined) await rename(written, output);
+  showProgress('measuring steps');
+  const { device, steps } = await session.profile(feeds, { runs });
+  await session.release();
+  const milliseconds = steps.reduce((sum, step) => sum + (step.milliseconds ?? 0), 0);
+  return { file: path.basename(file), device, ...plan, runs, steps, milliseconds, trace: output ?? written };
+}
+
+function render(
+  { file, device, runs, steps, milliseconds, trace, ...plan }: ProfileResult,
+  top: number,
+): string {
+  const slowest = [...steps].sort((a, b) => timeOf(b) - timeOf(a)).slice(0, top);
+  const rows = slowest.map((step) => [
+    digits(timeOf(step)),
+    `${((100 * timeOf(step)) / milliseconds).toFixed(1)} %`,
+    step.kind,
+    step.algorithm ?? '',
+    step.flops === undefined ? '' : digits(step.flops / timeOf(step) / 1e6),
+    step.summary,
+    step.nodes.join(' + '),
+  ]);
+  return [
+    `${file} on ${device} with ${describeInputs(plan.inputs)}: ${steps.length} steps, ${digits(milliseconds)} ms, medians of ${runs} runs\n`,
+    describeMadeUp(plan),
+    '\n',
+    table(
+      [['ms', 'part', 'kind', 'algorithm', 'GFLOP/s', 'what', 'nodes'], ...rows],
+      ['ms', 'part', 'GFLOP/s'],
+    ),
+    `\n${partsOf(steps, milliseconds)}`,
+    `The trace is in ${trace}; chrome://tracing and https://ui.perfetto.dev open it.\n`,
+  ].join('');
+}
+
+function timeOf({ milliseconds = 0 }: StepExplanation): number {
+  return milliseconds;
+}
+
+/** For example `convolution 80.1 %, elementwise 12.0 %` */
+function partsOf(steps: readonly StepExplanation[], milliseconds: number): string {
+  const parts = new Map<string, number>();
+  for (const step of steps) parts.set(step.kind, (parts.get(step.kind) ?? 0) + timeOf(step));
+  const sorted = [...parts].sort(([, a], [, b]) => b - a);
+  return `${sorted.map(([kind, time]) => `${kind} ${((100 * time) / milliseconds).toFixed(1)} %`).join(', ')}\n`;
+}

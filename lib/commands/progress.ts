@@ -1,0 +1,11 @@
+/** One line that is written over and over, where somebody watches: stdout is for results alone. */
+const ERASE = '\r\u001b[K';
+
+export function showProgress(text: string): void {
+  const { isTTY, columns } = process.stderr;
+  if (isTTY) process.stderr.write(`${ERASE}${text.slice(0, columns - 1)}`);
+}
+
+export function endProgress(): void {
+  if (process.stderr.isTTY) process.stderr.write(ERASE);
+}

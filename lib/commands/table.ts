@@ -1,0 +1,52 @@
+/** Results as text. */
+
+/**
+ * Rows as lines, each column as wide as its widest cell. The first row has the titles.
+ *
+ * @param right - the columns of numbers, by their titles
+ */
+export function table(rows: readonly (readonly string[])[], right: readonly string[] = []): string {
+  const titles = rows[0]!;
+  const widths = titles.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
+  const isRight = titles.map((title) => right.includes(title));
+  const lines = rows.map((cells) =>
+    cells
+      .map((cell, i) => (isRight[i] ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.map(fitted).join('\n')}\n`;
+}
+
+/** As much of a line as a terminal shows; all of it elsewhere. */
+function fitted(line: string): string {
+  const { isTTY, columns } = process.stdout;
+  return isTTY && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
+}
+
+const GROUPED = new Intl.NumberFormat('en');
+
+/** An integer with commas */
+export function grouped(count: number): string {
+  return GROUPED.format(count);
+}
+
+/** With three digits or so, for example `1.23 G` */
+export function scaled(value: number): string {
+  const at = ['', ' k', ' M', ' G', ' T', ' P'];
+  let power = 0;
+  for (let rest = value; rest >= 999.5 && power < at.length - 1; rest /= 1000) power++;
+  return `${digits(value / 1000 ** power)}${at[power]}`;
+}
+
+export function mebibytes(bytes: number): string {
+  return `${digits(bytes / 2 ** 20)} MiB`;
+}
+
+/** Three digits, more of large numbers, and no zeros at the end of a fraction that has none but those. */
+export function digits(value: number): string {
+  if (Number.isInteger(value)) return String(value);
+  const magnitude = Math.abs(value);
+  const fraction = magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : 3;
+  return value.toFixed(fraction);
+}
