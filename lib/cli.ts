@@ -17,6 +17,7 @@ const COMMANDS: readonly Command[] = [
   doctorCommand,
   inspectCommand,
   benchCommand,
+  profileCommand,
   serveCommand,
   compareCommand,
   buildCommand,

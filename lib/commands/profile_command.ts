@@ -111,7 +111,7 @@ function render(
   const slowest = [...steps].sort((a, b) => timeOf(b) - timeOf(a)).slice(0, top);
   const rows = slowest.map((step) => [
     digits(timeOf(step)),
-    `${((100 * timeOf(step)) / milliseconds).toFixed(1)} %`,
+    percent(timeOf(step), milliseconds),
     step.kind,
     step.algorithm ?? '',
     step.flops === undefined ? '' : digits(step.flops / timeOf(step) / 1e6),
@@ -135,10 +135,14 @@ function timeOf({ milliseconds = 0 }: StepExplanation): number {
   return milliseconds;
 }
 
+function percent(part: number, whole: number): string {
+  return `${(whole === 0 ? 0 : (100 * part) / whole).toFixed(1)} %`;
+}
+
 /** For example `convolution 80.1 %, elementwise 12.0 %` */
 function partsOf(steps: readonly StepExplanation[], milliseconds: number): string {
   const parts = new Map<string, number>();
   for (const step of steps) parts.set(step.kind, (parts.get(step.kind) ?? 0) + timeOf(step));
   const sorted = [...parts].sort(([, a], [, b]) => b - a);
-  return `${sorted.map(([kind, time]) => `${kind} ${((100 * time) / milliseconds).toFixed(1)} %`).join(', ')}\n`;
+  return `${sorted.map(([kind, time]) => `${kind} ${percent(time, milliseconds)}`).join(', ')}\n`;
 }
