@@ -1,0 +1,40 @@
+import { nearest } from '../../../lib/commands/command';
+import { digits, scaled, table } from '../../../lib/commands/table';
+
+test.each([
+  ['treads', 'threads'],
+  ['sec', 'seconds'],
+  ['jsno', 'json'],
+  ['Batch', 'batch'],
+  ['verbose', undefined],
+  ['x', undefined],
+])('the nearest to %s is %s', (word, expected) => {
+  expect(nearest(word, ['threads', 'seconds', 'json', 'batch'])).toBe(expected);
+});
+
+test('columns are as wide as their cells, and numbers are at the right', () => {
+  const rows = [
+    ['ms', 'node'],
+    ['1', 'a'],
+    ['100', 'bcd'],
+  ];
+  expect(table(rows, ['ms'])).toBe(' ms  node\n  1  a\n100  bcd\n');
+});
+
+test.each([
+  [0, '0'],
+  [999, '999'],
+  [27_648, '27.6 k'],
+  [999_999, '1.00 M'],
+  [2e18, '2000 P'],
+])('%d is scaled to %s', (value, expected) => {
+  expect(scaled(value)).toBe(expected);
+});
+
+test.each([
+  [0.1234, '0.123'],
+  [12.34, '12.3'],
+  [1234.5, '1235'],
+])('%d has the digits %s', (value, expected) => {
+  expect(digits(value)).toBe(expected);
+});
