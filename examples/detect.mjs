@@ -7,8 +7,6 @@
 // SSD does (boxes [1, N, 4] and scores [1, N, classes]), with a NonMaxSuppression or without, or as YOLOv10 and others do that
 // select themselves ([1, N, 6]: x1, y1, x2, y2, score, class). What their classes are called is read from model.txt beside
 // model.onnx, a name a line. Needs sharp: npm install sharp
-import { existsSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -16,6 +14,7 @@ import { parseArgs } from 'node:util';
 import { InferenceSession, Tensor } from 'warpconv';
 
 import { readOutputs } from './detect/outputs.mjs';
+import { loadSharp, PICTURE, readNamed, readNames } from './shared/pictures.mjs';
 
 const USAGE = `usage: node examples/detect.mjs [model.onnx] [picture.jpg] [out.png] [options]
   --device cpu|cuda   default: the GPU, if there is one
@@ -26,8 +25,6 @@ const USAGE = `usage: node examples/detect.mjs [model.onnx] [picture.jpg] [out.p
 
 /** What is drawn is written in the format of its ending. */
 const FORMATS = { '.png': 'png', '.jpg': 'jpeg', '.jpeg': 'jpeg', '.webp': 'webp' };
-/** No model ends so. */
-const PICTURE = /\.(avif|bmp|gif|heic|jpe?g|png|svg|tiff?|webp)$/i;
 
 /** Of networks that take pictures of any size */
 const USUAL_EXTENT = 640;
@@ -37,15 +34,6 @@ const COLOURS = ['#ff00ff', '#ffb000', '#00e5ff', '#ff6f00', '#a0ff00', '#7c4dff
 const MOST_OF_A_CLASS = 100;
 
 const own = (name) => fileURLToPath(new URL(`detect/${name}`, import.meta.url));
-
-async function loadSharp() {
-  try {
-    return (await import('sharp')).default;
-  } catch (error) {
-    if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new Error('sharp, which reads and writes pictures, is not installed: npm install sharp');
-  }
-}
 
 const misuse = (complaint) => new Error(`${complaint}\n${USAGE}`);
 
@@ -86,16 +74,6 @@ function readArguments() {
   };
   const [score, overlap, mean, std] = ['score', 'overlap', 'mean', 'std'].map(number);
   return { model, picture, out, format, device: values.device, score, overlap, mean, std };
-}
-
-/** What `work` makes of a file. Complaints begin with its name. */
-async function readNamed(file, work) {
-  try {
-    if ((await stat(file)).isDirectory()) throw new Error('is a directory');
-    return await work(file);
-  } catch (error) {
-    throw new Error(`${file}: ${error.message}`, { cause: error });
-  }
 }
 
 /** How long each part took, in the order of the parts. */
@@ -201,13 +179,6 @@ function describePlace({ left, top, right, bottom }) {
   return `${x}, ${y}, ${width} x ${height}`;
 }
 
-/** What the classes of a model are called. */
-async function readNames(model) {
-  const file = model.replace(/\.onnx$/, '.txt');
-  const lines = file !== model && existsSync(file) ? (await readFile(file, 'utf8')).split(/\r?\n/) : [];
-  return (kind) => lines[kind] || `class ${kind}`;
-}
-
 async function main() {
   const request = readArguments();
   if (request === undefined) return console.log(USAGE);
@@ -239,7 +210,8 @@ async function main() {
   const selected = found.selected ?? (await timed('suppression', () => suppress(found, request)));
   const detections = inPicture(found, selected, place, picture, request.score);
 
-  const nameOf = await readNames(request.model);
+  const names = await readNames(request.model);
+  const nameOf = (kind) => names[kind] || `class ${kind}`;
   await timed('drawing', () =>
     image
       .composite([{ input: overlay(detections, nameOf, picture) }])

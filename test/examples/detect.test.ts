@@ -1,5 +1,4 @@
 /** examples/detect.mjs as its users run it: what it prints, and what it draws. */
-import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,8 +7,8 @@ import sharp from 'sharp';
 
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value, type OnnxModel } from '../support/onnx_builder';
+import { EXAMPLES, runExample } from './support';
 
-const EXAMPLES = path.join(__dirname, '../../examples');
 const SHAPES = path.join(EXAMPLES, 'detect/shapes.svg');
 
 /** `[left, top, width, height]` */
@@ -33,14 +32,10 @@ afterAll(() => rm(folder, { recursive: true }));
 
 async function run(args: readonly string[], nodeOptions: readonly string[] = []) {
   const script = path.join(EXAMPLES, 'detect.mjs');
-  const child = spawn(process.execPath, [...nodeOptions, script, ...args, '--device', TEST_DEVICE], {
-    cwd: folder,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let [stdout, stderr] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  const { code, stdout, stderr } = await runExample(
+    [...nodeOptions, script, ...args, '--device', TEST_DEVICE],
+    { cwd: folder },
+  );
   return { code, stdout, stderr };
 }
 

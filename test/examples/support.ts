@@ -1,9 +1,86 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
-const ROOT = path.join(__dirname, '../..');
+import { node, onnxModel, tensor, value } from '../support/onnx_builder';
+
+export const ROOT = path.join(__dirname, '../..');
+export const EXAMPLES = path.join(ROOT, 'examples');
+export const DIGITS = path.join(EXAMPLES, 'digits/digits.onnx');
+export const EIGHT = path.join(EXAMPLES, 'digits/eight.jpg');
+
+export interface Ending {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface Surroundings {
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** An example in a process of its own. */
+export class Example {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ending>;
+  readonly #waiting = new Set<() => void>();
+  #stdout = '';
+  #stderr = '';
+
+  /** @param args - of Node.js */
+  constructor(args: readonly string[], { cwd = ROOT, env = {} }: Surroundings = {}) {
+    const quiet = { WARPCONV_NO_CPU_WARNING: '1' };
+    this.child = spawn(process.execPath, args, {
+      cwd,
+      env: { ...process.env, ...quiet, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+      for (const look of this.#waiting) look();
+    });
+    this.child.stderr!.setEncoding('utf8').on('data', (text: string) => (this.#stderr += text));
+    this.ended = new Promise((resolve) =>
+      this.child.on('close', (code, signal) =>
+        resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr }),
+      ),
+    );
+  }
+
+  get stdout(): string {
+    return this.#stdout;
+  }
+
+  /** Waits until it has printed something that matches. */
+  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const found = pattern.exec(this.#stdout);
+        if (found === null) return;
+        this.#waiting.delete(look);
+        resolve(found);
+      };
+      this.#waiting.add(look);
+      look();
+      void this.ended.then((ending) => reject(new Error(`no ${pattern} in ${JSON.stringify(ending)}`)));
+    });
+  }
+
+  kill(signal: NodeJS.Signals): Promise<Ending> {
+    this.child.kill(signal);
+    return this.ended;
+  }
+}
+
+/** Runs an example to its end. */
+export function runExample(args: readonly string[], surroundings?: Surroundings): Promise<Ending> {
+  return new Example(args, surroundings).ended;
+}
 
 export interface RunningExample {
+  readonly example: Example;
   /** The first that it printed */
   readonly url: string;
   /** Ends it by SIGTERM, and resolves with its exit code and signal. */
@@ -11,34 +88,63 @@ export interface RunningExample {
 }
 
 /**
- * Starts one of the examples that serve, in a process of its own.
+ * Starts one of the examples that serve.
  *
  * @param args - of Node.js
  * @param port - 0 for any that is free
  */
-export async function startExample(args: readonly string[], port: number | string): Promise<RunningExample> {
-  const child = spawn(process.execPath, args, {
-    cwd: ROOT,
-    env: { ...process.env, PORT: String(port) },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const ended = new Promise<Awaited<ReturnType<RunningExample['stop']>>>((resolve) =>
-    child.on('close', (code, signal) => resolve([code, signal])),
-  );
-  const stop = () => {
-    child.kill('SIGTERM');
-    return ended;
+export async function startExample(
+  args: readonly string[],
+  port: number | string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<RunningExample> {
+  const example = new Example(args, { env: { ...env, PORT: String(port) } });
+  const stop = async () => {
+    const { code, signal } = await example.kill('SIGTERM');
+    return [code, signal] as [number | null, NodeJS.Signals | null];
   };
-  let printed = '';
-  const url = await new Promise<string>((resolve, reject) => {
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      printed += text;
-      const found = /http:\/\/[\d.]+:\d+/.exec(printed)?.[0];
-      if (found !== undefined) resolve(found);
-    });
-    void ended.then((ending) =>
-      reject(new Error(`${args.join(' ')} ended with ${ending.join()}: ${printed}`)),
-    );
+  const [url] = await example.printed(/http:\/\/[\d.]+:\d+/);
+  return { example, url, stop };
+}
+
+/** Pictures of 8 x 8 grey levels up to 16 that the network of the digits has never seen, and PyTorch's logits for them. */
+export function heldOutDigits(): {
+  readonly images: readonly Buffer[];
+  readonly logits: readonly number[][];
+} {
+  const file = (name: string) => readFileSync(path.join(EXAMPLES, 'digits/data', name));
+  const [pixels, bytes] = [file('images.bin'), new Uint8Array(file('logits.bin'))];
+  const logits = [...new Float32Array(bytes.buffer)];
+  return {
+    images: Array.from({ length: pixels.length / 64 }, (_, row) => pixels.subarray(64 * row, 64 * row + 64)),
+    logits: Array.from({ length: logits.length / 10 }, (_, row) => logits.slice(10 * row, 10 * row + 10)),
+  };
+}
+
+export function softmax(logits: readonly number[]): number[] {
+  const powers = logits.map((one) => Math.exp(one - Math.max(...logits)));
+  const total = powers.reduce((sum, one) => sum + one);
+  return powers.map((one) => one / total);
+}
+
+/** A classifier that takes `layers` times 3.7 GFLOP for a picture of 224 x 224. */
+export function slowClassifier(layers: number): Uint8Array {
+  const channels = 64;
+  const filters = (count: number) => new Float32Array(channels * count * 9).fill(1 / (9 * count));
+  const names = Array.from({ length: layers + 1 }, (_, layer) => `features${layer}`);
+  return onnxModel({
+    inputs: [value('image', [1, 3, 224, 224])],
+    initializers: [
+      tensor('first', [channels, 3, 3, 3], filters(3)),
+      tensor('later', [channels, channels, 3, 3], filters(channels)),
+    ],
+    nodes: [
+      node('Conv', ['image', 'first'], [names[0]!], { pads: [1, 1, 1, 1] }),
+      ...names
+        .slice(1)
+        .map((name, before) => node('Conv', [names[before]!, 'later'], [name], { pads: [1, 1, 1, 1] })),
+      node('GlobalAveragePool', [names.at(-1)!], ['scores']),
+    ],
+    outputs: [value('scores', [1, channels, 1, 1])],
   });
-  return { url, stop };
 }
