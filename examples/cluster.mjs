@@ -53,8 +53,12 @@ async function work(file) {
   const session = await InferenceSession.create(file);
   const handler = createHandler({ models: { [path.parse(file).name]: session } });
   let isDraining = false;
+  const running = new Set();
+  const closeAfter = (response) => response.headersSent || response.setHeader('Connection', 'close');
   const server = createServer((request, response) => {
-    if (isDraining) response.setHeader('Connection', 'close');
+    running.add(response);
+    response.once('close', () => running.delete(response));
+    if (isDraining) closeAfter(response);
     if (isDraining && request.url.endsWith('/ready')) return response.writeHead(503).end();
     handler(request, response);
   });
@@ -64,6 +68,7 @@ async function work(file) {
   process.on('SIGTERM', () => {
     if (isDraining) return;
     isDraining = true;
+    running.forEach(closeAfter);
     setTimeout(() => server.close(close), LINGER_MS);
   });
   process.on('SIGINT', () => {});

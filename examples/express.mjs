@@ -20,7 +20,7 @@ const LINGER_MS = 1000;
 const classifier = await openClassifier(process.argv[2]).catch(stop);
 const [input] = classifier.session.inputNames;
 let isDraining = false;
-let running = 0;
+const running = new Set();
 
 const app = express();
 app.use((request, response, next) => {
@@ -29,23 +29,23 @@ app.use((request, response, next) => {
 });
 app.get('/health', (request, response) => response.sendStatus(isDraining ? 503 : 200));
 app.use((request, response, next) => {
-  if (running >= MOST_AT_ONCE) throw refusal(503, 'busy: try again');
-  running += 1;
+  if (running.size >= MOST_AT_ONCE) throw refusal(503, 'busy: try again');
+  running.add(response);
   // A client that goes away aborts its run.
   const controller = new AbortController();
   response.locals.signal = controller.signal;
   response.once('close', () => {
-    running -= 1;
+    running.delete(response);
     controller.abort();
   });
   next();
 });
 
-app.post('/classify', express.raw({ type: '*/*', limit: '16mb' }), async ({ body }, response) => {
+app.post('/classify', express.raw({ type: '*/*', limit: 2 ** 24 }), async ({ body }, response) => {
   response.json(await classifier.classify(body ?? Buffer.alloc(0), { signal: response.locals.signal }));
 });
 
-app.post('/predict', express.json({ limit: '4mb' }), async ({ body: { dims, data } = {} }, response) => {
+app.post('/predict', express.json({ limit: 2 ** 22 }), async ({ body: { dims, data } = {} }, response) => {
   if (!Array.isArray(data) || !data.every(Number.isFinite))
     throw refusal(400, 'data: a list of numbers is needed');
   const feeds = { [input]: new Tensor('float32', Float32Array.from(data), dims) };
@@ -72,6 +72,7 @@ const server = app.listen(Number(PORT), HOST, (error) => {
 // Requests that were accepted are answered; then the process ends by itself.
 function drain() {
   isDraining = true;
+  for (const response of running) if (!response.headersSent) response.set('Connection', 'close');
   setTimeout(() => server.close(() => classifier.release()), LINGER_MS);
 }
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, drain);

@@ -38,22 +38,25 @@ app.addHook('onSend', async (_, reply) => void (isDraining && reply.header('Conn
 app.get('/health', (_, reply) => reply.code(isDraining ? 503 : 200).send());
 
 app.register(async (models) => {
-  models.decorateRequest('signal', null);
+  // Fastify's own request.signal is aborted as soon as the body has been read.
+  models.decorateRequest('leaving', null);
   models.addHook('onRequest', async (request, reply) => {
     if (running >= MOST_AT_ONCE) throw refusal(503, 'busy: try again');
     running += 1;
     // A client that goes away aborts its run.
     const controller = new AbortController();
-    request.signal = controller.signal;
+    request.leaving = controller.signal;
     reply.raw.once('close', () => {
       running -= 1;
       controller.abort();
     });
   });
 
-  models.post('/classify', ({ body, signal }) => classifier.classify(body ?? Buffer.alloc(0), { signal }));
+  models.post('/classify', ({ body, leaving: signal }) =>
+    classifier.classify(body ?? Buffer.alloc(0), { signal }),
+  );
 
-  models.post('/predict', { schema: { body: TENSOR } }, async ({ body: { dims, data }, signal }) => {
+  models.post('/predict', { schema: { body: TENSOR } }, async ({ body: { dims, data }, leaving: signal }) => {
     const feeds = { [input]: new Tensor('float32', Float32Array.from(data), dims) };
     const outputs = await classifier.session.run(feeds, { signal });
     const lists = Object.entries(outputs).map(([name, { dims, data }]) => [name, { dims, data: [...data] }]);

@@ -49,16 +49,17 @@ export class Example {
     );
   }
 
-  get stdout(): string {
-    return this.#stdout;
+  /** What it has printed that matches. */
+  matches(pattern: RegExp): RegExpExecArray[] {
+    return [...this.#stdout.matchAll(new RegExp(pattern, 'g'))];
   }
 
-  /** Waits until it has printed something that matches. */
-  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+  /** Waits until it has printed something that matches, `times` times in all. */
+  async printed(pattern: RegExp, times = 1): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
       const look = () => {
-        const found = pattern.exec(this.#stdout);
-        if (found === null) return;
+        const found = this.matches(pattern)[times - 1];
+        if (found === undefined) return;
         this.#waiting.delete(look);
         resolve(found);
       };
@@ -119,6 +120,12 @@ export function heldOutDigits(): {
     images: Array.from({ length: pixels.length / 64 }, (_, row) => pixels.subarray(64 * row, 64 * row + 64)),
     logits: Array.from({ length: logits.length / 10 }, (_, row) => logits.slice(10 * row, 10 * row + 10)),
   };
+}
+
+/** Logits of the digits are PyTorch's, up to rounding. */
+export function expectLogits(logits: ArrayLike<number>, expected: readonly number[]): void {
+  expect(logits).toHaveLength(expected.length);
+  expected.forEach((one, index) => expect(Math.abs(logits[index]! - one)).toBeLessThan(1e-3));
 }
 
 export function softmax(logits: readonly number[]): number[] {
