@@ -166,14 +166,8 @@ describeRedis(`the BullMQ example${hasRedis ? '' : ' (skipped: no redis-server o
     );
 
     const refused = await runExample([PRODUCER, none, EIGHT], { env });
-    expect([refused.code, refused.stdout.split('\n').sort()]).toEqual([
-      1,
-      [
-        '',
-        expect.stringMatching(/eight\.jpg: eight/),
-        expect.stringMatching(/none\.png: failed, not a picture/),
-      ],
-    ]);
+    expect([refused.code, refused.stdout]).toEqual([1, expect.stringMatching(/eight\.jpg: eight/)]);
+    expect(refused.stdout).toMatch(/none\.png: failed, not a picture/);
     const { code, stderr } = await worker.kill('SIGTERM');
     expect([code, stderr]).toEqual([0, expect.stringMatching(/^job \w+ \(.*none\.png\): not a picture/)]);
     expect((await queue.getJobs(['failed'])).map(({ attemptsMade }) => attemptsMade)).toEqual([1]);

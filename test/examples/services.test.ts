@@ -116,6 +116,8 @@ describe.each(['express', 'fastify'])('%s', (name) => {
       const headers = { 'Content-Type': type, 'Content-Length': length };
       const sent = request(service.url + target, { method: 'POST', headers }).on('error', () => {});
       sent.flushHeaders();
+      // Fastify answers at once. Express reads what it refuses.
+      if (name === 'express') sent.end(Buffer.alloc(length));
       const [response] = (await once(sent, 'response')) as [IncomingMessage];
       expect(response.statusCode).toBe(413);
       sent.destroy();
