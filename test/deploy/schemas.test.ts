@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import Ajv, { type AnySchemaObject, type ValidateFunction } from 'ajv';
-import { DiagnosticSeverity } from 'vscode-languageserver-types';
 import { validate as lint } from 'dockerfile-utils';
 
 import { DEPLOY, kustomize, text, yaml, type KubernetesObject } from './files';
@@ -69,10 +68,7 @@ test('the compose file is valid, and a misspelt property is found', () => {
   expect(complaint(checkCompose, misspelt)).toBe('/services/cpu: must NOT have additional properties');
 });
 
-test('a linter finds nothing in the Dockerfile', () => {
-  const problems = lint(text('Dockerfile'), {}).filter(
-    ({ severity }) => severity !== DiagnosticSeverity.Hint,
-  );
-  expect(problems).toEqual([]);
-  expect(lint('FROM node\nRUM true\n', {})).not.toEqual([]);
+test('a linter finds nothing in the Dockerfile, and something in a wrong one', () => {
+  expect(lint(text('Dockerfile'), {})).toEqual([]);
+  expect(lint('FROM node\nRAN true\n', {})).not.toEqual([]);
 });
