@@ -39,6 +39,9 @@ const STRING_OR_NUMBER = [
   'io.k8s.apimachinery.pkg.api.resource.Quantity',
 ];
 
+const CONTAINER = 'io.k8s.api.core.v1.Container';
+/** What is kept of a ServingRuntime. */
+const RUNTIME = ['annotations', 'containers', 'protocolVersions', 'supportedModelFormats'];
 /** The schema of a predictor repeats that of pods a dozen times: all that is kept of it. */
 const PREDICTOR = ['model', 'minReplicas', 'maxReplicas', 'terminationGracePeriodSeconds'];
 
@@ -82,10 +85,19 @@ function resource(source, prune = () => {}) {
   return [spec.names.kind, made];
 }
 
+function pick(properties, names) {
+  return Object.fromEntries(names.map((name) => [name, properties[name]]));
+}
+
 function prunePredictor(spec) {
+  spec.properties = pick(spec.properties, ['predictor']);
   const { predictor } = spec.properties;
-  spec.properties = { predictor };
-  predictor.properties = Object.fromEntries(PREDICTOR.map((name) => [name, predictor.properties[name]]));
+  predictor.properties = pick(predictor.properties, PREDICTOR);
+}
+
+function pruneRuntime(spec) {
+  spec.properties = pick(spec.properties, RUNTIME);
+  spec.properties.containers.items = { $ref: `#/definitions/${CONTAINER}` };
 }
 
 function builtIn(name) {
@@ -114,7 +126,7 @@ const kinds = Object.fromEntries([
   resource('keda'),
   resource('prometheus'),
   resource('inferenceService', prunePredictor),
-  resource('servingRuntime'),
+  resource('servingRuntime', pruneRuntime),
 ]);
 const compose = strictCompose(JSON.parse(read('compose')));
 
