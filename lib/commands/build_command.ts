@@ -5,7 +5,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 import { command, Misuse } from './command';
-import { PACKAGE_ROOT, packageVersion } from '../load';
+import { PACKAGE_ROOT } from '../here';
+import { packageVersion } from '../load';
 import { ownBuilds } from '../own_builds';
 
 export const buildCommand = command({

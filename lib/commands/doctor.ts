@@ -3,7 +3,8 @@ import path from 'node:path';
 
 import type { NativeGpu } from '../addon';
 import { conv2dSync } from '../conv2d/convolution';
-import { addon, loadedBinary, PACKAGE_ROOT } from '../load';
+import { PACKAGE_ROOT } from '../here';
+import { addon, loadedBinary } from '../load';
 import { CUDNN, findLibrary } from '../nvidia_libraries';
 import { whyNoGpu } from '../placement';
 import { Tensor } from '../tensor/tensor';

@@ -4,6 +4,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { availableParallelism } from 'node:os';
 
 import { checkInteger, checkName, checkOneOf, mismatch, readProperties } from '../check';
+import { WarpconvError } from '../errors';
+import { isBundled } from '../here';
 import { LINGER_MS } from './body';
 import { handlerOf, type Handler } from './handler';
 import {
@@ -127,12 +129,15 @@ async function make(
   return count === 1 ? onThisThread(settings) : onThreads(settings, count);
 }
 
+const WITHOUT_FILES =
+  'threads run files of warpconv, which was bundled without them; leave the option out, or leave warpconv out of the bundle';
+
 const MOST_USUAL_THREADS = 8;
 
 function usualThreads(settings: HandlerSettings): number {
   const hasGpu = devicesOf(settings).some((device) => device !== 'cpu' && device !== 'auto');
   // There connections are not handed on: see Readers.take.
-  if (!hasGpu || process.platform === 'win32') return 1;
+  if (!hasGpu || process.platform === 'win32' || isBundled()) return 1;
   return Math.min(Math.max(1, availableParallelism() >> 1), MOST_USUAL_THREADS);
 }
 
@@ -142,6 +147,8 @@ async function onThisThread(settings: HandlerSettings): Promise<Made> {
 }
 
 async function onThreads(settings: HandlerSettings, threads: number): Promise<Made> {
+  if (isBundled())
+    throw new WarpconvError('ERR_WARPCONV_LOAD_FAILED', `options.threads ${threads}: ${WITHOUT_FILES}`);
   const { handler, readers } = await startReaders(settings, threads);
   const server = createServer(handler);
   const [serveHere] = server.listeners('connection');

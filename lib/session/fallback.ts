@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 
 import { WarpconvError } from '../errors';
+import { requireHere } from '../here';
 import type { OnnxModelFile } from './create_arguments';
 
 /** A tensor of another runtime. */
@@ -110,7 +111,7 @@ export function messageOf(reason: unknown): string {
 
 /** Where packages of the program are looked for: from its working directory, and from here. */
 export function lookups(): NodeJS.Require[] {
-  return [path.join(process.cwd(), 'index.js'), __filename].map((from) => createRequire(from));
+  return [createRequire(path.join(process.cwd(), 'index.js')), requireHere];
 }
 
 /** The file that a package's name stands for; `undefined` where it is not installed, or is this package by another name. */

@@ -1,6 +1,5 @@
 /** Images as tensors and back, as onnxruntime-common's `Tensor.fromImage` and `toImageData` have it. */
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
 import {
@@ -16,6 +15,7 @@ import {
   invalid,
 } from '../check';
 import { WarpconvError } from '../errors';
+import { requireHere } from '../here';
 import { kindOf } from './typed_array';
 
 /** Pixels as sharp gives them, or an `ImageData`: rows from the top, the channels of a pixel next to each other. */
@@ -235,8 +235,6 @@ type Sharp = (
   body: Uint8Array,
   options?: { raw: { width: number; height: number; channels: number } },
 ) => Pipeline;
-
-const requireHere = createRequire(__filename);
 
 function loadSharp(what: string): Sharp {
   try {

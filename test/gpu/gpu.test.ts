@@ -12,7 +12,7 @@ import {
   Tensor,
 } from '../../lib';
 import { noteLent } from '../../lib/tensor/lent_memory';
-import { PACKAGE_ROOT } from '../../lib/load';
+import { PACKAGE_ROOT } from '../../lib/here';
 import { pinMemory } from '../../lib/tensor/shared_memory';
 import { runChild } from '../support/child';
 import { collectGarbage } from '../support/garbage';

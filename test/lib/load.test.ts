@@ -96,64 +96,141 @@ it('says how to build where there is nothing', () => {
     `there is no native binary .* for ${process.platform}-${process.arch}.*npx warpconv build`,
     's',
   );
-  expect(() => loadBinary(root, opener({}))).toThrow(failure(message));
+  expect(() => loadBinary(root, opener({}), none)).toThrow(failure(message));
 });
+
+const own = `@warpconv/${process.platform}-${process.arch}`;
+/** Finds packages that are installed, and complains of others as Node.js does. */
+const finder = (installed: (name: string) => boolean) => (name: string) => {
+  if (installed(name)) return `/${name}`;
+  throw Object.assign(new Error(`Cannot find module '${name}'\nRequire stack:`), {
+    code: 'MODULE_NOT_FOUND',
+  });
+};
+const isOwn = (name: string) => name.startsWith(own);
+const none = finder(() => false);
 
 it.each([
   ['throws nothing at all', () => Promise.reject.call(undefined)],
   ['gives nothing', () => undefined],
 ])('goes on after one that %s', (_, load) => {
-  const name = `@warpconv/${process.platform}-${process.arch}`;
-  const packages = { [`${name}-a`]: load, [`${name}-b`]: () => ({ from: 'b' }) };
-  expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'b' });
+  place('build/Release/warpconv.node');
+  const open = (file: string) => (file.startsWith(root) ? load() : { from: file });
+  expect(loadBinary(root, open, finder(isOwn)).addon).toEqual({ from: expect.stringContaining(own) });
 });
 
 describe('packages of binaries', () => {
-  const own = `@warpconv/${process.platform}-${process.arch}`;
-  const missing = (name: string) => () => {
-    throw Object.assign(new Error(`Cannot find module '${name}'\nRequire stack:`), {
-      code: 'MODULE_NOT_FOUND',
-    });
-  };
+  const open = (file: string) => ({ from: file });
 
   it('have the binary where the package itself has none that loads', () => {
-    const packages = {
-      '@warpconv/other-cpu': missing('other'),
-      [`${own}-gnu`]: () => ({ from: 'the package' }),
-    };
-    expect(loadBinary(root, opener({}), packages)).toEqual({
-      addon: { from: 'the package' },
-      file: `${own}-gnu`,
-    });
+    const { addon, file } = loadBinary(root, open, finder(isOwn));
+    expect(addon).toEqual({ from: `/${file}` });
+    expect(file).toMatch(own);
     place('build/Release/warpconv.node');
-    expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'build/Release/warpconv.node' });
-    const open = opener({ 'build/Release/warpconv.node': 'file too short' });
-    expect(loadBinary(root, open, packages).addon).toEqual({ from: 'the package' });
+    const local = path.join(root, 'build/Release/warpconv.node');
+    expect(loadBinary(root, open, finder(isOwn)).addon).toEqual({ from: local });
+    const failing = (name: string) => {
+      if (name === local) throw new Error('file too short');
+      return { from: name };
+    };
+    expect(loadBinary(root, failing, finder(isOwn)).addon).toEqual({ from: `/${file}` });
   });
 
-  it('are tried for each C library', () => {
-    const packages = { [`${own}-gnu`]: missing(`${own}-gnu`), [`${own}-musl`]: () => ({ from: 'musl' }) };
-    expect(loadBinary(root, opener({}), packages).addon).toEqual({ from: 'musl' });
+  (process.platform === 'linux' ? it : it.skip)('are tried for each C library', () => {
+    const find = finder((name) => name === `${own}-musl`);
+    expect(loadBinary(root, open, find).file).toBe(`${own}-musl`);
   });
 
   it('are named where they are not installed, or do not load', () => {
-    expect(() => loadBinary(root, opener({}))).toThrow(
+    expect(() => loadBinary(root, open, none)).toThrow(
       failure(new RegExp(`no native binary .*\nTo do: npm installs ${own}.* --omit=optional`, 's')),
     );
-    const packages = {
-      [`${own}-gnu`]: () => {
-        throw new Error("version `GLIBC_2.99' not found");
-      },
+    const failing = () => {
+      throw new Error("version `GLIBC_2.99' not found");
     };
-    expect(() => loadBinary(root, opener({}), packages)).toThrow(
-      failure(new RegExp(`${own}-gnu\n.*GLIBC_2.99' not found\nTo do: the C or C`, 's')),
+    expect(() => loadBinary(root, failing, finder(isOwn))).toThrow(
+      failure(new RegExp(`${own}.*\n.*GLIBC_2.99' not found\nTo do: the C or C`, 's')),
     );
+  });
+
+  it('of other platforms are named beside this one', () => {
+    const other = process.platform === 'win32' ? 'darwin-arm64' : 'win32-x64';
+    const find = finder((name) => name === `@warpconv/${other}`);
+    const platform = `${process.platform}-${process.arch}`;
+    const options = `--os=${process.platform} --cpu=${process.arch}`;
+    expect(() => loadBinary(root, open, find)).toThrow(
+      failure(new RegExp(`was installed for ${other}, and this is ${platform}: run npm ci here.*${options}`)),
+    );
+  });
+
+  it('that have lost their file are damaged', () => {
+    const find = () => {
+      throw Object.assign(new Error("Cannot find module '/x/warpconv.node'. Please verify"), {
+        code: 'MODULE_NOT_FOUND',
+      });
+    };
+    expect(() => loadBinary(root, open, find)).toThrow(failure(/To do: the package is damaged/));
   });
 });
 
-it('says of a bundle how to leave the package out of it', () => {
-  rmSync(path.join(root, 'package.json'));
-  expect(() => loadBinary(root, opener({}))).toThrow(failure(/To do: warpconv was bundled .*external/));
+describe('in a bundle', () => {
+  const load = () => loadBinary(root, opener({}), none);
+  beforeEach(() => rmSync(path.join(root, 'package.json')));
+
+  it('looks for the binary in the folder that WARPCONV_PREBUILD names', () => {
+    place('elsewhere/warpconv.node');
+    process.env.WARPCONV_PREBUILD = path.join(root, 'elsewhere');
+    expect(load().addon).toEqual({ from: 'elsewhere/warpconv.node' });
+  });
+
+  it("leaves the program's own addons alone", () => {
+    place('build/Release/other.node', `${PREBUILDS}/other.node`);
+    expect(load).toThrow(failure(/bundled/));
+  });
+
+  const copy = `copy node_modules/${own}[^ ]*/warpconv.node into `;
+
+  it.each([
+    [
+      'esbuild, Rollup and Vite',
+      {},
+      [/esbuild: --external:warpconv;/, /Rollup: external: \['warpconv'\];/, /Vite: ssr: \{/],
+    ],
+    [
+      'Next.js',
+      { NEXT_RUNTIME: 'nodejs' },
+      [/To do: .* bundle runs. Next\.js: serverExternalPackages: \['warpconv'\]$/],
+    ],
+  ])('of %s says how to leave the package out of it', (_, variables, lines) => {
+    Object.assign(process.env, variables);
+    for (const line of [new RegExp(`To do: warpconv was bundled .*${copy}`), ...lines])
+      expect(load).toThrow(failure(line));
+  });
+
+  it.each([
+    [
+      'webpack',
+      '__webpack_require__',
+      () => undefined,
+      /runs. webpack: externals: \{ warpconv: 'commonjs warpconv' \}$/,
+    ],
+  ])('of %s, too', (_, name, value, line) => {
+    Object.assign(globalThis, { [name]: value });
+    try {
+      expect(load).toThrow(failure(line));
+    } finally {
+      delete (globalThis as Record<string, unknown>)[name];
+    }
+  });
+
+  it('of Bun, too', () => {
+    Object.defineProperty(process.versions, 'bun', { value: '1', configurable: true });
+    try {
+      expect(load).toThrow(failure(/runs. bun build: --external warpconv$/));
+    } finally {
+      delete (process.versions as Record<string, string | undefined>).bun;
+    }
+  });
 });
 
 it('does not look at local builds under PREBUILDS_ONLY', () => {

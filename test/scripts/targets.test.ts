@@ -13,6 +13,10 @@ test('the loader knows the package of every platform', () => {
     encoding: 'utf8',
   });
   const loader = readFileSync(path.join(ROOT, 'lib/load.ts'), 'utf8');
-  const known = [...loader.matchAll(/'(\S+)': \(\) => require\('\1'\)/g)].map(([, name]) => name);
+  const known = [...loader.matchAll(/case '(\S+)':\s+return require\.resolve\('\1'\)/g)].map(
+    ([, name]) => name,
+  );
   expect(known).toEqual(published.trim().split(','));
+  const [, listed] = /const TARGETS = \[([^\]]+)\]/.exec(loader)!;
+  expect(listed!.match(/[\w-]+/g)!.map((target) => `@warpconv/${target}`)).toEqual(known);
 });

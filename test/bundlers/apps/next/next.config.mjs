@@ -1,0 +1,5 @@
+export default {
+  output: 'standalone',
+  outputFileTracingRoot: import.meta.dirname,
+  ...JSON.parse(process.env.NEXT_SETTINGS ?? '{}'),
+};
