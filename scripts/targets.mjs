@@ -13,7 +13,7 @@
 export const TARGETS = {
   'darwin-arm64': { os: 'darwin', cpu: 'arm64', hasCuda: false, megabytes: 8 },
   'darwin-x64': { os: 'darwin', cpu: 'x64', hasCuda: false, megabytes: 8 },
-  'linux-arm64-gnu': { os: 'linux', cpu: 'arm64', libc: 'glibc', hasCuda: false, megabytes: 8 },
+  'linux-arm64-gnu': { os: 'linux', cpu: 'arm64', libc: 'glibc', hasCuda: true, megabytes: 60 },
   'linux-arm64-musl': { os: 'linux', cpu: 'arm64', libc: 'musl', hasCuda: false, megabytes: 8 },
   'linux-x64-gnu': { os: 'linux', cpu: 'x64', libc: 'glibc', hasCuda: true, megabytes: 60 },
   'linux-x64-musl': { os: 'linux', cpu: 'x64', libc: 'musl', hasCuda: false, megabytes: 8 },

@@ -14,6 +14,8 @@
 
 #if defined(__APPLE__)
 #include <sys/sysctl.h>
+#elif defined(_WIN32)
+#include <windows.h>
 #endif
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -171,6 +173,23 @@ int64_t readSize(const char* name) {
 }
 
 CpuCaches cpuCaches() { return {readSize("hw.l1dcachesize"), readSize("hw.l2cachesize"), readSize("hw.l3cachesize")}; }
+
+#elif defined(_WIN32)
+
+CpuCaches cpuCaches() {
+  DWORD bytes = 0;
+  GetLogicalProcessorInformation(nullptr, &bytes);
+  std::vector<SYSTEM_LOGICAL_PROCESSOR_INFORMATION> entries(bytes / sizeof(SYSTEM_LOGICAL_PROCESSOR_INFORMATION));
+  CpuCaches caches;
+  if (entries.empty() || GetLogicalProcessorInformation(entries.data(), &bytes) == 0) return caches;
+  for (const SYSTEM_LOGICAL_PROCESSOR_INFORMATION& entry : entries) {
+    if (entry.Relationship != RelationCache || entry.Cache.Type == CacheInstruction) continue;
+    if (entry.Cache.Level == 1) caches.l1d = entry.Cache.Size;
+    if (entry.Cache.Level == 2) caches.l2 = entry.Cache.Size;
+    if (entry.Cache.Level == 3) caches.l3 = entry.Cache.Size;
+  }
+  return caches;
+}
 
 #else
 

@@ -9,7 +9,7 @@ const ROOT = path.join(__dirname, '../..');
 const FOLDER = path.join(ROOT, '.github/workflows');
 
 /** Machines that GitHub has and the linter has not heard of, and one's own. */
-const RUNNERS = ['ubuntu-24.04', 'ubuntu-24.04-arm', 'macos-15', 'macos-15-intel', 'gpu'];
+const RUNNERS = ['ubuntu-22.04', 'ubuntu-24.04', 'ubuntu-24.04-arm', 'macos-15', 'macos-15-intel', 'gpu'];
 
 interface Step {
   readonly run?: string;
