@@ -73,9 +73,10 @@ export function availableMemory(wanted = 0): number {
 function askForAvailable(): number {
   if (process.platform !== 'linux') return totalmem();
   const limit = process.constrainedMemory();
-  const free = Math.min(freemem(), process.availableMemory?.() ?? Infinity);
-  // Without a limit, Node.js has 0 or more than the machine.
-  if (!(limit > 0 && limit < totalmem())) return free;
+  const left = process.availableMemory?.();
+  // Without a limit, Node.js has 0 or more than the machine; and 0 is left where /proc is not mounted.
+  if (!(limit > 0 && limit < totalmem())) return Math.min(freemem(), left || Infinity);
+  const free = Math.min(freemem(), left ?? Infinity);
   // What is left of a limit does not count the files that the kernel keeps in memory until somebody needs it.
   return Math.min(freemem(), free + cachedFiles());
 }

@@ -17,6 +17,11 @@ describe('what is available', () => {
     expect(availableMemory()).toBe(10 * GIB);
   });
 
+  it('is what is free, where /proc is not mounted', () => {
+    pretendMachine({ ...MACHINE, limit: 0, left: 0 });
+    expect(availableMemory()).toBe(10 * GIB);
+  });
+
   it('is what is left of a limit', () => {
     pretendMachine({ ...MACHINE, limit: 4 * GIB, left: GIB });
     expect(availableMemory()).toBe(GIB);
