@@ -34,8 +34,8 @@ Napi::Value Pin::open(const Napi::CallbackInfo& info) {
   auto slot = std::make_shared<std::shared_ptr<const PinnedMemory>>();
   const uint32_t id = environment.start(
       toFunction(info[0], "done"), std::array{Napi::Value(info.This()), array},
-      [gpu = &environment.gpu(device_), slot, data = data, bytes = bytes](const Cancellation&) {
-        auto pinned = gpu->pin(data, bytes);
+      [gpu = &environment.gpu(device_), slot, start = data, size = bytes](const Cancellation&) {
+        auto pinned = gpu->pin(start, size);
         if (pinned.isOk()) *slot = std::move(pinned.value());
         return pinned.isOk() ? Status{} : pinned.status();
       },

@@ -1,6 +1,7 @@
 /**
- * On Windows a binary names the program that has Node-API's functions, and that is node.exe. Electron and single executables
- * are called otherwise: this hook of the delayed loading takes the program that runs. cmake-js has the same for cl alone.
+ * On Windows a binary names the program that has Node-API's functions, and that is node.exe. Electron and single
+ * executables are called otherwise: this hook of the delayed loading takes the program that runs. cmake-js has the same
+ * for cl alone.
  */
 #if defined(_WIN32) && !defined(_MSC_VER)
 #include <windows.h>

@@ -4,8 +4,8 @@ namespace warpconv {
 namespace {
 
 /**
- * Lanes of a (0, 1, …) and of b (those behind a's) of the compiler's own vectors, of elements of four bytes. Local to the
- * file that includes it, as elementary.h explains.
+ * Lanes of a (0, 1, …) and of b (those behind a's) of the compiler's own vectors, of elements of four bytes. Local to
+ * the file that includes it, as elementary.h explains.
  */
 template <int... kLanes, class Vector>
 Vector pickLanes(Vector a, Vector b) {
