@@ -60,13 +60,17 @@ async function main(args: readonly string[]): Promise<number> {
   const at = args.findIndex((arg) => !arg.startsWith('-'));
   if (at < 0) return withoutCommand(args);
   const rest = args.toSpliced(at, 1);
-  if (args[at] === 'help') return print(rest[0] === undefined ? usage() : helpOf(find(rest[0])));
+  if (args[at] === 'help') return help(rest);
   const command = find(args[at]!);
   try {
     return await runCommand(command, rest);
   } catch (error) {
     return report(error, usageOf(command));
   }
+}
+
+function help([name = 'help']: readonly string[]): number {
+  return print(name === 'help' ? usage() : helpOf(find(name)));
 }
 
 function withoutCommand(args: readonly string[]): number {
@@ -118,7 +122,9 @@ function report(error: unknown, hint: string): number {
   }
   // Anything else is a defect and keeps its stack.
   if (!(error instanceof WarpconvError) && syscall === undefined) throw error;
-  process.stderr.write(`warpconv: ${String(code)}: ${message}\n`);
+  // Node.js begins some messages with the code, and others not.
+  const prefix = message.startsWith(`${String(code)}:`) ? '' : `${String(code)}: `;
+  process.stderr.write(`warpconv: ${prefix}${message}\n`);
   return 1;
 }
 

@@ -1,14 +1,15 @@
-/** `npx warpconv bench`: what a model takes, beside onnxruntime-node where that is installed. */
+/** `npx warpconv bench`: a model's latency, throughput and memory, beside onnxruntime-node where that is installed. */
 import path from 'node:path';
 
 import { command } from './command';
 import { Contestant } from './contestant';
 import type { First, Opened, Output } from './bench_process';
 import {
+  describeAssumed,
   describeInputs,
-  describeMadeUp,
   otherPlans,
   planInputs,
+  withAssumed,
   type InputPlan,
   type Request,
 } from './feeds';
@@ -21,7 +22,7 @@ import {
   readRequest,
 } from './model_options';
 import { endProgress, showProgress } from './progress';
-import { digits, mebibytes, table } from './table';
+import { digits, inBytes, table } from './table';
 import type { Device } from '../placement';
 import { onnxruntimeNodeFile } from '../session/fallback';
 
@@ -29,7 +30,7 @@ import { onnxruntimeNodeFile } from '../session/fallback';
 export interface BenchResult {
   readonly file: string;
   readonly inputs: InputPlan['inputs'];
-  readonly madeUp: readonly string[];
+  readonly assumed: readonly string[];
   readonly threads: number;
   readonly warpconv: Measured;
   /** Null where it is not installed, or left out */
@@ -54,11 +55,15 @@ interface Measured {
   readonly runsPerSecond: number;
   /** By which its process has grown after the first run, the runtime included */
   readonly residentBytes: number;
+  /** What it holds on its GPU after the first run; null on the CPU */
+  readonly gpuBytes: number | null;
 }
 
 interface Difference {
   /** The largest one of an output, as a part of its largest element; null where outputs cannot be compared */
   readonly relative: number | null;
+  /** The largest one of that output by itself */
+  readonly absolute: number | null;
   /** The output that it is of */
   readonly output: string;
   readonly complaint?: string;
@@ -69,16 +74,16 @@ const MOST_SECONDS = 3600;
 
 export const benchCommand = command({
   name: 'bench',
-  summary: 'measure what an ONNX file takes, beside onnxruntime-node where that is installed',
+  summary: 'measure latency, throughput and memory of an ONNX model, also of onnxruntime-node',
   synopsis: 'bench MODEL.onnx [options]',
   help: `
-Measure a model: loading, the first run, the first run of another shape, and the latency of further
-runs, one at a time. onnxruntime-node is measured beside it where it is found from the working
-directory: on the CPU, by as many threads, in a process of its own, in turns of 25 ms. The outputs
-of both are compared.
+Measure a model: loading, the first run, the first run of another shape, and then the latency of
+runs one after another, and memory. If onnxruntime-node is installed in the working directory, it is
+measured as well: on the CPU, with as many threads, in a process of its own. The two take turns of
+25 ms, and their outputs are compared.
 
-  --seconds N      for how long each is measured; ${DEFAULT_SECONDS} without
-  --alone          leave onnxruntime-node out
+  --seconds N      how long to measure each (default ${DEFAULT_SECONDS})
+  --alone          measure warpconv only
 ${MODEL_OPTIONS_HELP.slice(1)}
 `,
   options: { ...MODEL_OPTIONS, seconds: { type: 'string' }, alone: { type: 'boolean' } },
@@ -128,52 +133,65 @@ async function bench(
   own: Contestant,
   other: Contestant | undefined,
 ): Promise<BenchResult> {
-  const open = { call: 'open', file, device } as const;
-  showProgress(`warpconv loads ${file}`);
-  const opened = await own.open({ ...open, runtime: 'warpconv', threads: wanted });
+  const open = { file, device } as const;
+  const opened = await load(own, { ...open, threads: wanted });
   const { threads, inputMetadata } = opened;
   const plan = planInputs(inputMetadata, request);
-  showProgress('warpconv runs it for the first time');
-  const ours: Started = {
-    contestant: own,
-    opened,
-    first: await own.first({ call: 'first', inputs: plan.inputs }),
-  };
-  let theirs: Started | undefined;
+  const ours = await runFirst(own, opened, plan).catch((error: unknown) => {
+    throw withAssumed(error, plan);
+  });
+  const others = otherPlans(inputMetadata, plan);
+  const base = { file: path.basename(file), ...plan, threads };
   let problem: string | undefined;
   if (other !== undefined) {
     try {
-      showProgress(`onnxruntime-node loads ${file}`);
-      const opened = await other.open({ ...open, runtime: 'onnxruntime-node', threads });
-      theirs = {
-        contestant: other,
-        opened,
-        first: await other.first({ call: 'first', inputs: plan.inputs }),
-      };
+      const theirs = await runFirst(other, await load(other, { ...open, threads }), plan);
+      const [warpconv, onnxruntimeNode] = await measure([ours, theirs], others, seconds);
+      const difference = differenceOf(ours.first.outputs, theirs.first.outputs);
+      return { ...base, warpconv: warpconv!, onnxruntimeNode: onnxruntimeNode!, difference };
     } catch (error) {
       problem = (error as Error).message.split('\n')[0]!;
     }
   }
-  const started = theirs === undefined ? [ours] : [ours, theirs];
+  const [warpconv] = await measure([ours], others, seconds);
+  const onnxruntimeNode = problem === undefined ? null : { problem };
+  return { ...base, warpconv: warpconv!, onnxruntimeNode, difference: null };
+}
+
+function load(
+  contestant: Contestant,
+  { file, device, threads }: Pick<BenchRequest, 'file' | 'device' | 'threads'>,
+): Promise<Opened> {
+  const { runtime } = contestant;
+  showProgress(`${runtime} loads ${file}`);
+  return contestant.open({ call: 'open', runtime, file, device, threads });
+}
+
+async function runFirst(contestant: Contestant, opened: Opened, { inputs }: InputPlan): Promise<Started> {
+  showProgress(`${contestant.runtime} runs it for the first time`);
+  return { contestant, opened, first: await contestant.first({ call: 'first', inputs }) };
+}
+
+async function measure(
+  started: readonly Started[],
+  others: ReturnType<typeof otherPlans>,
+  seconds: number,
+): Promise<Measured[]> {
   const times = await inTurns(started, seconds * 1000);
-  const others = otherPlans(inputMetadata, plan);
   const measured: Measured[] = [];
-  for (const [i, one] of started.entries()) {
-    showProgress(`${one.contestant.runtime} runs another shape`);
-    const choices = others.map(({ inputs }) => inputs);
-    const found = await one.contestant.newShape({ call: 'newShape', choices });
-    const newShape =
-      found === null ? null : { change: others[found.choice]!.change, milliseconds: found.milliseconds };
-    measured.push(summarise(one, newShape, times[i]!));
-  }
-  return {
-    file: path.basename(file),
-    ...plan,
-    threads,
-    warpconv: measured[0]!,
-    onnxruntimeNode: measured[1] ?? (problem === undefined ? null : { problem }),
-    difference: theirs === undefined ? null : differenceOf(ours.first.outputs, theirs.first.outputs),
-  };
+  for (const [i, one] of started.entries())
+    measured.push(summarise(one, await newShapeOf(one.contestant, others), times[i]!));
+  return measured;
+}
+
+async function newShapeOf(
+  contestant: Contestant,
+  others: ReturnType<typeof otherPlans>,
+): Promise<Measured['newShape']> {
+  showProgress(`${contestant.runtime} runs another shape`);
+  const found = await contestant.newShape({ call: 'newShape', choices: others.map(({ inputs }) => inputs) });
+  if (found === null) return null;
+  return { change: others[found.choice]!.change, milliseconds: found.milliseconds };
 }
 
 /** Milliseconds of a contestant's turn. Were they shorter, each would find the caches as the other leaves them. */
@@ -215,6 +233,7 @@ function summarise(
     ...{ p50: at(0.5), p90: at(0.9), p99: at(0.99), mean },
     runsPerSecond: 1000 / mean,
     residentBytes: first.residentBytes,
+    gpuBytes: first.gpuBytes,
   };
 }
 
@@ -222,35 +241,38 @@ type Outputs = First['outputs'];
 
 /** The largest difference among the outputs. */
 function differenceOf(ours: Outputs, theirs: Outputs): Difference {
-  let worst: Difference = { relative: 0, output: Object.keys(theirs)[0] ?? '' };
+  let worst = { relative: 0, absolute: 0, output: Object.keys(theirs)[0] ?? '' };
   for (const [output, expected] of Object.entries(theirs)) {
     const actual = ours[output]!;
     if (actual.type !== expected.type || actual.dims.join() !== expected.dims.join()) {
       const complaint = `${describeOutput(actual)} here, ${describeOutput(expected)} there`;
-      return { relative: null, output, complaint };
+      return { relative: null, absolute: null, output, complaint };
     }
-    const relative = relativeDifference(actual.data, expected.data);
+    const difference = differenceOfElements(actual.data, expected.data);
     // Also where it is NaN
-    if (!(relative <= worst.relative!)) worst = { relative, output };
+    if (!(difference.relative <= worst.relative)) worst = { ...difference, output };
   }
   return Number.isFinite(worst.relative)
     ? worst
-    : { ...worst, relative: null, complaint: 'NaN or infinity in one alone' };
+    : { ...worst, relative: null, absolute: null, complaint: 'NaN or infinity in one alone' };
 }
 
 function describeOutput({ type, dims }: Output): string {
   return `${type} ${dims.join('x') || 'scalar'}`;
 }
 
-function relativeDifference(actual: Output['data'], expected: Output['data']): number {
+function differenceOfElements(
+  actual: Output['data'],
+  expected: Output['data'],
+): { readonly relative: number; readonly absolute: number } {
   let [most, furthest] = [0, 0];
   for (let i = 0; i < expected.length; i++) {
     const [is, wanted] = [Number(actual[i]), Number(expected[i])];
+    if (Number.isFinite(wanted)) most = Math.max(most, Math.abs(wanted));
     if (Object.is(is, wanted)) continue;
-    most = Math.max(most, Math.abs(wanted));
     furthest = Math.max(furthest, Math.abs(is - wanted));
   }
-  return furthest === 0 ? 0 : furthest / (most || 1);
+  return { relative: furthest === 0 ? 0 : furthest / (most || 1), absolute: furthest };
 }
 
 function render(
@@ -281,11 +303,14 @@ function render(
     row('p99', ({ p99 }) => inMilliseconds(p99)),
     row('mean', ({ mean }) => inMilliseconds(mean)),
     row('runs a second', ({ runsPerSecond }) => digits(runsPerSecond)),
-    row('memory', ({ residentBytes }) => mebibytes(residentBytes)),
+    row('memory', ({ residentBytes }) => inBytes(residentBytes)),
+    ...(warpconv.gpuBytes === null
+      ? []
+      : [row('GPU memory', ({ gpuBytes }) => (gpuBytes === null ? '–' : inBytes(gpuBytes)))]),
   ];
   return [
     `${file} with ${describeInputs(plan.inputs)}; CPU threads: ${threads}\n`,
-    describeMadeUp(plan),
+    describeAssumed(plan),
     '\n',
     table(rows, titles.slice(1)),
     '\n',
@@ -300,19 +325,17 @@ function inMilliseconds(milliseconds: number): string {
 
 function renderOther(other: BenchResult['onnxruntimeNode'], own: Measured, alone: boolean): string {
   if (other === null)
-    return alone
-      ? ''
-      : 'onnxruntime-node is not installed here: npm install onnxruntime-node puts it beside\n';
+    return alone ? '' : 'onnxruntime-node is not installed here; to compare: npm install onnxruntime-node\n';
   if ('problem' in other) return `onnxruntime-node cannot run the model: ${other.problem}\n`;
   const ratio = other.p50 / own.p50;
   const devices = own.device === other.device ? '' : `, on ${other.device} instead of ${own.device}`;
-  return `By the median, onnxruntime-node takes ${ratio.toFixed(2)} times as long${devices}.\n`;
+  return `By p50, onnxruntime-node takes ${ratio.toFixed(2)} times as long${devices}.\n`;
 }
 
 function renderDifference(difference: Difference | null): string {
   if (difference === null) return '';
-  const { relative, output, complaint } = difference;
-  if (relative === null) return `Output '${output}' differs: ${complaint}.\n`;
+  const { relative, absolute, output, complaint } = difference;
+  if (relative === null || absolute === null) return `Output '${output}' differs: ${complaint}.\n`;
   if (relative === 0) return 'The outputs are equal.\n';
-  return `Outputs differ by ${relative.toExponential(1)} of the largest element at most, in '${output}'.\n`;
+  return `Outputs differ by at most ${absolute.toExponential(1)}, in '${output}': ${relative.toExponential(1)} of its largest element.\n`;
 }

@@ -51,6 +51,7 @@ export interface First {
   readonly outputs: Readonly<Record<string, Output>>;
   /** By which the process has grown since before it had the runtime */
   readonly residentBytes: number;
+  readonly gpuBytes: number | null;
 }
 
 export interface NewShape {
@@ -72,6 +73,7 @@ interface Session {
 interface Runtime {
   readonly session: Session;
   readonly tensor: (input: PlannedInput) => object;
+  readonly gpuBytes: () => number | null;
 }
 
 const before = process.memoryUsage.rss();
@@ -107,7 +109,7 @@ function work(request: BenchRequest): Promise<Opened | First | number[] | NewSha
 }
 
 async function openOwn({ file, device, threads }: OpenRequest): Promise<Opened> {
-  const [{ InferenceSession }, { setThreads, threads: ownThreads }, { Tensor }, { packageVersion }] =
+  const [{ InferenceSession }, { memory, setThreads, threads: ownThreads }, { Tensor }, { packageVersion }] =
     await Promise.all([
       import('../session/session.js'),
       import('../devices.js'),
@@ -121,6 +123,7 @@ async function openOwn({ file, device, threads }: OpenRequest): Promise<Opened> 
   runtime = {
     session: session as unknown as Session,
     tensor: (input) => new Tensor(input.type, elementsOf(input) as never, input.dims),
+    gpuBytes: () => memory().gpu[session.device] ?? null,
   };
   const { inputMetadata } = session;
   return {
@@ -150,7 +153,11 @@ async function openOther({ file, threads }: OpenRequest): Promise<Opened> {
     logSeverityLevel: 3,
   });
   const loadMilliseconds = performance.now() - begun;
-  runtime = { session, tensor: (input) => new other.Tensor(input.type, elementsOf(input), input.dims) };
+  runtime = {
+    session,
+    tensor: (input) => new other.Tensor(input.type, elementsOf(input), input.dims),
+    gpuBytes: () => null,
+  };
   const { node, common } = other.env.versions;
   return {
     version: node ?? common ?? '',
@@ -170,7 +177,12 @@ async function runFirst({ inputs }: FirstRequest): Promise<First> {
   const [milliseconds, made] = await timed(feeds);
   const residentBytes = process.memoryUsage.rss() - before;
   const outputs = Object.entries(made).map(([name, { type, dims, data }]) => [name, { type, dims, data }]);
-  return { milliseconds, outputs: Object.fromEntries(outputs) as First['outputs'], residentBytes };
+  return {
+    milliseconds,
+    outputs: Object.fromEntries(outputs) as First['outputs'],
+    residentBytes,
+    gpuBytes: runtime.gpuBytes(),
+  };
 }
 
 async function timed(

@@ -39,7 +39,7 @@ export class Misuse extends Error {}
 
 /** The word that was probably meant, if there is one. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  const most = Math.min(2, Math.floor(word.length / 2));
+  const most = Math.min(2, Math.floor(word.length / 3));
   const [best] = known
     .map((candidate) => ({ candidate, distance: editsBetween(word, candidate) }))
     .filter(({ candidate, distance }) => distance <= most || candidate.startsWith(word))

@@ -1,9 +1,12 @@
 /** What a model is given where its user brings no inputs: dims where the file leaves them open, and elements. */
 import { Misuse, nearest } from './command';
 import type { ValueMetadata } from '../model/metadata';
+import { WarpconvError } from '../errors';
 import { typedArray } from '../model/typed_constants';
-import { arrayLength, packedBits } from '../tensor/packed';
+import { allocate } from '../tensor/allocation';
 import type { DataType } from '../tensor/data_types';
+import { arrayLength, packedBits } from '../tensor/packed';
+import { CONSTRUCTORS } from '../tensor/tensor';
 import type { TypedArray } from '../tensor/typed_array';
 
 /** What the user says of the inputs. */
@@ -27,7 +30,7 @@ export interface PlannedInput {
 export interface InputPlan {
   readonly inputs: readonly PlannedInput[];
   /** Extents that nobody gave, for example `batch = 1` */
-  readonly madeUp: readonly string[];
+  readonly assumed: readonly string[];
 }
 
 /** A dimension that the model leaves open, or several of one name */
@@ -54,7 +57,7 @@ export function planInputs(infos: readonly ValueMetadata[], request: Request): I
   }
   takeFromShapes(infos, shapes, open);
   requireNames('fill', [...request.fills.keys()], infos);
-  return { inputs: inputsOf(infos, open, shapes, request.fills), madeUp: madeUp(open) };
+  return { inputs: inputsOf(infos, open, shapes, request.fills), assumed: assumed(open) };
 }
 
 /** The same inputs with one open dimension of another extent, for each of those dimensions; batches first. */
@@ -189,23 +192,34 @@ function inputsOf(
   });
 }
 
-function madeUp(open: ReadonlyMap<string, OpenDimension>): string[] {
+function assumed(open: ReadonlyMap<string, OpenDimension>): string[] {
   return [...open]
     .filter(([, { given }]) => given === undefined)
     .map(([name, { kind }]) => `${name} = ${DEFAULTS[kind]}`);
 }
 
-/** Numbers from 0 to 1, or integers that are likely to mean something; the same for every run. */
+/** Elements that are made at once: V8's arrays take several times the memory of typed ones. */
+const BLOCK = 65_536;
+
+/**
+ * Numbers from 0 to 1, or integers that are likely to mean something; the same for every run.
+ *
+ * @throws `ERR_WARPCONV_OUT_OF_MEMORY`
+ */
 export function elementsOf({ name, type, dims, fill }: PlannedInput): TypedArray {
-  const count = arrayLength(
+  const length = arrayLength(
     type,
     dims.reduce((all, extent) => all * extent, 1),
   );
+  const Elements = CONSTRUCTORS[type] as Float32ArrayConstructor;
+  const purpose = { what: `input '${name}'`, dims, bytes: length * Elements.BYTES_PER_ELEMENT };
+  const elements = allocate(purpose, () => new Elements(length));
   const element = fill === undefined ? elementMaker(name, type, dims) : () => fill;
-  return typedArray(
-    type,
-    Array.from({ length: count }, (_, i) => element(i)),
-  );
+  for (let at = 0; at < length; at += BLOCK) {
+    const block = Array.from({ length: Math.min(BLOCK, length - at) }, (_, i) => element(at + i));
+    elements.set(typedArray(type, block) as Float32Array, at);
+  }
+  return elements;
 }
 
 function elementMaker(name: string, type: DataType, dims: readonly number[]): (index: number) => number {
@@ -235,11 +249,20 @@ function randomNumbers(): () => number {
 
 /** For example `input 1x512, sr scalar` */
 export function describeInputs(inputs: readonly PlannedInput[]): string {
-  return inputs.map(({ name, dims }) => `${name} ${dims.join('x') || 'scalar'}`).join(', ');
+  const list = inputs.map(({ name, dims }) => `${name} ${dims.join('x') || 'scalar'}`);
+  return list.join(', ') || 'no inputs';
 }
 
-/** What to tell of extents that were made up; empty where none were. */
-export function describeMadeUp(plan: InputPlan): string {
-  if (plan.madeUp.length === 0) return '';
-  return `made up: ${plan.madeUp.join(', ')} (--batch, --dim and --shape say otherwise)\n`;
+/** The extents that were assumed, as a line; empty where none were. */
+export function describeAssumed(plan: InputPlan): string {
+  if (plan.assumed.length === 0) return '';
+  return `assumed: ${plan.assumed.join(', ')} (set by --batch, --dim or --shape)\n`;
+}
+
+/** The error of a run, with the extents that were assumed for it: they may be why it failed. */
+export function withAssumed(error: unknown, plan: InputPlan): unknown {
+  if (!(error instanceof WarpconvError) || plan.assumed.length === 0) return error;
+  return new WarpconvError(error.code, `${error.message}; ${describeAssumed(plan).trimEnd()}`, {
+    cause: error,
+  });
 }

@@ -2,7 +2,7 @@
 import path from 'node:path';
 
 import { command } from './command';
-import { describeInputs, describeMadeUp, type PlannedInput, type Request } from './feeds';
+import { describeAssumed, describeInputs, withAssumed, type PlannedInput, type Request } from './feeds';
 import {
   MODEL_OPTIONS,
   MODEL_OPTIONS_HELP,
@@ -13,7 +13,8 @@ import {
 } from './model_options';
 import { makeFeeds, openModel } from './opened_model';
 import { endProgress, showProgress } from './progress';
-import { grouped, mebibytes, scaled, table } from './table';
+import { grouped, inBytes, scaled, table } from './table';
+import { plural } from '../check';
 import { WarpconvError } from '../errors';
 import type { SessionExplanation, StepExplanation } from '../model/explain';
 import type { Outline, OutlinedValue } from '../model/onnx/outline';
@@ -39,8 +40,8 @@ interface UnsupportedOperator {
 interface Compilation {
   readonly device: string;
   readonly inputs: readonly PlannedInput[];
-  /** Extents that were made up for it */
-  readonly madeUp: readonly string[];
+  /** Extents that were assumed for it, for example `N = 1` */
+  readonly assumed: readonly string[];
   readonly steps: readonly StepExplanation[];
   /** Of all steps; see {@link StepExplanation.flops} */
   readonly flops: number;
@@ -50,14 +51,14 @@ interface Compilation {
 
 export const inspectCommand = command({
   name: 'inspect',
-  summary: 'print what an ONNX file has in it, and which step of it runs where and how',
+  summary: 'print what an ONNX model has in it, and what runs each of its steps',
   synopsis: 'inspect MODEL.onnx [options]',
   help: `
-Print the inputs, outputs, operators and parameters of an ONNX file, and what it is compiled to:
-steps, the device and the algorithm that runs them, and their FLOPs. Operators that are not
-supported are listed with all their nodes. It exits with 0 when the model runs, and with 1 otherwise.
+Print the inputs, outputs, operators and parameters of an ONNX model, and the steps that it is
+compiled to: the device and algorithm of each, and its FLOPs. Unsupported operators are listed with
+their nodes. It exits with 0 if the model can run, and with 1 otherwise.
 
-  --steps          list every step, instead of one line for those that are alike
+  --steps          list every step; without, steps that are alike share a line
 ${MODEL_OPTIONS_HELP.slice(1)}
 `,
   options: { ...MODEL_OPTIONS, steps: { type: 'boolean' } },
@@ -95,7 +96,7 @@ async function inspect(
     const unsupported = await findUnsupported(file);
     const [first] = unsupported;
     if (first !== undefined) {
-      const message = `the model has ${unsupported.length} operator${unsupported.length === 1 ? '' : 's'} that warpconv does not support, ${first.operator} for one`;
+      const message = `the model has ${plural(unsupported.length, 'operator')} that warpconv does not support, ${first.operator} for one`;
       return {
         ...found,
         unsupported,
@@ -139,7 +140,9 @@ async function compileFor(
 ): Promise<Compilation> {
   const { session, plan } = await openModel(file, request, options);
   showProgress(`compiling ${file}`);
-  const { device, steps, arenaBytes } = await explain(session, plan.inputs);
+  const { device, steps, arenaBytes } = await explain(session, plan.inputs).catch((error: unknown) => {
+    throw withAssumed(error, plan);
+  });
   await session.release();
   const flops = steps.reduce((sum, step) => sum + (step.flops ?? 0), 0);
   return { device, ...plan, steps, flops, arenaBytes };
@@ -147,7 +150,7 @@ async function compileFor(
 
 type Session = Awaited<ReturnType<typeof openModel>>['session'];
 
-/** What only a run decides is found by one, with inputs that are made up. */
+/** What only a run decides is found by one, with made-up elements. */
 async function explain(session: Session, inputs: readonly PlannedInput[]): Promise<SessionExplanation> {
   const dims = Object.fromEntries(inputs.map((input) => [input.name, input.dims]));
   let refusal: unknown;
@@ -166,8 +169,8 @@ function render(inspection: Inspection, allSteps: boolean): string {
   const { file, fileBytes, irVersion, opsets, inputs, outputs, unsupported, compiled } = inspection;
   const versions = Object.entries(opsets).map(([domain, version]) => `${domain} ${version}`);
   return [
-    `${file}: ${mebibytes(fileBytes)}, IR version ${irVersion}, operators of ${versions.join(', ')}\n`,
-    table([['inputs', '', ''], ...inputs.map(rowOf)]),
+    `${file}: ${inBytes(fileBytes)}, IR version ${irVersion}, operators of ${versions.join(', ')}\n`,
+    ...(inputs.length === 0 ? ['no inputs\n'] : [table([['inputs', '', ''], ...inputs.map(rowOf)])]),
     table([['outputs', '', ''], ...outputs.map(rowOf)]),
     renderOperators(inspection),
     renderParameters(inspection),
@@ -185,7 +188,7 @@ function renderOperators({ operators }: Inspection): string {
   const counts = Object.entries(operators);
   const total = counts.reduce((sum, [, count]) => sum + count, 0);
   const list = counts.map(([name, count]) => `${name} ${count}`);
-  return `${counts.length} operators, ${grouped(total)} nodes\n${wrapped(list)}`;
+  return `${plural(counts.length, 'operator')}, ${plural(total, 'node')}\n${wrapped(list)}`;
 }
 
 const WIDTH = 100;
@@ -205,7 +208,7 @@ function renderParameters({ parameters, weightBytes }: Inspection): string {
   const counts = Object.entries(parameters);
   const total = counts.reduce((sum, [, count]) => sum + count, 0);
   const types = counts.map(([type, count]) => `${type} ${grouped(count)}`);
-  return `${grouped(total)} parameters, ${mebibytes(weightBytes)}${types.length === 0 ? '' : `: ${types.join(', ')}`}\n`;
+  return `${grouped(total)} parameters, ${inBytes(weightBytes)}${types.length === 0 ? '' : `: ${types.join(', ')}`}\n`;
 }
 
 function renderUnsupported(unsupported: readonly UnsupportedOperator[]): string {
@@ -217,13 +220,15 @@ function renderUnsupported(unsupported: readonly UnsupportedOperator[]): string 
 }
 
 function renderCompiled(compiled: Compilation, allSteps: boolean): string {
-  const { device, inputs, madeUp, steps, flops, arenaBytes } = compiled;
+  const { device, inputs, assumed, steps, flops, arenaBytes } = compiled;
   return [
-    `${steps.length} steps on ${device} for ${describeInputs(inputs)}\n`,
-    describeMadeUp({ inputs, madeUp }),
+    `${plural(steps.length, 'step')} on ${device} for ${describeInputs(inputs)}\n`,
+    describeAssumed({ inputs, assumed }),
     allSteps ? tableOfSteps(steps, device) : tableOfKinds(steps, device),
-    `${scaled(flops)}FLOP: 2 for each multiply-add of convolutions, matrix products and recurrent cells; others do not count\n`,
-    `${mebibytes(arenaBytes)} of memory between the steps of a run\n`,
+    flops === 0
+      ? ''
+      : `${scaled(flops)} FLOP, counting 2 for each multiply-add of convolutions, matrix products and recurrent cells\n`,
+    `${inBytes(arenaBytes)} of scratch memory\n`,
   ].join('');
 }
 

@@ -13,14 +13,14 @@ export const MODEL_OPTIONS = {
 } as const;
 
 export const MODEL_OPTIONS_HELP = `
-  --device NAME    'cpu', 'cuda' or 'cuda:N'; without, the GPU where there is one
-  --threads N      threads of the CPU; without, as many as the process has processors
-  --batch N        extent of the dimensions that the model leaves open for a batch; 1 without
-  --dim NAME=N     extent of a dimension that the model names; may be repeated
+  --device NAME    'auto', 'cpu', 'cuda' or 'cuda:N'; auto takes a GPU if there is one (default)
+  --threads N      CPU threads (default: one for each processor)
+  --batch N        the batch, where the model leaves it open (default 1)
+  --dim NAME=N     an extent that the model has by name; may be repeated
   --shape [INPUT=]1x3x224x224
                    dims of an input; may be repeated
   --fill INPUT=NUMBER
-                   what all elements of an input are; may be repeated. Without, they are made up
+                   the value of all elements of an input; may be repeated. Others are made up
   --json           print the result as JSON`;
 
 interface ModelArguments {
@@ -41,7 +41,7 @@ export function readModelFile(command: string, args: readonly string[]): string 
 export function readDevice({ device }: ModelArguments): Device | 'auto' {
   if (device === undefined || /^(cpu|cuda(:\d+)?|auto)$/.test(device))
     return (device ?? 'auto') as Device | 'auto';
-  throw new Misuse(`--device takes cpu, cuda or cuda:N, got '${device}'`);
+  throw new Misuse(`--device takes auto, cpu, cuda or cuda:N, got '${device}'`);
 }
 
 /** What the inputs are to be. */

@@ -1,9 +1,9 @@
 /** `npx warpconv profile`: what each step of a model takes, as a table and as a trace. */
-import { rename } from 'node:fs/promises';
+import { access, constants, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-import { command } from './command';
-import { describeInputs, describeMadeUp, type InputPlan, type Request } from './feeds';
+import { command, Misuse } from './command';
+import { describeAssumed, describeInputs, withAssumed, type InputPlan, type Request } from './feeds';
 import {
   MODEL_OPTIONS,
   MODEL_OPTIONS_HELP,
@@ -15,6 +15,7 @@ import {
 import { makeFeeds, openModel } from './opened_model';
 import { endProgress, showProgress } from './progress';
 import { digits, table } from './table';
+import { plural } from '../check';
 import type { StepExplanation } from '../model/explain';
 import type { Device } from '../placement';
 
@@ -23,7 +24,7 @@ export interface ProfileResult {
   readonly file: string;
   readonly device: string;
   readonly inputs: InputPlan['inputs'];
-  readonly madeUp: readonly string[];
+  readonly assumed: readonly string[];
   readonly runs: number;
   /** In their order, each with the median of its times */
   readonly steps: readonly StepExplanation[];
@@ -36,17 +37,19 @@ export interface ProfileResult {
 const DEFAULT_RUNS = 10;
 const DEFAULT_TOP = 15;
 
+const MICROSECONDS = 1000;
+
 export const profileCommand = command({
   name: 'profile',
-  summary: 'measure each step of an ONNX file, and write a trace for Chrome and Perfetto',
+  summary: 'measure each step of an ONNX model, and write a trace for Chrome and Perfetto',
   synopsis: 'profile MODEL.onnx [options]',
   help: `
-Measure each step of a model, print the slowest, and write a trace of the runs, in the format that
-chrome://tracing and ui.perfetto.dev open. Measuring steps makes runs slower.
+Measure each step of a model, print the slowest, and write a trace of the runs for chrome://tracing
+and ui.perfetto.dev. Measuring its steps makes a run slower.
 
-  --output FILE    the trace's file; without, MODEL_profile_DATE.json in the working directory
-  --runs N         how many runs; ${DEFAULT_RUNS} without
-  --top N          how many steps the table has; ${DEFAULT_TOP} without
+  --output FILE    the trace's file (default: MODEL_profile_DATE.json in the working directory)
+  --runs N         runs to measure (default ${DEFAULT_RUNS})
+  --top N          steps to print (default ${DEFAULT_TOP})
 ${MODEL_OPTIONS_HELP.slice(1)}
 `,
   options: {
@@ -86,10 +89,13 @@ interface ProfileRequest {
 
 async function profile({ file, request, runs, output, ...options }: ProfileRequest): Promise<ProfileResult> {
   const profileFilePrefix = output ?? `${path.parse(file).name}_profile`;
+  await requireWritable(profileFilePrefix);
   const { session, plan } = await openModel(file, request, { ...options, profileFilePrefix });
   const feeds = await makeFeeds(plan.inputs);
   showProgress('running it for the first time');
-  await session.run(feeds);
+  await session.run(feeds).catch((error: unknown) => {
+    throw withAssumed(error, plan);
+  });
   session.startProfiling();
   for (let run = 0; run < runs; run++) {
     showProgress(`recording run ${run + 1} of ${runs}`);
@@ -104,13 +110,23 @@ async function profile({ file, request, runs, output, ...options }: ProfileReque
   return { file: path.basename(file), device, ...plan, runs, steps, milliseconds, trace: output ?? written };
 }
 
+/** Before anything is measured. */
+async function requireWritable(file: string): Promise<void> {
+  const isFolder = await stat(file).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (isFolder) throw new Misuse(`--output takes a file, and '${file}' is a folder`);
+  await access(path.dirname(file), constants.W_OK);
+}
+
 function render(
   { file, device, runs, steps, milliseconds, trace, ...plan }: ProfileResult,
   top: number,
 ): string {
   const slowest = [...steps].sort((a, b) => timeOf(b) - timeOf(a)).slice(0, top);
   const rows = slowest.map((step) => [
-    digits(timeOf(step)),
+    digits(MICROSECONDS * timeOf(step)),
     percent(timeOf(step), milliseconds),
     step.kind,
     step.algorithm ?? '',
@@ -119,12 +135,12 @@ function render(
     step.nodes.join(' + '),
   ]);
   return [
-    `${file} on ${device} with ${describeInputs(plan.inputs)}: ${steps.length} steps, ${digits(milliseconds)} ms, medians of ${runs} runs\n`,
-    describeMadeUp(plan),
+    `${file} on ${device} with ${describeInputs(plan.inputs)}: ${plural(steps.length, 'step')}, ${digits(milliseconds)} ms; medians of ${plural(runs, 'run')}\n`,
+    describeAssumed(plan),
     '\n',
     table(
-      [['ms', 'part', 'kind', 'algorithm', 'GFLOP/s', 'what', 'nodes'], ...rows],
-      ['ms', 'part', 'GFLOP/s'],
+      [['µs', 'part', 'kind', 'algorithm', 'GFLOP/s', 'what', 'nodes'], ...rows],
+      ['µs', 'part', 'GFLOP/s'],
     ),
     `\n${partsOf(steps, milliseconds)}`,
     `The trace is in ${trace}; chrome://tracing and https://ui.perfetto.dev open it.\n`,

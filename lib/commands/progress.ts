@@ -3,7 +3,8 @@ const ERASE = '\r\u001b[K';
 
 export function showProgress(text: string): void {
   const { isTTY, columns } = process.stderr;
-  if (isTTY) process.stderr.write(`${ERASE}${text.slice(0, columns - 1)}`);
+  // Some terminals do not know how wide they are.
+  if (isTTY) process.stderr.write(`${ERASE}${text.slice(0, (columns || 80) - 1)}`);
 }
 
 export function endProgress(): void {

@@ -21,7 +21,8 @@ export function table(rows: readonly (readonly string[])[], right: readonly stri
 /** As much of a line as a terminal shows; all of it elsewhere. */
 function fitted(line: string): string {
   const { isTTY, columns } = process.stdout;
-  return isTTY && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
+  // Some terminals do not know how wide they are, and say 0.
+  return isTTY && columns > 0 && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
 }
 
 const GROUPED = new Intl.NumberFormat('en');
@@ -39,14 +40,18 @@ export function scaled(value: number): string {
   return `${digits(value / 1000 ** power)}${at[power]}`;
 }
 
-export function mebibytes(bytes: number): string {
-  return `${digits(bytes / 2 ** 20)} MiB`;
+/** For example `1.23 MiB` */
+export function inBytes(bytes: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let power = 0;
+  for (let rest = bytes; rest >= 1023.5 && power < units.length - 1; rest /= 1024) power++;
+  return `${digits(bytes / 1024 ** power)} ${units[power]}`;
 }
 
-/** Three digits, more of large numbers, and no zeros at the end of a fraction that has none but those. */
+/** Three digits, more of large numbers, fewer of those below 0.1. Integers have no fraction. */
 export function digits(value: number): string {
   if (Number.isInteger(value)) return String(value);
-  const magnitude = Math.abs(value);
-  const fraction = magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : 3;
+  const magnitude = Number(Math.abs(value).toPrecision(3));
+  const fraction = magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : magnitude >= 0.1 ? 3 : 4;
   return value.toFixed(fraction);
 }

@@ -14,14 +14,19 @@ const CPU = ['--device', 'cpu'];
 
 let folder: string;
 
-/** Twice what the model gives, and its process on stderr. */
+/** Twice what the model gives. With TELL it says when it is loaded, and with END it ends its process in the second run. */
 const OTHER = `
 exports.env = { versions: { node: '9.8.7' } };
 exports.Tensor = class { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } };
 exports.InferenceSession = {
   async create() {
-    if (process.env.TELL) process.stderr.write(process.pid + '\\n');
-    return { run: async ({ x }) => ({ y: { type: x.type, dims: x.dims, data: x.data.map((one) => 2 * one) } }) };
+    if (process.env.TELL) process.stderr.write('loaded\\n');
+    let runs = 0;
+    const run = async ({ x }) => {
+      if (process.env.END && runs++ > 0) process.exit(3);
+      return { y: { type: x.type, dims: x.dims, data: x.data.map((one) => 2 * one) } };
+    };
+    return { run };
   },
 };
 `;
@@ -60,7 +65,17 @@ beforeAll(() => {
       outputs: [value('y')],
     }),
   );
+  write(
+    'flat.onnx',
+    onnxModel({
+      inputs: [value('x', ['N', 3, 'H', 'W'])],
+      initializers: [tensor('w', [192, 2], new Float32Array(384))],
+      nodes: [node('Flatten', ['x'], ['a']), node('MatMul', ['a', 'w'], ['y'])],
+      outputs: [value('y')],
+    }),
+  );
   write('damaged.onnx', 'no model');
+  write('empty.onnx', '');
   const other = path.join(folder, 'node_modules/onnxruntime-node');
   mkdirSync(other, { recursive: true });
   writeFileSync(path.join(other, 'index.js'), OTHER);
@@ -107,7 +122,7 @@ describe('inspect', () => {
       weightBytes: 864,
       unsupported: [],
       problem: null,
-      compiled: { device: 'cpu', inputs: [{ dims: [2, 3, 8, 8] }], madeUp: [] },
+      compiled: { device: 'cpu', inputs: [{ dims: [2, 3, 8, 8] }], assumed: [] },
     });
     const { steps, flops } = inspection.compiled!;
     expect(steps).toMatchObject([{ kind: 'convolution', nodes: [expect.anything(), expect.anything()] }]);
@@ -119,7 +134,7 @@ describe('inspect', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^inputs\n {2}x +float32 +\[N, 3, 8, 8\]$/m);
     expect(stdout).toMatch(/^2 operators, 2 nodes\n {2}Conv 1, Relu 1$/m);
-    expect(stdout).toMatch(/^made up: N = 1 /m);
+    expect(stdout).toMatch(/^assumed: N = 1 /m);
     expect(stdout).toMatch(/^1 +cpu +convolution +\w+ +27\.6 k +1x3x8x8 \* 8x3x3x3, relu +Conv/m);
   });
 
@@ -133,6 +148,7 @@ describe('inspect', () => {
   });
 
   test.each([
+    ['empty.onnx', /^warpconv: ERR_WARPCONV_INVALID_MODEL: the model has no graph.*\n$/],
     ['damaged.onnx', /^warpconv: ERR_WARPCONV_INVALID_MODEL: the model is not an ONNX file.*\n$/],
     ['none.onnx', /^warpconv: ERR_WARPCONV_INVALID_ARGUMENT: model cannot be read.*none\.onnx'\n$/],
   ])('of %s there is nothing but a line', async (file, message) => {
@@ -153,7 +169,7 @@ describe('bench', () => {
     const result = await runJson<BenchResult>('bench', 'relu.onnx', '--seconds', '1', '--threads', '1');
     const { warpconv, onnxruntimeNode, threads, difference } = result;
     expect(threads).toBe(1);
-    expect(difference).toEqual({ relative: 0.5, output: 'y' });
+    expect(difference).toEqual({ relative: 0.5, absolute: expect.any(Number) as number, output: 'y' });
     expect(onnxruntimeNode).toMatchObject({ version: '9.8.7', device: 'cpu' });
     for (const one of [warpconv, onnxruntimeNode as typeof warpconv]) {
       expect(one.newShape!.change).toBe('N + 1');
@@ -168,7 +184,7 @@ describe('bench', () => {
   test('or alone, as a table', async () => {
     const { code, stdout, stderr } = await run('bench', 'relu.onnx', '--seconds', '1', '--alone', ...CPU);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^relu\.onnx with x 1x4; CPU threads: \d+\nmade up: N = 1 /);
+    expect(stdout).toMatch(/^relu\.onnx with x 1x4; CPU threads: \d+\nassumed: N = 1 /);
     expect(stdout).toMatch(/^p50 +[\d.]+ ms$/m);
     expect(stdout).not.toContain('onnxruntime');
   });
@@ -178,18 +194,41 @@ describe('bench', () => {
     const line = await new Promise<string>((resolve) => child.stderr!.once('data', resolve));
     child.kill('SIGINT');
     expect(await ended).toMatchObject({ code: null, signal: 'SIGINT', stdout: '', stderr: line });
-    // Its end of stderr is closed, or `ended` had not settled.
-    expect(isAlive(Number(line))).toBe(false);
+    // Its processes have the same stderr, so that `ended` waits for the last of them, too.
+  });
+
+  test('where the other one ends, its own results stay', async () => {
+    const { code, stdout } = await start(['bench', 'relu.onnx', '--seconds', '1', ...CPU], { END: '1' })
+      .ended;
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^p50 +[\d.]+ ms$/m);
+    expect(stdout).toContain('cannot run the model: the process of onnxruntime-node ended with 3\n');
   });
 });
 
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
+test.each([
+  [
+    'extents that do not fit',
+    ['flat.onnx'],
+    /^warpconv: ERR_WARPCONV_INVALID_MODEL: .*; assumed: N = 1, H = 224, W = 224 .*\n$/,
+  ],
+  [
+    'more elements than there is memory',
+    ['relu.onnx', '--batch', '2000000000'],
+    /^warpconv: ERR_WARPCONV_OUT_OF_MEMORY: .* 'x' .*\n$/,
+  ],
+  [
+    'a device that is not there',
+    ['relu.onnx', '--device', 'cuda:99'],
+    /^warpconv: ERR_WARPCONV_NO_DEVICE: .*\n$/,
+  ],
+])('%s: a line, and 1, from bench and profile', async (_, args, message) => {
+  const both = ['bench', 'profile'].map((name) => start([name, ...CPU, ...args]).ended);
+  for (const { code, stdout, stderr } of await Promise.all(both)) {
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(message);
   }
-}
+});
 
 describe('profile', () => {
   test('it writes a trace where it is told to, and names the slowest steps', async () => {
@@ -212,6 +251,11 @@ describe('profile', () => {
     expect(events.map(({ cat }) => cat)).toEqual(['run', 'step', 'run', 'step', 'run', 'step']);
   });
 
+  test('it measures nothing where the trace cannot be written', async () => {
+    const { code, stderr } = await run('profile', 'conv.onnx', '--output', 'none/trace.json', ...CPU);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^warpconv: ENOENT: no such file .*'none'\n$/)]);
+  });
+
   test('without a name it is named after the model', async () => {
     const { trace, steps, runs } = await runJson<ProfileResult>('profile', 'conv.onnx');
     expect(trace).toMatch(/^conv_profile_.*\.json$/);
@@ -222,20 +266,18 @@ describe('profile', () => {
 });
 
 describe('every command', () => {
-  const NAMES = ['doctor', 'inspect', 'bench', 'profile', 'serve', 'compare'];
+  const NAMES = ['doctor', 'inspect', 'bench', 'profile', 'serve', 'compare', 'build'];
 
   test.each(NAMES)('%s has a help of its own', async (name) => {
-    const [byOption, byName] = await Promise.all([run(name, '-h'), run('help', name)]);
-    expect(byOption).toMatchObject({ code: 0, stderr: '' });
-    expect(byOption.stdout.match(/usage: .*/g)).toEqual([
-      expect.stringMatching(`^usage: warpconv ${name}\\b`),
-    ]);
-    expect(byName).toEqual(byOption);
+    const { code, stdout, stderr } = await run(name, '-h');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.match(/usage: .*/g)).toEqual([expect.stringMatching(`^usage: warpconv ${name}\\b`)]);
   });
 
   test('the list has them all', async () => {
-    const { code, stdout } = await run('help');
+    const [{ code, stdout }, ...same] = await Promise.all([run('help'), run('-h'), run('help', 'help')]);
     expect(code).toBe(0);
+    for (const one of same) expect(one.stdout).toBe(stdout);
     const listed = [...stdout.matchAll(/^ {2}(\w+) {2}/gm)].map(([, name]) => name);
     expect(listed).toEqual(expect.arrayContaining(NAMES));
   });
@@ -245,8 +287,9 @@ describe('every command', () => {
     [['inspect', 'a.onnx', 'b.onnx'], "inspect takes 1 argument, got 'b.onnx'"],
     [['bench', 'relu.onnx', '--treads', '1'], 'bench takes no --treads; did you mean --threads?'],
     [['profile', 'relu.onnx', '-x'], 'profile takes no -x'],
+    [['profile', 'relu.onnx', '--output', '.'], "--output takes a file, and '.' is a folder"],
     [['bench', 'relu.onnx', '--batch', '0'], "--batch takes an integer from 1 to 2147483647, got '0'"],
-    [['bench', 'relu.onnx', '--device', 'gpu'], "--device takes cpu, cuda or cuda:N, got 'gpu'"],
+    [['bench', 'relu.onnx', '--device', 'gpu'], "--device takes auto, cpu, cuda or cuda:N, got 'gpu'"],
     [['bench', 'relu.onnx', '--shape', 'x:1x4'], '--shape takes dims as in'],
     [['inspect', 'relu.onnx', '--dim', 'M=3'], "--dim: the model has no open dimension 'M'; it has N"],
     [['benhc', 'relu.onnx'], "there is no command 'benhc'; did you mean 'bench'?"],

@@ -13,6 +13,7 @@ import {
   type TensorProto,
   type ValueInfoProto,
 } from './onnx_pb';
+import { graphOf } from './read_model';
 import { decodeGraph, decodeModel } from './wire';
 
 export interface OutlinedValue {
@@ -42,18 +43,20 @@ export interface Outline {
 /** @throws `ERR_WARPCONV_INVALID_MODEL` for what is no ONNX file, `ERR_WARPCONV_INVALID_ARGUMENT` where there is no file */
 export async function readOutline(file: string): Promise<Outline> {
   const bytes = await readFile(file);
-  const { irVersion, opsetImport, graph } = await inSlices(decodeModel(bytes));
+  const model = await inSlices(decodeModel(bytes));
+  const { irVersion, opsetImport } = model;
+  const graph = graphOf(model);
   const counts = new Counts();
-  if (graph !== undefined) await inSlices(counts.add(graph));
-  const given = new Set(graph?.initializer.map(({ name }) => name));
+  await inSlices(counts.add(graph));
+  const given = new Set(graph.initializer.map(({ name }) => name));
   return {
     irVersion: Number(irVersion),
     opsets: Object.fromEntries(
       opsetImport.map(({ domain, version }) => [domain || 'ai.onnx', Number(version)]),
     ),
     fileBytes: bytes.length,
-    inputs: graph?.input.filter(({ name }) => !given.has(name)).map(outlineValue) ?? [],
-    outputs: graph?.output.map(outlineValue) ?? [],
+    inputs: graph.input.filter(({ name }) => !given.has(name)).map(outlineValue),
+    outputs: graph.output.map(outlineValue),
     operators: Object.fromEntries([...counts.operators].sort(([, a], [, b]) => b - a)),
     parameters: Object.fromEntries(counts.parameters),
     weightBytes: counts.weightBytes,

@@ -33,9 +33,7 @@ const NEWEST_OPSET = 28;
 
 export function* readModel(model: ModelProto, external: ExternalData): Sliced<Graph> {
   const opset = readVersions(model);
-  const { graph } = model;
-  if (graph === undefined)
-    throw invalidModel('the model has no graph; it is not an ONNX file, or is damaged');
+  const graph = graphOf(model);
   const reader = new GraphReader(model, external, opset);
   const initializers = yield* reader.initializers(graph, asItIs);
   const { constants, refused } = initializers;
@@ -56,6 +54,12 @@ export function* readModel(model: ModelProto, external: ExternalData): Sliced<Gr
     throw invalidModel(`output ${quote(name)} is written by no node, and is neither input nor initializer`);
   }
   return { opset: Math.max(opset, BASE_OPSET), inputs, outputs, nodes, constants };
+}
+
+/** An empty file is a message, too. */
+export function graphOf({ graph }: ModelProto): GraphProto {
+  if (graph !== undefined) return graph;
+  throw invalidModel('the model has no graph; it is not an ONNX file, or is damaged');
 }
 
 /** Checks the version of the format and returns that of ONNX's own operators. */

@@ -1,5 +1,5 @@
 import { nearest } from '../../../lib/commands/command';
-import { digits, scaled, table } from '../../../lib/commands/table';
+import { digits, inBytes, scaled, table } from '../../../lib/commands/table';
 
 test.each([
   ['treads', 'threads'],
@@ -33,8 +33,19 @@ test.each([
 
 test.each([
   [0.1234, '0.123'],
+  [0.01234, '0.0123'],
+  [0.9999, '1.00'],
   [12.34, '12.3'],
   [1234.5, '1235'],
 ])('%d has the digits %s', (value, expected) => {
   expect(digits(value)).toBe(expected);
+});
+
+test.each([
+  [0, '0 bytes'],
+  [1023, '1023 bytes'],
+  [123_947, '121 KiB'],
+  [4_745_517, '4.53 MiB'],
+])('%d bytes are %s', (bytes, expected) => {
+  expect(inBytes(bytes)).toBe(expected);
 });

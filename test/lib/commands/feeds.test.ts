@@ -30,7 +30,7 @@ const dimsOf = (infos: readonly ValueMetadata[], given?: Partial<Request>) =>
   describeInputs(planInputs(infos, request(given)).inputs);
 
 test('open dims are those of one image, a signal, a state, or tokens', () => {
-  expect(planInputs(image, request()).madeUp).toEqual(['N = 1', 'image[2] = 224', 'width = 224']);
+  expect(planInputs(image, request()).assumed).toEqual(['N = 1', 'image[2] = 224', 'width = 224']);
   expect(dimsOf(image)).toBe('image 1x3x224x224');
   expect(dimsOf(vad)).toBe('input 1x512, state 2x1x128, sr scalar');
   expect(dimsOf([info('ids', 'int64', ['batch', 'sequence'])])).toBe('ids 1x128');
@@ -40,7 +40,7 @@ test('the user may say all of them', () => {
   expect(dimsOf(image, { batch: 4, extents: new Map([['width', 64]]) })).toBe('image 4x3x224x64');
   expect(dimsOf(vad, { batch: 3 })).toBe('input 3x512, state 2x3x128, sr scalar');
   const plan = planInputs(image, request({ shapes: new Map([['', [2, 3, 32, 16]]]) }));
-  expect(plan).toMatchObject({ madeUp: [], inputs: [{ dims: [2, 3, 32, 16] }] });
+  expect(plan).toMatchObject({ assumed: [], inputs: [{ dims: [2, 3, 32, 16] }] });
 });
 
 test('what --shape says of a named dimension holds for other inputs', () => {
@@ -102,4 +102,5 @@ test('elements are of the type, and mean something', () => {
   expect(elements({ type: 'int64', name: 'sr', dims: [] })).toEqual([16_000n]);
   expect(elements({ type: 'float16', fill: 1 })).toEqual([0x3c00, 0x3c00, 0x3c00, 0x3c00]);
   expect(elements({ type: 'int4', dims: [3] })).toHaveLength(2);
+  expect(elements({ type: 'int64', dims: [70_000] }).at(-1)).toBe(9n);
 });
