@@ -5,7 +5,7 @@ namespace warpconv {
 namespace {
 
 constexpr const char* kReason =
-    "this binary was built without CUDA; build it where a GPU and nvcc are, or by WARPCONV_CUDA=ON npm run build";
+    "this binary has no code for GPUs: npx warpconv build --cuda compiles one, and in a clone WARPCONV_CUDA=ON npm run build";
 
 }  // namespace
 
