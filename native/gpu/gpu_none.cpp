@@ -5,7 +5,8 @@ namespace warpconv {
 namespace {
 
 constexpr const char* kReason =
-    "this binary has no code for GPUs: npx warpconv build --cuda compiles one, and in a clone WARPCONV_CUDA=ON npm run build";
+    "this binary has no code for GPUs: npx warpconv build --cuda compiles one, and in a clone WARPCONV_CUDA=ON npm run "
+    "build";
 
 }  // namespace
 
