@@ -35,6 +35,15 @@ async function idOf(file) {
   return createHash('sha256').update(`${file} ${size} ${mtimeMs}`).digest('hex');
 }
 
+/**
+ * Events that are later than this one are heard. By default those are that come after BullMQ has begun to listen: a job that
+ * is done before that, and after its state was asked for, would be waited for for ever.
+ */
+async function newestEvent(queue, connection) {
+  const [newest] = await connection.xrevrange(queue.toKey('events'), '+', '-', 'COUNT', 1);
+  return newest?.[0] ?? '0';
+}
+
 async function report(job, events) {
   const { input } = job.data;
   try {
@@ -52,7 +61,7 @@ async function main(args) {
   const files = [...new Set((await Promise.all(args.map(filesOf))).flat())];
   const connection = await connect();
   const queue = new Queue(QUEUE, { connection });
-  const events = new QueueEvents(QUEUE, { connection });
+  const events = new QueueEvents(QUEUE, { connection, lastEventId: await newestEvent(queue, connection) });
   // Each job that is waited for listens.
   queue.setMaxListeners(0);
   // A job carries the name of its input: Redis keeps jobs in memory, and reads them on one thread.

@@ -140,3 +140,13 @@ test('the image and the unit start the command of the package', () => {
   const [, readme] = /node_modules\/warpconv\/(\S+)/.exec(text('warpconv.service'))!;
   expect(existsSync(path.join(ROOT, readme!))).toBe(true);
 });
+
+test('the image is built from all files that building reads', () => {
+  const setup = readFileSync(path.join(ROOT, 'scripts/setup.mjs'), 'utf8');
+  const read = [...setup.matchAll(/hashOf\(('.*?')\)/g)].flatMap(([, names]) =>
+    names!.split(', ').map((name) => name.slice(1, -1)),
+  );
+  expect(read.length).toBeGreaterThan(0);
+  const letThrough = text('Dockerfile.dockerignore').split('\n');
+  for (const name of read) expect(letThrough).toContain(`!${name}`);
+});

@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 
 import {
   EIGHT,
+  Example,
   expectLogits,
   heldOutDigits,
   ROOT,
@@ -18,10 +19,9 @@ import {
   type RunningExample,
 } from './support';
 
-const TELL_RUNS = pathToFileURL(path.join(__dirname, 'children/tell_runs.mjs')).href;
-
-/** Seconds of work, so that what happens during a run does. */
-const SLOW_LAYERS = 12;
+const LONG_RUNS = pathToFileURL(path.join(__dirname, 'children/long_runs.mjs')).href;
+/** Long enough for what happens during a run to do so */
+const RUN_MS = '1500';
 
 let folder: string;
 let slow: string;
@@ -30,10 +30,13 @@ let eight: Buffer;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'warpconv-services-'));
   slow = path.join(folder, 'slow.onnx');
-  await writeFile(slow, slowClassifier(SLOW_LAYERS));
+  await writeFile(slow, slowClassifier());
   eight = await readFile(EIGHT);
 });
-afterAll(() => rm(folder, { recursive: true }));
+afterAll(async () => {
+  await Example.endAll();
+  await rm(folder, { recursive: true });
+});
 
 describe.each(['express', 'fastify'])('%s', (name) => {
   const script = `examples/${name}.mjs`;
@@ -125,7 +128,9 @@ describe.each(['express', 'fastify'])('%s', (name) => {
   });
 
   test('aborts runs of clients that go, refuses what is too much, and answers what it accepted after SIGTERM', async () => {
-    const { example, url, stop } = await startExample(['--import', TELL_RUNS, script, slow], 0);
+    const { example, url, stop } = await startExample(['--import', LONG_RUNS, script, slow], 0, {
+      RUN_MS,
+    });
     const classify = (signal?: AbortSignal) =>
       fetch(`${url}/classify`, {
         method: 'POST',
