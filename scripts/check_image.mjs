@@ -96,14 +96,7 @@ function lookAround(id) {
   check(seen.init === 'tini', `process 1 is ${seen.init}`);
 }
 
-const models = makeModels();
-const port = await freePort();
-const id = engine(
-  ...['run', '--detach', ...CONFINED, ...options],
-  ...['--env', `PORT=${port}`, '--publish', `127.0.0.1:${port}:${port}`, '--volume', `${models}:/models:ro`],
-  image,
-);
-try {
+async function tryImage(id, port) {
   const url = `http://127.0.0.1:${port}`;
   await waitUntilReady(url);
   await ask(url);
@@ -111,12 +104,32 @@ try {
   engine('stop', '--time', '45', id);
   const status = inspect(id, '.State.ExitCode');
   check(status === '0', `after SIGTERM it ends with ${status}`);
+}
+
+const models = makeModels();
+const port = await freePort();
+let id;
+try {
+  id = engine(
+    ...['run', '--detach', ...CONFINED, ...options],
+    ...[
+      '--env',
+      `PORT=${port}`,
+      '--publish',
+      `127.0.0.1:${port}:${port}`,
+      '--volume',
+      `${models}:/models:ro`,
+    ],
+    image,
+  );
+  await tryImage(id, port);
   const megabytes = Number(inspect(image, '.Size')) / 1e6;
   console.log(`${image} of ${megabytes.toFixed(0)} MB is ready, answers, is confined and ends on SIGTERM`);
 } catch (error) {
-  console.error(`${image}: ${error.message}\n${engine('logs', id)}`);
+  console.error(`${image}: ${error.message}`);
+  if (id !== undefined) console.error(engine('logs', id));
   process.exitCode = 1;
 } finally {
-  engine('rm', '--force', id);
+  if (id !== undefined) engine('rm', '--force', id);
   rmSync(models, { recursive: true });
 }
