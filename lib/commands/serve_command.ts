@@ -207,7 +207,14 @@ async function runUntilClosed(
 ): Promise<void> {
   const { serve } = await import('../serve/index.js');
   const { url, server } = await serve(options);
+  outliveReaders();
   for (const name of await names()) print(`${url}/v2/models/${encodeURIComponent(name)}`);
   print('Ctrl+C ends the server once all requests have been answered.');
   await new Promise((resolve) => server.once('close', resolve));
+}
+
+/** Other commands end with whoever reads their output. A server has clients, and a log may be read by a program that restarts. */
+function outliveReaders(): void {
+  for (const stream of [process.stdout, process.stderr])
+    stream.removeAllListeners('error').on('error', () => {});
 }

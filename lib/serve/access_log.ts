@@ -105,8 +105,9 @@ function rounded(milliseconds: number): number {
   return Math.round(milliseconds * 1e3) / 1e3;
 }
 
-/** W3C's Trace Context: version, trace, span, flags; later versions may say more. */
-const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+/** W3C's Trace Context: version, trace, span, flags; versions after the first, 00, may say more. */
+const TRACEPARENT =
+  /^(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 
 function traceIdOf(traceparent: string | undefined): string | undefined {
   return traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];

@@ -40,6 +40,8 @@ interface Job {
   /** Of the inputs; held until no run reads them. */
   readonly memory: Held;
   readonly exchange: Exchange;
+  /** Gives it up, once its cancellation is requested. */
+  readonly leave: () => void;
   readonly resolve: (result: RunResult) => void;
   readonly reject: (error: Error) => void;
 }
@@ -120,8 +122,6 @@ export class Batcher implements Queue {
       const queued = performance.now();
       // The spread comes last: V8 adds what follows one by one, which takes a microsecond each (Node.js 20).
       const kind = kindOfJob(this.model, inputs);
-      const rest = { urgency, queued, memory, exchange, resolve, reject };
-      const job = { inputs, outputs, cancellation, ...rest, ...kind };
       const leave = () => {
         const left = this.#waiting.filter((other) => other !== job);
         if (left.length < this.#waiting.length) memory.letGo();
@@ -129,6 +129,8 @@ export class Batcher implements Queue {
         this.statistics.failed(performance.now() - queued);
         reject(cancellation.reason);
       };
+      const rest = { urgency, queued, memory, exchange, leave, resolve, reject };
+      const job = { inputs, outputs, cancellation, ...rest, ...kind };
       cancellation.follow(leave);
       memory.hold();
       const behind = this.#waiting.findIndex((other) => other.urgency > urgency);
@@ -267,6 +269,8 @@ export class Batcher implements Queue {
 
   async #answer(jobs: readonly Job[], outcome: Outcome): Promise<void> {
     const left = jobs.filter(({ cancellation }) => !cancellation.isRequested);
+    // A client that goes away from here on has got its answer.
+    for (const { cancellation, leave } of left) cancellation.unfollow(leave);
     if (outcome.isDone) {
       this.statistics.ran(left, this.#inferencesOf(left), outcome.times);
       return answer(jobs, outcome);

@@ -142,7 +142,7 @@ export class Reporter {
     const end = () => {
       const { route } = exchange;
       const path = route && this.#prefix + ROUTES[route.action].path;
-      watch.end(endOf(exchange, path, request, response.writableFinished));
+      watch.end(endOf(exchange, path, request, response));
     };
     const handled = handle(exchange);
     void handled.then(() => this.#service.whenSent(request, response, end));
@@ -179,7 +179,7 @@ function endOf(
   exchange: Exchange,
   path: string | undefined,
   request: IncomingMessage,
-  isWhole: boolean,
+  response: ServerResponse,
 ): ExchangeEnd {
   const { route, refusal, run, duration } = exchange;
   const { name, version } = (route !== undefined && 'model' in route ? route.model : undefined) ?? {};
@@ -189,8 +189,11 @@ function endOf(
     ...{ model: name, version, duration, run },
     bytesIn: announced === undefined ? exchange.bytesIn : Number(announced),
   };
-  if (!isWhole) return { ...known, status: 499, bytesOut: undefined, reason: clientGone().message };
-  const { status, headers } = exchange.answer!;
-  const bytesOut = request.method === 'HEAD' ? 0 : Number(headers['Content-Length'] ?? 0);
+  if (!response.writableFinished)
+    return { ...known, status: 499, bytesOut: undefined, reason: clientGone().message };
+  // The application may have sent an answer of its own, when it was tired of waiting.
+  const { statusCode: status } = response;
+  if (exchange.answer?.status !== status) return { ...known, status, bytesOut: undefined, reason: undefined };
+  const bytesOut = request.method === 'HEAD' ? 0 : Number(exchange.answer.headers['Content-Length'] ?? 0);
   return { ...known, status, bytesOut, reason: refusal?.message };
 }

@@ -41,6 +41,15 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
     await release();
     throw error;
   });
+  app.addHook('preClose', async () => {
+    const clients = new Clients(app.server);
+    await service.drain();
+    if (app.server.listening) await stopListening(app.server, clients);
+  });
+  app.addHook('onClose', async () => {
+    service.close();
+    await release();
+  });
   const reporter = watcher && new Reporter(service, watcher, app.prefix);
   // Bodies are read under the limits of the handler, and not parsed. This reaches no further than the plugin.
   app.removeAllContentTypeParsers();
@@ -63,15 +72,6 @@ export const servePlugin: FastifyPluginAsync<ServePluginOptions> = async (app, o
     return reply;
   };
   for (const path of ['/v2', '/v2/*', '/metrics']) app.all(path, answer);
-  app.addHook('preClose', async () => {
-    const clients = new Clients(app.server);
-    await service.drain();
-    if (app.server.listening) await stopListening(app.server, clients);
-  });
-  app.addHook('onClose', async () => {
-    service.close();
-    await release();
-  });
 };
 
 async function makeService(options: object) {
@@ -85,12 +85,13 @@ interface FastifyOwn {
   readonly logSerializers?: unknown;
 }
 
-function refuseFastifysOwn(options: object): void {
-  if ('cors' in options)
+function refuseFastifysOwn(own: object): void {
+  const { cors, accessLog } = own as Partial<HandlerOptions>;
+  if (cors !== undefined)
     throw invalid(
       'options.cors is not taken by the plugin; register @fastify/cors, which answers for all routes',
     );
-  if ('accessLog' in options)
+  if (accessLog !== undefined)
     throw invalid("options.accessLog is not taken by the plugin; Fastify's logger tells of all requests");
 }
 

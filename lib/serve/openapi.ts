@@ -117,7 +117,7 @@ function operationsOf(models: Models): Readonly<Record<Action, Operation>> {
       summary: 'Whether the server takes requests',
       responses: {
         200: jsonAnswer('It does.', 'Ready'),
-        503: jsonAnswer('It is shutting down.', 'Ready'),
+        503: jsonAnswer('It is shutting down, or a model is not served that should be.', 'Ready'),
       },
     },
     openApi: {
@@ -152,7 +152,7 @@ function operationsOf(models: Models): Readonly<Record<Action, Operation>> {
     index: {
       summary: 'Models of the folder, and those that are always served',
       requestBody: optionalBody(object({}, { ready: orNull(BOOLEAN) })),
-      responses: { 200: { ...jsonAnswer('The models', 'Index') }, ...CONTROL_ERRORS },
+      responses: { 200: jsonAnswer('The models', 'Index'), ...BODY_ERRORS },
     },
     load: controlOperation('Loads a model of the folder, or its newest version'),
     unload: controlOperation('Serves a model of the folder no longer'),
@@ -169,9 +169,8 @@ function optionalBody(schema: Json): Json {
 }
 
 /** Of requests about models, which have a body of JSON. */
-const CONTROL_ERRORS = {
+const BODY_ERRORS = {
   400: errorAnswer('The request is wrong, or the model cannot be loaded; the message says why.'),
-  403: errorAnswer('A page of another site asks, or the server does not let clients load and unload.'),
   408: errorAnswer('The body came too slowly.'),
   413: errorAnswer('The body is too long.'),
   415: errorAnswer('The body is of another encoding than those that are taken.', ACCEPT_ENCODING),
@@ -183,7 +182,11 @@ function controlOperation(summary: string): Operation {
   return {
     summary,
     requestBody: optionalBody(object({}, { parameters: parameters(known) })),
-    responses: { 200: jsonAnswer('That is done.', 'Done'), ...CONTROL_ERRORS },
+    responses: {
+      200: jsonAnswer('That is done.', 'Done'),
+      403: errorAnswer('A page of another site asks, or the server does not let clients load and unload.'),
+      ...BODY_ERRORS,
+    },
   };
 }
 

@@ -52,7 +52,12 @@ function serve(...args: string[]) {
   const said = async (line: RegExp): Promise<void> => {
     while (!line.test(stderr)) await new Promise((resolve) => child.stderr.once('data', resolve));
   };
-  return { listening, said, ended, kill: (signal: NodeJS.Signals) => child.kill(signal) };
+  const stopReading = () => {
+    child.stdout.destroy();
+    child.stderr.destroy();
+  };
+  const kill = (signal: NodeJS.Signals) => child.kill(signal);
+  return { listening, said, ended, stderr: () => stderr, stopReading, kill };
 }
 
 /** Asks a model of digits at its address. */
@@ -240,6 +245,16 @@ test('a second signal ends it at once', async () => {
   server.kill('SIGTERM');
   expect(await server.ended).toMatchObject({ code: null, signal: 'SIGTERM' });
   await waiting;
+});
+
+test('a log that nobody reads any more ends nothing', async () => {
+  const server = serve(DIGITS, '--access-log', ...CPU);
+  await server.said(/Ctrl\+C .*\n/);
+  const [url] = /^http:\S+/.exec(server.stderr())!;
+  server.stopReading();
+  for (let round = 0; round < 20; round++) expect((await ask(url)).status).toBe(200);
+  server.kill('SIGTERM');
+  expect(await server.ended).toMatchObject({ code: 0, signal: null });
 });
 
 describe('a folder of models', () => {

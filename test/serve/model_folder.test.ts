@@ -482,6 +482,29 @@ describe('what a folder may have in it', () => {
     await rm(elsewhere, { recursive: true });
   });
 
+  test('links within a version are not followed to other folders', async () => {
+    const version = path.join(folder, 'm', '1');
+    await put(folder, 'm', '1', scaling(2));
+    // Followed, these two would be as many paths as there are numbers of 40 bits.
+    for (const name of ['one', 'other']) await symlink('.', path.join(version, name));
+    await symlink('/', path.join(version, 'root'));
+    expect(await (await openFolder()).index()).toEqual([{ name: 'm', version: '1', state: 'READY' }]);
+  });
+
+  test('versions that are no numbers, where there is no other', async () => {
+    for (const [name, version] of [
+      ['a', 'v2'],
+      ['b', '01'],
+    ] as const)
+      await put(folder, name, version, scaling(2));
+    const reason = (version: string) =>
+      `its version '${version}' must be a number from 1, without zeros in front`;
+    expect(await (await openFolder()).index()).toEqual([
+      { name: 'a', state: 'UNAVAILABLE', reason: reason('v2') },
+      { name: 'b', state: 'UNAVAILABLE', reason: reason('01') },
+    ]);
+  });
+
   test('a name twice is refused, and says where', async () => {
     await put(folder, 'm', '1', scaling(2));
     await writeFile(path.join(folder, 'm.onnx'), scaling(3));
@@ -571,6 +594,23 @@ describe('calls', () => {
     await expect(models.reload()).rejects.toMatchObject(closed);
   });
 
+  test('a version that comes while threads start is served by all of them', async () => {
+    await put(folder, 'm', '1', scaling(2));
+    await writeFile(path.join(folder, 'm', 'config.pbtxt'), '');
+    let onInfo: (message: string) => void = () => {};
+    const logger = { error: () => {}, info: (_: object, message: string) => onInfo(message) };
+    const models = await openFolder({ logger });
+    // That the configuration is ignored is said when a version begins to be loaded. Threads take longer to start.
+    let starting: ReturnType<typeof openBuilt> | undefined;
+    onInfo = (message) => {
+      if (message.includes('config.pbtxt')) starting = openBuilt({ models }, 3);
+    };
+    await put(folder, 'm', '2', scaling(3));
+    await models.reload();
+    const { url } = await starting!;
+    for (let connection = 0; connection < 6; connection++) expect(await factorOf(url, 'm')).toBe(3);
+  });
+
   test('the server closes during a load over HTTP', async () => {
     await put(folder, 'm', '1', scaling(2));
     const models = await openFolder({ control: 'explicit' });
@@ -630,6 +670,7 @@ describe('options', () => {
     [{ pollInterval: 0 }, 'options.pollInterval must be'],
     [{ load: 'm' }, 'options.load must be a list of names'],
     [{ load: [''] }, 'options.load[0] must be'],
+    [{ load: ['m'], control: 'poll' }, `options.load needs options.control 'explicit', got 'poll'`],
     [{ strictReadiness: 1 }, 'options.strictReadiness must be'],
     [{ defaults: { version: '2' } }, 'options.defaults.version is not known'],
     [{ logger: {} }, 'options.logger must be'],
@@ -661,6 +702,21 @@ describe('options', () => {
     expect(await stateOf(models, 'none')).toMatchObject([{ state: 'UNAVAILABLE' }]);
   });
 
+  test('a name to load whose model is removed is missed', async () => {
+    for (const name of ['m', 'other']) await put(folder, name, '1', scaling(2));
+    const models = await openFolder({ control: 'explicit', load: ['m', 'other'] });
+    const { url } = await openBuilt({ models });
+    await rm(path.join(folder, 'm'), { recursive: true });
+    await models.reload();
+    expect(await factorOf(url, 'm')).toBe(404);
+    expect(await stateOf(models, 'm')).toMatchObject([{ state: 'UNAVAILABLE' }]);
+    expect(models.isReady).toBe(false);
+    await put(folder, 'm', '1', scaling(3));
+    await models.reload();
+    expect(await factorOf(url, 'm')).toBe(3);
+    expect(models.isReady).toBe(true);
+  });
+
   test('a path alone: what the server opens ends with it', async () => {
     await put(folder, 'm', '1', scaling(2));
     const { url, close } = await openBuilt({ models: folder }, 3);
@@ -685,6 +741,17 @@ test('in Fastify', async () => {
   expect(await statusOf(url, '/own/v2/models/m')).toBe(200);
   await app.close();
   await models.close();
+  expect(used()).toEqual(NOTHING);
+});
+
+test('a plugin that cannot begin ends what it has opened', async () => {
+  const { servePlugin } = loadBuilt('../../../dist/serve/fastify') as typeof FastifyPlugin;
+  await put(folder, 'm', '1', scaling(2));
+  const app = Fastify();
+  void app.register(servePlugin, { prefix: '/ml', models: folder });
+  void app.register(servePlugin, { prefix: '/ml', models: folder });
+  await expect(app.ready()).rejects.toMatchObject({ code: 'FST_ERR_DUPLICATED_ROUTE' });
+  await app.close();
   expect(used()).toEqual(NOTHING);
 });
 

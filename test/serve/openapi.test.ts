@@ -2,11 +2,13 @@
 import Ajv2020 from 'ajv/dist/2020';
 import type { ValidateFunction } from 'ajv';
 import Fastify from 'fastify';
+import { rm } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 
 import { servePlugin } from '../../lib/serve/fastify';
 import { pathsOf, ROUTES, type Action } from '../../lib/serve/routes';
+import { ModelFolder, openBuilt } from './support/built';
 import {
   binaryRequest,
   binaryResponse,
@@ -17,6 +19,7 @@ import {
   type Sent,
 } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
+import { newFolder, put, scaling } from './support/models';
 import { load } from './support/outside';
 import { closeAll, open, until } from './support/serving';
 
@@ -169,8 +172,8 @@ test('answers of every route are as it says, errors too', async () => {
   const limits = { maxBodyBytes: 1000, maxQueue: 1, timeout: 400, logger };
   const server = await open({ models: { double: session, nothing }, ...limits });
   const judge = new Judge(await documentAt(server.url));
-  const ask = async (sent: Sent) => {
-    const received = await request(server.url, sent);
+  const ask = async (sent: Sent, url = server.url) => {
+    const received = await request(url, sent);
     judge.judge(sent, received);
     return received.status;
   };
@@ -178,12 +181,13 @@ test('answers of every route are as it says, errors too', async () => {
     ask({ method: 'POST', path: `/v2/models/${model}/infer`, headers, body });
   const good = JSON.stringify({ id: 'a', ...doublingRequest([[1, 2]]) });
 
-  for (const path of ['/v2', '/v2/health/live', '/v2/health/ready', '/metrics', DOCUMENT])
+  for (const path of ['/v2', '/v2/health/live', '/v2/health/ready', '/v2/models/stats', '/metrics', DOCUMENT])
     expect(await ask({ path })).toBe(200);
   for (const version of ['', '/versions/1']) {
     for (const [path, method] of [
       ['', 'GET'],
       ['/ready', 'GET'],
+      ['/stats', 'GET'],
       ['/infer', 'POST'],
     ] as const) {
       const at = (model: string) => ({
@@ -219,7 +223,25 @@ test('answers of every route are as it says, errors too', async () => {
   expect(await infer(good)).toBe(503);
   expect(await Promise.all(tooLate)).toEqual([504, 504]);
   expect(await infer(good, { 'Content-Length': good.length + 1 }).catch(() => 0)).toBe(408);
+  const controls = ['index', 'models/m/load', 'models/m/unload'].map((path) => `/v2/repository/${path}`);
+  const control = (body: Sent['body'], headers: Sent['headers'] = {}) =>
+    Promise.all(controls.map((path) => ask({ method: 'POST', path, headers, body })));
+  expect(await control('')).toEqual([200, 403, 403]);
+  expect(await control('{')).toEqual([400, 400, 400]);
+  expect(await control(' '.repeat(2000))).toEqual([413, 413, 413]);
+  expect(await control('{}', { 'Content-Encoding': 'zstd' })).toEqual([415, 415, 415]);
+  expect(await control('{}', { 'Content-Length': 3 })).toEqual([408, 408, 408]);
+  const folder = await newFolder();
+  await put(folder, 'm', '1', scaling(2));
+  const models = await ModelFolder.open(folder, { control: 'explicit' });
+  const explicit = await openBuilt({ models });
+  for (const path of [...controls, controls[0]!])
+    expect(await ask({ method: 'POST', path }, explicit.url)).toBe(200);
+  await explicit.close();
+  await models.close();
+  await rm(folder, { recursive: true });
   const draining = server.handler.drain();
+  expect(await control('{}')).toEqual([503, 503, 503]);
   expect(await ask({ path: '/v2/health/ready' })).toBe(503);
   expect(await ask({ path: '/v2/models/double/ready' })).toBe(503);
   expect(await infer(good)).toBe(503);

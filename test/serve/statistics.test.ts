@@ -1,4 +1,7 @@
 /** What runs came to, as Triton's statistics extension has it. */
+import { Batcher } from '../../lib/serve/batcher';
+import { Cancellation } from '../../lib/serve/cancellation';
+import { readModel } from '../../lib/serve/model';
 import { json, postJson, request } from './support/client';
 import { doublingRequest, doublingSession, FakeSession, value } from './support/fake_session';
 import { joinAll } from './support/joining';
@@ -128,6 +131,18 @@ test('runs that fail and requests that are given up count as failed', async () =
   expect(double).toMatchObject({
     inference_count: 0,
     inference_stats: { success: none, fail: { count: 2 } },
+  });
+});
+
+test('a client that goes away once its request has run counts as answered', async () => {
+  const model = readModel('options.models.double', 'double', doublingSession());
+  const batcher = new Batcher(model, 8, () => {});
+  const x = { type: 'float32', dims: [1, 2], data: Float32Array.of(1, 2), location: 'cpu' } as const;
+  const cancellation = new Cancellation();
+  await batcher.run(new Map([['x', x]]), model.outputs, cancellation);
+  cancellation.request(new Error('gone'));
+  expect(batcher.statistics.describe(model)).toMatchObject({
+    inference_stats: { success: { count: 1 }, fail: none },
   });
 });
 

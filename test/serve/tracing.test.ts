@@ -18,6 +18,7 @@ import Fastify from 'fastify';
 
 import { createHandler, type AccessLogEntry, type Handler } from '../../lib/serve';
 import { servePlugin } from '../../lib/serve/fastify';
+import type * as Tracing from '../../lib/serve/tracing';
 import { postJson, RawConnection, request, type Received } from './support/client';
 import { doublingRequest, doublingSession } from './support/fake_session';
 import { joinAll } from './support/joining';
@@ -301,8 +302,7 @@ describe('where the application has a span of the request already', () => {
 describe('without it', () => {
   test('nobody registered: nothing is watched', async () => {
     trace.disable();
-    const { openTracing } =
-      jest.requireActual<typeof import('../../lib/serve/tracing')>('../../lib/serve/tracing');
+    const { openTracing } = jest.requireActual<typeof Tracing>('../../lib/serve/tracing');
     expect(openTracing()).toBeUndefined();
     const { url } = await open({ models: { double: doublingSession() } });
     expect((await post(url, { traceparent: TRACEPARENT })).status).toBe(200);
@@ -316,8 +316,7 @@ describe('without it', () => {
           code: 'MODULE_NOT_FOUND',
         });
       });
-      const { openTracing } =
-        jest.requireActual<typeof import('../../lib/serve/tracing')>('../../lib/serve/tracing');
+      const { openTracing } = jest.requireActual<typeof Tracing>('../../lib/serve/tracing');
       expect(openTracing()).toBeUndefined();
     });
     jest.dontMock('@opentelemetry/api');

@@ -303,7 +303,7 @@ export class ModelFolder {
     for (const model of found.values())
       if (this.#isWanted(model.name) && isStill(model.name)) await this.#bring(model, retry);
     for (const name of [...this.#entries.keys()])
-      if (!found.has(name) && isStill(name) && !this.#options.load.includes(name)) await this.#forget(name);
+      if (!found.has(name) && isStill(name)) await this.#forget(name);
   }
 
   #isWanted(name: string): boolean {
@@ -376,10 +376,11 @@ export class ModelFolder {
     this.#log('info', { model: name, version: entry.unloaded }, 'a model is not served any more');
   }
 
-  /** As {@link #drop}, of one that the folder has no longer. */
+  /** As {@link #drop}, of one that the folder has no longer. One that was to be loaded at first goes on to be missed. */
   async #forget(name: string): Promise<void> {
     await this.#drop(name);
-    this.#entries.delete(name);
+    if (this.#options.load.includes(name)) this.#fail(name, unknown('load', name));
+    else this.#entries.delete(name);
   }
 
   #end({ model, sessions }: Loaded): void {
@@ -418,11 +419,15 @@ export class ModelFolder {
 
 function readOptions(options: unknown): Required<ModelFolderOptions> {
   const given = readProperties('options', options, OPTION_DEFAULTS);
+  const control = checkOneOf('options.control', given.control, CONTROLS);
+  const load = checkList('options.load', given.load, 'a list of names', checkName);
+  if (load.length > 0 && control !== 'explicit')
+    throw invalid(`options.load needs options.control 'explicit', got '${control}'`);
   const { sessionOptions, ...defaults } = readProperties('options.defaults', given.defaults, MODEL_DEFAULTS);
   return {
-    control: checkOneOf('options.control', given.control, CONTROLS),
+    control,
+    load,
     pollInterval: checkInteger('options.pollInterval', given.pollInterval, MILLISECONDS),
-    load: checkList('options.load', given.load, 'a list of names', checkName),
     strictReadiness: checkBoolean('options.strictReadiness', given.strictReadiness),
     defaults: { ...defaults, sessionOptions } as ModelDefaults,
     logger: readLogger('options.logger', given.logger),

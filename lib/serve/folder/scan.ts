@@ -91,12 +91,19 @@ async function examineFolder(folder: string, name: string): Promise<FoundModel |
   const hasPbtxt = names.includes(TRITON_CONFIG);
   const version = names.filter((one) => VERSION.test(one)).reduce(newer, '');
   if (version === '') {
+    const misnamed = await findMisnamed(folder, names);
     const isModel = configs.length > 0 || hasPbtxt || names.some((one) => one.endsWith(EXTENSION));
+    if (misnamed !== undefined)
+      return unusable(
+        folder,
+        name,
+        `its version '${misnamed}' must be a number from 1, without zeros in front`,
+      );
     const problem = `it has no version: the file should be at '${name}/1/${MODEL_FILE}'`;
     return isModel ? unusable(folder, name, problem) : undefined;
   }
   const place = path.join(folder, version);
-  const files = await readdir(place, { recursive: true }).catch((error: Error) => error);
+  const files = await filesBelow(place).catch((error: Error) => error);
   if (!Array.isArray(files))
     return unusable(folder, name, `its version ${version} cannot be read: ${files.message}`);
   const paths = [...configs, ...files.sort().map((file) => path.join(place, file))];
@@ -106,6 +113,27 @@ async function examineFolder(folder: string, name: string): Promise<FoundModel |
     problem: files.includes(MODEL_FILE) ? undefined : `its version ${version} has no ${MODEL_FILE}`,
     signature: [version, ...signatures].join('\n'),
   };
+}
+
+/** What would be a version, were it a number. */
+async function findMisnamed(folder: string, names: readonly string[]): Promise<string | undefined> {
+  for (const name of names) {
+    const file = await stat(path.join(folder, name, MODEL_FILE)).catch(() => undefined);
+    if (file?.isFile()) return name;
+  }
+  return undefined;
+}
+
+/** Links to folders are listed and not followed: some lead in circles, or to all files of the machine. */
+async function filesBelow(place: string, below = ''): Promise<string[]> {
+  const entries = await readdir(path.join(place, below), { withFileTypes: true });
+  const files: string[] = [];
+  for (const entry of entries) {
+    const file = path.join(below, entry.name);
+    files.push(file);
+    if (entry.isDirectory()) files.push(...(await filesBelow(place, file)));
+  }
+  return files;
 }
 
 function unusable(folder: string, name: string, problem: string): FoundModel {

@@ -198,6 +198,8 @@ export class Readers implements ReadingThreads {
     };
     try {
       for (let index = 0; index < count; index++) readers.#add(index, page);
+      // From now on they are told of models that come and go.
+      shared.queues.threads = readers;
       await Promise.all(readers.#threads.map((thread) => thread.ask('count')));
       return readers;
     } catch (error) {

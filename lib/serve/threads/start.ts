@@ -26,9 +26,11 @@ export async function startReaders(
   const gpu = devicesOf(settings).find(isGpu);
   const decoders = Math.max(1, Math.floor(availableParallelism() / threads));
   const shared = { queues, counters, gpu, decoders };
-  const readers = await Readers.start(shared, threads, () => service.counts());
+  const readers = await Readers.start(shared, threads, () => service.counts()).catch((error: unknown) => {
+    service.close();
+    throw error;
+  });
   counts = () => readers.counts();
-  queues.threads = readers;
   const handler = Object.assign(listenerOf(service, settings), {
     drain: async () => void (await Promise.all([service.drain(), readers.drain()])),
     close: () => {
