@@ -118,8 +118,9 @@ function closed(schema: unknown): unknown {
   return 'properties' in schema && 'required' in schema ? { ...copy, additionalProperties: false } : copy;
 }
 
-/** Finds the template of a path. */
+/** Finds the template of a path. One without variables goes before others. */
 function templateOf({ paths }: Document, path: string): string {
+  if (Object.hasOwn(paths, path)) return path;
   const matches = (template: string) =>
     new RegExp(`^${template.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
   return Object.keys(paths).find(matches)!;
