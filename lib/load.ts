@@ -1,7 +1,7 @@
 /** Finds the native binary and loads it. */
 import createDebug from 'debug';
 import nodeGypBuild from 'node-gyp-build';
-import { readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 import type { Addon } from './addon';
@@ -35,13 +35,23 @@ const TARGETS = [
 ];
 
 /**
- * The file of a package. Names are written out because tracers follow no others. webpack and Turbopack take binaries for
- * JavaScript, and skip a branch whose test they know. esbuild accepts within `try` that most are not installed.
+ * The file of a package.
  *
  * @throws where it is not installed
  */
 function packageFile(name: string): string {
-  if (typeof __webpack_require__ !== 'function' && !process.env.TURBOPACK) {
+  const file = fileByLiteral(name);
+  // `bun build` writes into the bundle where the file was.
+  return file !== undefined && existsSync(file) ? file : requireHere.resolve(name);
+}
+
+/**
+ * Names are written out because tracers follow no others. webpack and Turbopack take binaries for JavaScript, and skip a
+ * branch whose test they know. Turbopack knows NEXT_RUNTIME where it bundles, but not where it traces. esbuild accepts
+ * within `try` that most are not installed.
+ */
+function fileByLiteral(name: string): string | undefined {
+  if (typeof __webpack_require__ !== 'function' && !process.env.NEXT_RUNTIME) {
     try {
       switch (name) {
         case '@warpconv/darwin-arm64':
@@ -63,7 +73,7 @@ function packageFile(name: string): string {
       // An ES module that was bundled has no `require.resolve`.
     }
   }
-  return requireHere.resolve(name);
+  return undefined;
 }
 
 export interface LoadedBinary {
@@ -145,7 +155,7 @@ function isMissing(error: unknown, name: string): boolean {
 
 /** The files to try: what was built here, node-gyp-build's choice, then everything else that might do. */
 function files(root: string): string[] {
-  const named = process.env.WARPCONV_PREBUILD;
+  const named = process.env.WARPCONV_PREBUILD && path.resolve(process.env.WARPCONV_PREBUILD);
   // What lies around a bundle is the program's: its build/Release has other addons.
   if (isBundled(root)) return (named ? [named] : bundleFolders()).map(inFolder).filter(isFile);
   const prebuildRoot = named || root;
@@ -160,11 +170,13 @@ function files(root: string): string[] {
 }
 
 const inFolder = (folder: string) => path.join(folder, 'warpconv.node');
-const isFile = (file: string) => statSync(file, { throwIfNoEntry: false })?.isFile() ?? false;
+// An executable of pkg takes no options of statSync for the files within it.
+const isFile = (file: string) => existsSync(file) && statSync(file).isFile();
+const isFolder = (folder: string) => existsSync(folder) && statSync(folder).isDirectory();
 
 function preferred(root: string): string[] {
   try {
-    return [nodeGypBuild.path(root)];
+    return [path.resolve(nodeGypBuild.path(root))];
   } catch (error) {
     debug('node-gyp-build: %s', messageOf(error));
     return [];
@@ -172,7 +184,7 @@ function preferred(root: string): string[] {
 }
 
 function binariesIn(folder: string): string[] {
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return [];
+  if (!isFolder(folder)) return [];
   const names = readdirSync(folder).filter((name) => name.endsWith('.node'));
   return names.sort().map((name) => path.join(folder, name));
 }

@@ -1,7 +1,5 @@
 /** What the loader says where no binary loads: what it tried, and what helps. */
-import { createRequire } from 'node:module';
-
-import { bundleFolders, isBundled } from './here';
+import { bundleFolders, isBundled, isExecutable } from './here';
 
 /** A file, or a package, that did not load */
 export interface Failure {
@@ -21,7 +19,7 @@ export interface Search {
 
 const PLATFORM = `${process.platform}-${process.arch}`;
 
-const BUILD = 'build it: `npx warpconv build` (needs cmake and a C++20 compiler)';
+const BUILD = 'build it: `npx warpconv build`, or with --cuda for GPUs (needs cmake and a C++20 compiler)';
 
 /** What the loader says, and what helps. The first pattern that matches explains a failure. */
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
@@ -84,7 +82,7 @@ function remedyForNone({ root, names, others }: Search): string {
 /** How a tool leaves the package out of a bundle. docs/bundlers.md explains each. */
 const EXTERNAL = {
   esbuild: '--external:warpconv',
-  webpack: "externals: { warpconv: 'commonjs warpconv' }",
+  webpack: "externals: { warpconv: 'node-commonjs warpconv' }",
   Rollup: "external: ['warpconv']",
   Vite: "ssr: { external: ['warpconv'] }",
   'Next.js': "serverExternalPackages: ['warpconv']",
@@ -107,17 +105,8 @@ function remedyForBundle(names: readonly string[]): string {
   const lines = tools().map((tool) => `${tool}: ${EXTERNAL[tool]}`);
   return (
     `warpconv was bundled without its binary: copy ${file} into ${bundleFolders()[0]}` +
-    (isAlone()
+    (isExecutable()
       ? ''
       : `, or leave warpconv out of the bundle and install it where the bundle runs. ${lines.join('; ')}`)
   );
-}
-
-/** Whether the program is one executable file, which has no packages beside it. */
-function isAlone(): boolean {
-  try {
-    return (createRequire(process.execPath)('node:sea') as { isSea(): boolean }).isSea();
-  } catch {
-    return false;
-  }
 }

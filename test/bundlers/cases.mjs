@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -46,6 +47,17 @@ async function installedAnew(manifest, ...options) {
   return folder;
 }
 
+/** As on another machine: a bundle may have the absolute names of files. */
+async function withoutPackages(app, act) {
+  const [packages, hidden] = ['node_modules', 'hidden'].map((name) => path.join(app, name));
+  renameSync(packages, hidden);
+  try {
+    return await act();
+  } finally {
+    renameSync(hidden, packages);
+  }
+}
+
 /** A folder with a copy of a bundle and the package beside it. */
 async function withPackage(output) {
   const folder = copyAway(output);
@@ -61,12 +73,14 @@ async function withPackage(output) {
  * @param {(app: string, out: string, external: boolean) => Promise<void>} build
  * @param {string} line - that leaves the package out of the bundle, and is in the error
  */
-async function bundle(row, { files, build, line, runtime = NODE }) {
+async function bundle(row, { files, build, line, runtime = [NODE] }) {
   const app = await installed();
   const out = path.join(app, `out-${path.basename(emptyFolder())}`);
-  const runAll = async (folder, act) => {
-    for (const file of files)
-      await act(path.dirname(path.join(folder, file)), [runtime, path.join(folder, file)]);
+  const runAll = async (folder, act, ...options) => {
+    for (const name of files) {
+      const file = path.join(folder, name);
+      await act(path.dirname(file), [...runtime, ...options, file]);
+    }
   };
   await row('as is, with node_modules in a folder above', async () => {
     await build(app, out, false);
@@ -75,12 +89,17 @@ async function bundle(row, { files, build, line, runtime = NODE }) {
   await row(`the bundle alone, ${COPY}`, () =>
     runAll(copyAway(out), async (folder, command) => {
       copyFileSync(path.join(app, BINARY), path.join(folder, 'warpconv.node'));
-      await check(folder, command);
+      await withoutPackages(app, () => check(folder, command));
     }),
   );
   await row('the bundle alone: refused, with what to do', () =>
-    runAll(copyAway(out), (folder, [node, file]) =>
-      checkFailure(folder, [node, '-r', SAY, file], ['was bundled without its binary', BINARY, line]),
+    runAll(
+      copyAway(out),
+      (folder, command) =>
+        withoutPackages(app, () =>
+          checkFailure(folder, command, ['was bundled without its binary', `${BINARY} into ${folder}`, line]),
+        ),
+      ...['-r', SAY],
     ),
   );
   await row(line, async () => {
@@ -249,7 +268,7 @@ const CASES = {
     run: (row) =>
       bundle(row, {
         files: ['index.cjs'],
-        line: "externals: { warpconv: 'commonjs warpconv' }",
+        line: "externals: { warpconv: 'node-commonjs warpconv' }",
         build: (app, out, isExternal) =>
           run(app, [
             NODE,
@@ -265,10 +284,10 @@ const CASES = {
 };
 
 function webpack(name) {
-  const externals = JSON.stringify({ warpconv: 'commonjs warpconv' });
+  const externals = JSON.stringify({ warpconv: 'node-commonjs warpconv' });
   return {
     files: ['cjs/app.cjs', 'esm/app.mjs'],
-    line: "externals: { warpconv: 'commonjs warpconv' }",
+    line: "externals: { warpconv: 'node-commonjs warpconv' }",
     build: (app, out, isExternal) =>
       run(app, [NODE, builder('webpack.mjs'), name, out, ...(isExternal ? [externals] : [])]),
   };
@@ -326,7 +345,7 @@ Object.assign(CASES, {
     async run(row) {
       await row(COPY, async () => {
         const alone = await makeExecutable('app.cjs');
-        await checkFailure(alone, ['./app'], ['was bundled without its binary', BINARY]);
+        await checkFailure(alone, ['./app'], ['was bundled without its binary', `${BINARY} into ${alone}`]);
         copyFileSync(path.join(await installed(), BINARY), path.join(alone, 'warpconv.node'));
         await check(alone, ['./app']);
       });
@@ -337,13 +356,25 @@ Object.assign(CASES, {
       );
     },
   },
+  pkg: {
+    package: '@yao-pkg/pkg',
+    async run(row) {
+      await row('--sea, as is', async () => {
+        const app = await installedAnew({ bin: 'app.cjs' });
+        const alone = emptyFolder();
+        await run(app, [nodeOf('22'), builder('pkg.mjs'), path.join(alone, 'app')]);
+        await withoutPackages(app, () => check(alone, ['./app']));
+      });
+    },
+  },
   Bun: {
     package: 'bun',
     async run(row) {
       await smoke(row, [BUN]);
       await bundle(row, {
         files: ['app.js'],
-        runtime: BUN,
+        // Or else Bun fetches what is not there.
+        runtime: [BUN, '--no-install'],
         line: '--external warpconv',
         build: (app, out, isExternal) =>
           run(app, [
@@ -359,8 +390,14 @@ Object.assign(CASES, {
         const app = await installed();
         const alone = emptyFolder();
         await run(app, [BUN, 'build', '--compile', 'app.cjs', '--outfile', path.join(alone, 'app')]);
-        copyFileSync(path.join(app, BINARY), path.join(alone, 'warpconv.node'));
-        await check(alone, ['./app']);
+        await withoutPackages(app, async () => {
+          await checkFailure(alone, ['./app'], [`${BINARY} into ${alone}`]);
+          copyFileSync(
+            path.join(app, BINARY.replace('node_modules', 'hidden')),
+            path.join(alone, 'warpconv.node'),
+          );
+          await check(alone, ['./app']);
+        });
       });
       await row('bun install', async () => {
         const app = makeApp();

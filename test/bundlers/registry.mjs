@@ -47,12 +47,9 @@ function describe(tarball, url) {
   const dist = { tarball: url + file, shasum: digest('sha1', 'hex') };
   dist.integrity = `sha512-${digest('sha512', 'base64')}`;
   const { name } = manifest;
-  const packument = {
-    name,
-    'dist-tags': { latest: version },
-    versions: { [version]: { ...manifest, dist } },
-  };
-  return { name, packument, file, bytes };
+  const latest = { ...manifest, dist };
+  const packument = { name, 'dist-tags': { latest: version }, versions: { [version]: latest } };
+  return { name, packument, latest, file, bytes };
 }
 
 async function passOn(upstream, request, response) {
@@ -75,8 +72,9 @@ export async function startRegistry(folder, target, binary) {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const url = `http://127.0.0.1:${server.address().port}`;
   for (const tarball of makeTarballs(folder, target, binary)) {
-    const { name, packument, file, bytes } = describe(tarball, url);
-    answers.set(`/${name}`, JSON.stringify(packument)).set(file, bytes);
+    const { name, packument, latest, file, bytes } = describe(tarball, url);
+    answers.set(`/${name}`, JSON.stringify(packument)).set(`/${name}/latest`, JSON.stringify(latest));
+    answers.set(file, bytes);
   }
   return { url, close: () => server.close() };
 }

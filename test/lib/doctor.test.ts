@@ -2,8 +2,8 @@ import type { Addon } from '../../lib/addon';
 import { examine, format, isHealthy, type Finding } from '../../lib/commands/doctor';
 
 let mockLoad: () => Partial<Addon>;
+jest.mock('../../lib/here', () => ({ PACKAGE_ROOT: '/package' }));
 jest.mock('../../lib/load', () => ({
-  PACKAGE_ROOT: '/package',
   addon: () => mockLoad(),
   loadedBinary: () => ({ addon: mockLoad(), file: '/package/build/Release/warpconv.node' }),
 }));
