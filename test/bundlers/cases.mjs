@@ -11,6 +11,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 
 import {
@@ -26,6 +27,7 @@ import {
   RESULT,
   run,
   tool,
+  versionOf,
 } from './place.mjs';
 
 const { execPath: NODE } = process;
@@ -298,7 +300,8 @@ const nodeOf = (major) => tool(`node${major}/bin/node`);
 const BUN = tool('@oven/bun-linux-x64/bin/bun');
 const DENO = tool('@deno/linux-x64-glibc/deno');
 
-async function smoke(row, command, title = 'require, import, a worker thread, and an end by itself') {
+const SMOKE = 'require, import, a worker thread, and an end by itself';
+async function smoke(row, command, title = SMOKE) {
   const app = await installed();
   await row(title, () => check(app, [...command, 'smoke.cjs']));
 }
@@ -333,13 +336,14 @@ async function makeExecutable(entry, assets) {
 }
 
 Object.assign(CASES, {
-  ...Object.fromEntries(
-    NODES.filter((major) => existsSync(nodeOf(major))).map((major) => [
-      `Node.js ${major}`,
-      { package: `node${major}`, run: (row) => smoke(row, [nodeOf(major)]) },
-    ]),
-  ),
-  'Node.js': { version: process.version.slice(1), run: (row) => smoke(row, [NODE]) },
+  'Node.js': {
+    version: '',
+    async run(row) {
+      await smoke(row, [NODE], `${process.version}: ${SMOKE}`);
+      for (const major of NODES.filter((major) => existsSync(nodeOf(major))))
+        await smoke(row, [nodeOf(major)], `v${versionOf(`node${major}`)}: ${SMOKE}`);
+    },
+  },
   'A single executable (Node.js)': {
     version: process.version.slice(1),
     async run(row) {
@@ -444,7 +448,7 @@ Object.assign(CASES, {
     },
   },
   npm: {
-    version: '',
+    version: execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim(),
     async run(row) {
       const packages = (app) => readdirSync(path.join(app, 'node_modules/@warpconv')).join();
       await row('--ignore-scripts', async () =>

@@ -1,5 +1,6 @@
 /**
  * Builds tiny programs with bundlers, installs them with package managers and runs them in runtimes; then prints a table.
+ * Once it has tried everything, it writes the table into results.md beside this file.
  *
  *     npm run bundlers                    # all of it
  *     npm run bundlers -- esbuild Next    # what has one of these in its name
@@ -7,7 +8,7 @@
  * The tools are those of package.json beside this file, which are installed where they are not.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { ROOT } from '../../scripts/root.mjs';
@@ -30,7 +31,7 @@ useRegistry(registry.url);
 const rows = [];
 for (const [name, { package: packageName, version, run }] of Object.entries(CASES)) {
   if (!isWanted(name)) continue;
-  const title = `${name} ${version ?? versionOf(packageName)}`;
+  const title = `${name} ${version ?? versionOf(packageName)}`.trim();
   const row = async (setting, act) => {
     const begun = performance.now();
     const failure = await act().then(
@@ -51,9 +52,18 @@ for (const [name, { package: packageName, version, run }] of Object.entries(CASE
 }
 registry.close();
 
-console.log(`\nNode.js ${process.version}, ${TARGET}\n`);
-console.log('| tool | how | result |\n| --- | --- | --- |');
-for (const cells of rows) console.log(`| ${cells.join(' | ')} |`);
+const table = [
+  `Node.js ${process.version}, ${TARGET}`,
+  '',
+  '| tool | how | result |',
+  '| --- | --- | --- |',
+  ...rows.map(([title, setting, result]) => `| ${title} | ${setting} | ${result} |`),
+].join('\n');
+console.log(`\n${table}`);
+if (wanted.length === 0) {
+  const head = '# What `npm run bundlers` found\n\nMade by main.mjs.';
+  writeFileSync(path.join(import.meta.dirname, 'results.md'), `${head} ${table}\n`);
+}
 const failed = rows.filter(([, , result]) => result === 'FAILED').length;
 console.log(`\n${rows.length - failed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && rows.length > 0 ? 0 : 1;
