@@ -7,6 +7,8 @@ endif()
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_MATCH_1})
 if(CMAKE_MATCH_2 STREQUAL "macos")
   set(CMAKE_SYSTEM_NAME Darwin)
+  # Zig does not know bundles, which CMake makes of modules. Node.js loads libraries as well.
+  set(CMAKE_MODULE_LINKER_FLAGS_INIT -dynamiclib)
 else()
   set(CMAKE_SYSTEM_NAME Linux)
 endif()

