@@ -1,11 +1,9 @@
 /** A line for each request, for those who look for what happened to one. */
-import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
 
 import { isObject, mismatch } from '../check';
-import type { ExchangeEnd, ExchangeStart } from './exchange';
-import type { ServeLogger } from './options';
+import type { ExchangeEnd, ExchangeStart } from './exchange_record';
+import type { ServeLogger } from './logger';
 import { nextTurn } from './timers';
 
 /** What the access log has of one request. Members that do not apply, or are not known, are not there. */
@@ -111,14 +109,6 @@ const TRACEPARENT =
 
 function traceIdOf(traceparent: string | undefined): string | undefined {
   return traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];
-}
-
-/** Of nothing that would end a line or a header. */
-const SANE_ID = /^[\w.:+/=@-]{1,128}$/;
-
-export function requestIdOf({ headers }: IncomingMessage): string {
-  const given = headers['x-request-id'];
-  return typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID();
 }
 
 /** Bytes that may wait for whoever reads stdout: lines beyond are dropped, and counted. */

@@ -5,7 +5,8 @@
 import { runTogether } from './batch_run';
 import { BatchSizes, type KindSizes } from './batch_sizes';
 import type { Cancellation } from './cancellation';
-import { unwatched, type Exchange, type TraceContext } from './exchange';
+import { unwatched, type Exchange } from './exchange';
+import type { TraceContext } from './exchange_record';
 import { GpuShares, type GpuShare } from './gpu_shares';
 import { HEAP, type Held } from './memory';
 import { bringsImage, type Model, type Replica, type ValueSpec } from './model';

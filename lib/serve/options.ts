@@ -1,11 +1,11 @@
 import { checkInteger, checkName, invalid, isObject, mismatch, readProperties } from '../check';
 import { readAccessLog, type AccessLogOption } from './access_log';
 import { readCors, type Cors } from './cors';
-import type { Watcher } from './exchange';
+import type { Watcher } from './exchange_record';
 import { readLogger, type ServeLogger } from './logger';
 import { ModelFolder } from './folder/model_folder';
 import { readModel, type Model, type ModelOptions, type ServedSession } from './model';
-import { openTracing, type Tracing } from './tracing';
+import { Tracing } from './tracing';
 import { watcherOf } from './watchers';
 
 export type { ServeLogger } from './logger';
@@ -85,7 +85,7 @@ export function readHandlerOptions(options: unknown): HandlerSettings {
 
 export function handlerSettings(given: Record<keyof HandlerOptions, unknown>): HandlerSettings {
   const logger = readLogger('options.logger', given.logger);
-  const tracing = openTracing();
+  const tracing = Tracing.open();
   const settings = {
     ...readServed(given.models),
     maxQueue: checkInteger('options.maxQueue', given.maxQueue, LIMIT),

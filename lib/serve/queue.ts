@@ -1,21 +1,15 @@
 import type { Cancellation } from './cancellation';
-import type { Exchange, TraceContext } from './exchange';
+import type { Exchange } from './exchange';
+import type { RunTimes } from './exchange_record';
 import type { Held } from './memory';
-import type { ValueSpec } from './model';
+import type { ModelDescription, ValueSpec } from './model';
 import type { InputTensor, OutputTensor } from './tensors';
+import type { Users } from './users';
 
 /** What a run gave to one of its requests. */
-export interface RunResult {
+export interface RunResult extends RunTimes {
   /** For each output that the request asked for. */
   readonly tensors: readonly OutputTensor[];
-  /** Milliseconds in the queue. */
-  readonly waited: number;
-  /** Milliseconds of the run, of joining its inputs and of splitting its outputs. */
-  readonly computed: number;
-  /** Requests that the run served. */
-  readonly requests: number;
-  /** The span of the run, where it has one. */
-  readonly trace: TraceContext | undefined;
 }
 
 /** Of requests that say nothing of it: RFC 9218's default. */
@@ -45,4 +39,10 @@ export interface Queue {
     urgency: number,
     exchange: Exchange,
   ): Promise<RunResult>;
+}
+
+/** A model, and where requests for it wait. */
+export interface QueuedModel extends ModelDescription {
+  readonly queue: Queue;
+  readonly users: Users;
 }

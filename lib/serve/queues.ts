@@ -7,7 +7,7 @@ import { MemoryBudget } from './memory';
 import { metricsPage, RunMetrics, type Gauges, type RequestCounts } from './metrics';
 import type { Model } from './model';
 import type { HandlerSettings } from './options';
-import type { QueuedModel } from './service';
+import type { QueuedModel } from './queue';
 import { SharedNumber } from './threads/shared_counters';
 import { Users } from './users';
 

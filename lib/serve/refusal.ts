@@ -1,6 +1,6 @@
 import { WarpconvError } from '../errors';
 import type { ModelDescription } from './model';
-import type { ServeLogger } from './options';
+import type { ServeLogger } from './logger';
 
 /** A request that is answered by an error: its HTTP status, and a sentence that tells the client what to do. */
 export class Refusal extends Error {

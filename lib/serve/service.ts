@@ -16,13 +16,12 @@ import type { RequestMetrics } from './metrics';
 import type { ModelDescription, ValueSpec } from './model';
 import { baseOf, openApiDocument } from './openapi';
 import type { ServeLogger } from './options';
-import type { Queue } from './queue';
+import type { Queue, QueuedModel } from './queue';
 import { clientGone, Refusal, refusalFor, reportIfOurs, unavailable } from './refusal';
 import { decodeRequest, readHeaders, readTiming, type BodyLimits } from './request';
 import { encodeResponse } from './response';
 import { allowedMethods, findRoute, type Route } from './routes';
 import { clearTimeout, nextTurn, setTimeout } from './timers';
-import type { Users } from './users';
 
 /**
  * How long clients may leave a connection idle while the server drains. One that is closed just as its client uses it
@@ -46,12 +45,6 @@ interface Inference {
   readonly memory: RequestMemory;
   readonly deadline: Deadline;
   isReading: boolean;
-}
-
-/** A model, and where requests for it wait. */
-export interface QueuedModel extends ModelDescription {
-  readonly queue: Queue;
-  readonly users: Users;
 }
 
 /** What a service works with. */

@@ -5,22 +5,13 @@
 import type * as Api from '@opentelemetry/api';
 
 import { packageVersion } from '../load';
-import type { ExchangeEnd, ExchangeStart, TraceContext, Watch } from './exchange';
+import type { ExchangeEnd, ExchangeStart, TraceContext, Watch } from './exchange_record';
 
 /** `TraceFlags.SAMPLED` */
 const SAMPLED = 1;
 
 /** Methods by their names in the conventions. Others are one, so that spans have few names. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'QUERY'];
-
-/** @returns nothing where the API is not installed, or nobody listens */
-export function openTracing(): Tracing | undefined {
-  const api = loadApi();
-  if (api === undefined) return undefined;
-  const provider = api.trace.getTracerProvider() as Partial<Api.ProxyTracerProvider>;
-  const tracer = provider.getDelegateTracer?.('warpconv', packageVersion());
-  return tracer && new Tracing(api, tracer);
-}
 
 function loadApi(): typeof Api | undefined {
   try {
@@ -37,9 +28,19 @@ export class Tracing {
   readonly #api: typeof Api;
   readonly #tracer: Api.Tracer;
 
-  constructor(api: typeof Api, tracer: Api.Tracer) {
+  /** The types of its API are not for declarations: who has not installed it could not read them. */
+  private constructor(api: typeof Api, tracer: Api.Tracer) {
     this.#api = api;
     this.#tracer = tracer;
+  }
+
+  /** @returns nothing where the API is not installed, or nobody listens */
+  static open(): Tracing | undefined {
+    const api = loadApi();
+    if (api === undefined) return undefined;
+    const provider = api.trace.getTracerProvider() as Partial<Api.ProxyTracerProvider>;
+    const tracer = provider.getDelegateTracer?.('warpconv', packageVersion());
+    return tracer && new Tracing(api, tracer);
   }
 
   /** Headers that say which trace a request belongs to. */

@@ -1,6 +1,6 @@
 /** Who is told of the requests of a server. */
 import { entryOf, type AccessLog } from './access_log';
-import type { Watcher } from './exchange';
+import type { Watcher } from './exchange_record';
 import type { Tracing } from './tracing';
 
 const TRACEPARENT = 'traceparent';

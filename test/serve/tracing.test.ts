@@ -18,7 +18,7 @@ import Fastify from 'fastify';
 
 import { createHandler, type AccessLogEntry, type Handler } from '../../lib/serve';
 import { servePlugin } from '../../lib/serve/fastify';
-import type * as Tracing from '../../lib/serve/tracing';
+import type * as TracingModule from '../../lib/serve/tracing';
 import { postJson, RawConnection, request, type Received } from './support/client';
 import { doublingRequest, doublingSession } from './support/fake_session';
 import { joinAll } from './support/joining';
@@ -302,8 +302,8 @@ describe('where the application has a span of the request already', () => {
 describe('without it', () => {
   test('nobody registered: nothing is watched', async () => {
     trace.disable();
-    const { openTracing } = jest.requireActual<typeof Tracing>('../../lib/serve/tracing');
-    expect(openTracing()).toBeUndefined();
+    const { Tracing } = jest.requireActual<typeof TracingModule>('../../lib/serve/tracing');
+    expect(Tracing.open()).toBeUndefined();
     const { url } = await open({ models: { double: doublingSession() } });
     expect((await post(url, { traceparent: TRACEPARENT })).status).toBe(200);
     expect(exporter.getFinishedSpans()).toEqual([]);
@@ -316,8 +316,8 @@ describe('without it', () => {
           code: 'MODULE_NOT_FOUND',
         });
       });
-      const { openTracing } = jest.requireActual<typeof Tracing>('../../lib/serve/tracing');
-      expect(openTracing()).toBeUndefined();
+      const { Tracing } = jest.requireActual<typeof TracingModule>('../../lib/serve/tracing');
+      expect(Tracing.open()).toBeUndefined();
     });
     jest.dontMock('@opentelemetry/api');
   });

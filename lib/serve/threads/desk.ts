@@ -1,7 +1,8 @@
 /** Takes to the queues of the models what one reader sends, and back what they give. */
 import { noteLent } from '../../tensor/lent_memory';
 import { Cancellation } from '../cancellation';
-import { Exchange, type ExchangeEnd, type ExchangeStart, type Watch } from '../exchange';
+import { Exchange } from '../exchange';
+import type { ExchangeEnd, ExchangeStart, Watch } from '../exchange_record';
 import type { ModelDescription } from '../model';
 import type { RunResult } from '../queue';
 import type { Queues } from '../queues';

@@ -1,7 +1,7 @@
 /** What a thread that reads requests and the thread of the models tell each other. */
 import type { TypedArray } from '../../tensor/typed_array';
 import type { Question, Told } from '../administration';
-import type { ExchangeEnd, ExchangeStart, TraceContext } from '../exchange';
+import type { ExchangeEnd, ExchangeStart, TraceContext } from '../exchange_record';
 import type { RequestCounts } from '../metrics';
 
 import type { PlainModel } from './plain_model';

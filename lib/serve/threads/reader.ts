@@ -6,18 +6,19 @@ import type { MessagePort } from 'node:worker_threads';
 import { LINGER_MS } from '../body';
 import type { Cors } from '../cors';
 import { DecoderProcesses } from '../decoders/processes';
-import type { Watcher } from '../exchange';
+import type { Watcher } from '../exchange_record';
 import { listenerOf } from '../handler';
 import { MemoryBudget } from '../memory';
 import { RequestMetrics } from '../metrics';
 import type { ServeLogger } from '../options';
 import type { BodyLimits } from '../request';
 import type { Question, Told } from '../administration';
-import { Service, type QueuedModel } from '../service';
+import { Service } from '../service';
+import type { QueuedModel } from '../queue';
 import { Users } from '../users';
 import { holdRequests } from '../stop_listening';
 import { nextTurn, setInterval, setTimeout } from '../timers';
-import { openTracing } from '../tracing';
+import { Tracing } from '../tracing';
 import { TakenDescriptors } from './descriptors';
 import { failureOf, Outbox, type FromReader, type Task, type ToReader } from './messages';
 import { modelOf, type PlainModel } from './plain_model';
@@ -161,7 +162,7 @@ export class Reader {
 
   /** The application's own instrumentation of HTTP may have been loaded in this thread too. */
   #watcher({ traceHeaders, isLogged }: Watching): Watcher {
-    const tracing = openTracing();
+    const tracing = Tracing.open();
     return {
       traceHeaders,
       isLogged,
