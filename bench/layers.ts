@@ -27,10 +27,10 @@ export function loadLayers(group: string): Layer[] {
   return Object.entries(models).flatMap(([model, rows]) => distinct(group, model, rows));
 }
 
-/** A quick run measures one layer in so many. */
+/** A quick run measures every eighth layer. */
 export const QUICK_STEP = 8;
 
-/** The layers of a run: a quick one takes every eighth of each group in the order of its file, so that all models are among them. */
+/** The layers of a run: a quick one takes a part of each group in the order of its file, so that all models are among them. */
 export function layersOf(groups: readonly string[], quick: boolean): Layer[] {
   const step = quick ? QUICK_STEP : 1;
   return groups.flatMap((group) => loadLayers(group).filter((_, index) => index % step === 0));

@@ -8,6 +8,7 @@
 import { types } from 'node:util';
 
 import { WarpconvError } from './errors';
+import { nearest } from './nearest';
 import { isDetached, kindOf, lengthOf, type TypedArray } from './tensor/typed_array';
 
 /** The largest stride, dilation, padding or group count: native code counts in 32 bits. */
@@ -367,27 +368,6 @@ function stranger(name: string, key: string, known: readonly string[]): Warpconv
 }
 
 function didYouMean(word: string, words: readonly string[]): string {
-  // The distance of long words takes seconds to compute.
-  if (word.length > LONGEST_QUOTE) return '';
-  const most = Math.max(2, Math.floor(word.length / 3));
-  const nearest = words
-    // It is at least the difference of the lengths.
-    .filter((candidate) => Math.abs(word.length - candidate.length) <= most)
-    .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate.toLowerCase()) }))
-    .sort((a, b) => a.distance - b.distance)[0];
-  return nearest !== undefined && nearest.distance <= most ? `; did you mean '${nearest.candidate}'?` : '';
-}
-
-/** Levenshtein's: insertions, deletions and substitutions that turn `a` into `b`. */
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
-  for (let row = 1; row <= a.length; row++) {
-    const current = [row];
-    for (let column = 1; column <= b.length; column++) {
-      const substitution = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1);
-      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1));
-    }
-    previous = current;
-  }
-  return previous[b.length]!;
+  const meant = nearest(word, words);
+  return meant === undefined ? '' : `; did you mean '${meant}'?`;
 }

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 
 // No command imports ./index, which throws where the binary does not load: that is what the doctor is for.
-import { Misuse, nearest, type Command } from './commands/command';
+import { Misuse, type Command } from './commands/command';
 import { benchCommand } from './commands/bench_command';
 import { buildCommand } from './commands/build_command';
 import { compareCommand } from './commands/compare_command';
@@ -12,6 +12,7 @@ import { profileCommand } from './commands/profile_command';
 import { serveCommand } from './commands/serve_command';
 import { WarpconvError } from './errors';
 import { packageVersion } from './load';
+import { nearest } from './nearest';
 
 const COMMANDS: readonly Command[] = [
   doctorCommand,

@@ -224,7 +224,7 @@ async function main(request: MeasureRequest): Promise<void> {
   process.disconnect();
 }
 
-// Whoever ends the bench ends this.
+// It ends with the bench, however that ends.
 process.once('disconnect', () => process.exit());
 process.once('message', (request: MeasureRequest) => {
   void main(request);

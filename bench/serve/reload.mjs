@@ -1,6 +1,6 @@
 /**
- * A server with a folder of three models under load, of which one gets a new version in the middle: by SIGHUP, and by
- * polling. Prints how many answers came from which version, how many requests failed, and how long answers took.
+ * Loads a server that has a folder of three models, and replaces one model in the middle: by SIGHUP, then by polling.
+ * Prints how many answers came from each version, how many requests failed, and how long answers took.
  *
  *   node bench/serve/reload.mjs [SECONDS] [CONNECTIONS]
  */

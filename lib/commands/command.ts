@@ -36,30 +36,3 @@ export function command<const O extends Options>(described: CommandOf<O>): Comma
 
 /** The command line does not say what is wanted: the process ends with 2. */
 export class Misuse extends Error {}
-
-/** The word that was probably meant, if there is one. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const most = Math.min(2, Math.floor(word.length / 3));
-  const [best] = known
-    .map((candidate) => ({ candidate, distance: editsBetween(word, candidate) }))
-    .filter(({ candidate, distance }) => distance <= most || candidate.startsWith(word))
-    .sort((a, b) => a.distance - b.distance);
-  return best?.candidate;
-}
-
-/** Letters to insert, remove, replace, or swap with their neighbour. */
-function editsBetween(from: string, to: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: to.length + 1 }, (_, column) => column);
-  for (let row = 1; row <= from.length; row++) {
-    const next = [row];
-    for (let column = 1; column <= to.length; column++) {
-      const isSame = from[row - 1] === to[column - 1];
-      next[column] = Math.min(last[column]! + 1, next[column - 1]! + 1, last[column - 1]! + (isSame ? 0 : 1));
-      const isSwapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
-      if (isSwapped) next[column] = Math.min(next[column]!, before[column - 2]! + 1);
-    }
-    [before, last] = [last, next];
-  }
-  return last[to.length]!;
-}

@@ -1,5 +1,6 @@
 /** What a model is given where its user brings no inputs: dims where the file leaves them open, and elements. */
-import { Misuse, nearest } from './command';
+import { Misuse } from './command';
+import { nearest } from '../nearest';
 import type { ValueMetadata } from '../model/metadata';
 import { WarpconvError } from '../errors';
 import { typedArray } from '../model/typed_constants';

@@ -4,6 +4,8 @@ import path from 'node:path';
 
 import { chromium, type Browser } from 'playwright-core';
 
+import { describeUnless } from './skip';
+
 const COMMANDS = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
 /** A Chromium of this machine: that of CHROME_PATH, one on the PATH, or one that Playwright has installed. */
@@ -25,8 +27,8 @@ function playwrightChromiums(): string[] {
 
 /** Tests that need a browser; skipped, saying why, where there is none. */
 export function describeBrowser(name: string, body: () => void): void {
-  if (findChromium() !== undefined) return describe(name, body);
-  describe.skip(`${name} (skipped: no Chromium on the PATH, nor named by CHROME_PATH)`, body);
+  const isThere = findChromium() !== undefined;
+  describeUnless(isThere ? undefined : 'no Chromium on the PATH, nor named by CHROME_PATH', name, body);
 }
 
 export function launchChromium(): Promise<Browser> {

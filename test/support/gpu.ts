@@ -1,4 +1,5 @@
 import { devices, type GpuInfo } from '../../lib';
+import { describeUnless } from './skip';
 
 /** The device that device-neutral tests run on: `npm run test:gpu` sets it to `cuda`. */
 export const TEST_DEVICE = (process.env.WARPCONV_TEST_DEVICE ?? 'cpu') as 'cpu' | 'cuda';
@@ -10,8 +11,7 @@ export const TEST_DEVICE = (process.env.WARPCONV_TEST_DEVICE ?? 'cpu') as 'cpu' 
  * @param obstacle - what else this machine lacks for these tests
  */
 export function describeGpu(name: string, body: () => void, obstacle?: string): void {
-  if (obstacle !== undefined) return describe.skip(`${name} (skipped: ${obstacle})`, body);
   const gpu = devices().find((device): device is GpuInfo => device.type === 'cuda')!;
-  if (gpu.available || TEST_DEVICE === 'cuda') return describe(name, body);
-  describe.skip(`${name} (skipped: ${gpu.reason})`, body);
+  const missing = gpu.available || TEST_DEVICE === 'cuda' ? undefined : gpu.reason;
+  describeUnless(obstacle ?? missing, name, body);
 }

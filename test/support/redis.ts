@@ -1,10 +1,12 @@
 import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 
+import { describeUnless } from './skip';
+
 /** Tests that need a Redis; skipped, saying why, where there is none. */
 export function describeRedis(name: string, body: () => void): void {
-  if (spawnSync('redis-server', ['--version']).status === 0) return describe(name, body);
-  describe.skip(`${name} (skipped: no redis-server on the PATH)`, body);
+  const isThere = spawnSync('redis-server', ['--version']).status === 0;
+  describeUnless(isThere ? undefined : 'no redis-server on the PATH', name, body);
 }
 
 /** Starts a Redis that keeps nothing on disk. It listens on a socket in the folder, and nowhere else. */

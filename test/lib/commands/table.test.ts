@@ -1,16 +1,4 @@
-import { nearest } from '../../../lib/commands/command';
 import { digits, inBytes, scaled, table } from '../../../lib/commands/table';
-
-test.each([
-  ['treads', 'threads'],
-  ['sec', 'seconds'],
-  ['jsno', 'json'],
-  ['Batch', 'batch'],
-  ['verbose', undefined],
-  ['x', undefined],
-])('the nearest to %s is %s', (word, expected) => {
-  expect(nearest(word, ['threads', 'seconds', 'json', 'batch'])).toBe(expected);
-});
 
 test('columns are as wide as their cells, and numbers are at the right', () => {
   const rows = [
