@@ -5,7 +5,8 @@ const LONGEST = 40;
 export function nearest(word: string, words: readonly string[]): string | undefined {
   if (word.length > LONGEST) return undefined;
   const lower = word.toLowerCase();
-  const most = Math.floor(word.length / 3);
+  // A word of two letters is near where one of them is right.
+  const most = Math.max(Math.floor(word.length / 3), Math.min(word.length - 1, 1));
   const isBeginning = (candidate: string) => word.length > 1 && candidate.toLowerCase().startsWith(lower);
   const [best] = words
     // The distance is at least the difference of the lengths.

@@ -12,3 +12,8 @@ test.each([
 ])('the nearest to %.40s is %s', (word, expected) => {
   expect(nearest(word, ['threads', 'seconds', 'json', 'batch'])).toBe(expected);
 });
+
+test('a word of two letters is near where one of them is right', () => {
+  expect(nearest('pp', ['p', 'q'])).toBe('p');
+  expect(nearest('rs', ['p', 'q'])).toBeUndefined();
+});
