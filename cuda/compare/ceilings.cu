@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "cuda/compare/blocks.h"
 #include "cuda/compare/ceilings.h"
 #include "cuda/compare/timing.h"
 #include "cuda/host/cuda_status.h"
@@ -7,7 +8,6 @@
 namespace warpconv::cuda {
 namespace {
 
-constexpr int kThreads = 256;
 /** Independent multiply-adds of a thread, and how often each is done: two milliseconds on an H200 */
 constexpr int kChains = 16;
 constexpr int kSteps = 8192;

@@ -15,7 +15,7 @@ namespace {
 
 // Values of cuBLAS's enumerations.
 constexpr int kNotTransposed = 0;
-constexpr int kDefaultMath = 0;
+constexpr int kCublasDefaultMath = 0;
 
 /** What NVIDIA recommends from Hopper on. Without one of its own the library would allocate while a graph is captured.
  */
@@ -80,7 +80,7 @@ Status Cublas::start(Device& device, cudaStream_t stream) {
   if (failed == kCublasSuccess) {
     failed = functions_->setWorkspace(handle_, workspace_.data(), static_cast<size_t>(workspace_.bytes()));
   }
-  if (failed == kCublasSuccess) failed = functions_->setMathMode(handle_, kDefaultMath);
+  if (failed == kCublasSuccess) failed = functions_->setMathMode(handle_, kCublasDefaultMath);
   return check(failed, "to start");
 }
 

@@ -21,7 +21,7 @@ constexpr int kPreferenceAlignment = 5;
 constexpr int kMostAlgorithms = 32;
 
 /** Matrices of several images or groups begin wherever the one before ends. */
-constexpr uint32_t kAlignment = sizeof(float);
+constexpr uint32_t kFloatAlignment = sizeof(float);
 
 }  // namespace
 
@@ -89,8 +89,8 @@ std::vector<std::shared_ptr<const LtProduct>> LtProduct::propose(const std::shar
   const auto workspace = static_cast<size_t>(cublas->workspace().bytes());
   layouts->step(call.setPreferenceAttribute(preference, kPreferenceWorkspace, &workspace, sizeof(workspace)));
   for (int operand = 0; operand < 4; ++operand) {
-    layouts->step(
-        call.setPreferenceAttribute(preference, kPreferenceAlignment + operand, &kAlignment, sizeof(kAlignment)));
+    layouts->step(call.setPreferenceAttribute(preference, kPreferenceAlignment + operand, &kFloatAlignment,
+                                              sizeof(kFloatAlignment)));
   }
   std::array<LtFound, kMostAlgorithms> found{};
   int count = 0;

@@ -13,7 +13,7 @@ namespace {
 // Values of cuDNN's enumerations.
 constexpr int kNchw = 0;
 constexpr int kNhwc = 1;
-constexpr int kDefaultMath = 0;
+constexpr int kCudnnDefaultMath = 0;
 constexpr int kTensorMath = 1;
 constexpr int kFmaMath = 3;
 constexpr std::array<const char*, 8> kAlgorithms{
@@ -138,7 +138,7 @@ Descriptors::~Descriptors() {
 int mathOf(Arithmetic arithmetic) {
   switch (arithmetic) {
     case Arithmetic::fp32: return kFmaMath;
-    case Arithmetic::tf32: return kDefaultMath;
+    case Arithmetic::tf32: return kCudnnDefaultMath;
     case Arithmetic::fp16: return kTensorMath;
   }
   return kFmaMath;
@@ -224,7 +224,7 @@ Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& dev
   const bool strict = request.entry.arithmetic == Arithmetic::fp32;
   // One that was timed with tensor cores would run otherwise when it is kept to multiply-adds.
   std::erase_if(found,
-                [&](const CudnnFound& one) { return strict && one.math != kFmaMath && one.math != kDefaultMath; });
+                [&](const CudnnFound& one) { return strict && one.math != kFmaMath && one.math != kCudnnDefaultMath; });
   if (found.empty()) return unsupported("cuDNN's search has no algorithm for this problem and layout");
   // The default of an algorithm without a choice; set again, it would allow TF32.
   if (strict) std::for_each(found.begin(), found.end(), [](CudnnFound& one) { one.math = kFmaMath; });

@@ -82,7 +82,7 @@ constexpr int kRuntimeCompilationNote = 0;
 constexpr int64_t kMostNotes = 32;
 
 /** Of device memory, which is 256-byte aligned */
-constexpr int64_t kAlignment = 16;
+constexpr int64_t kTensorBytes = 16;
 
 /** Tensors' names in a graph */
 constexpr std::array<int64_t, 3> kUniqueIds{'x', 'w', 'y'};
@@ -148,7 +148,7 @@ Descriptor tensorOf(const Cudnn& cudnn, int64_t uniqueId, const std::array<int64
       .set(kTensorDimensions, dims)
       .set(kTensorStrides, entry.layout == TensorLayout::nhwc ? nhwc : nchw)
       .set(kTensorUniqueId, uniqueId)
-      .set(kTensorAlignment, kAlignment)
+      .set(kTensorAlignment, kTensorBytes)
       .finalize();
   return tensor;
 }

@@ -1,16 +1,14 @@
 #include <algorithm>
 
+#include "cuda/compare/blocks.h"
 #include "cuda/compare/oracle.h"
 #include "cuda/host/cuda_status.h"
 
 namespace warpconv::cuda {
 namespace {
 
-constexpr int kThreads = 256;
 /** Of the judge, whose threads go on: enough for any device */
 constexpr unsigned kMostBlocks = 4096;
-
-unsigned blocksFor(int64_t outputs) { return static_cast<unsigned>((outputs + kThreads - 1) / kThreads); }
 
 /** One thread an output: the sum of products and of their magnitudes. */
 __global__ void __launch_bounds__(kThreads)

@@ -2,15 +2,12 @@
 
 #include <utility>
 
+#include "cuda/compare/blocks.h"
 #include "cuda/compare/tensors.h"
 #include "cuda/host/cuda_status.h"
 
 namespace warpconv::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-
-unsigned blocksFor(int64_t elements) { return static_cast<unsigned>((elements + kThreads - 1) / kThreads); }
 
 /** Extents of a tensor: of a filter, n is K and pixels is R * S. */
 struct Extents {

@@ -40,7 +40,7 @@ class Flush {
 };
 
 /** One contestant while it is timed. */
-struct Entrant {
+struct TimedEntrant {
   TimedCalls warm;
   std::optional<TimedCalls> cold;
   int rounds = 0;
@@ -70,12 +70,12 @@ int roundsWithin(double sampleMilliseconds, int most) {
                     most);
 }
 
-Entrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, Stopwatch& stopwatch,
-                   cudaStream_t stream) {
+TimedEntrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, Stopwatch& stopwatch,
+                        cudaStream_t stream) {
   const Result<double> once = stopwatch.time(enqueue, stream);
   const double milliseconds = once.isOk() ? std::max(once.value(), 1e-3) : 1;
   const int calls = std::clamp(static_cast<int>(kSampleMilliseconds / milliseconds), 1, kMostCalls);
-  Entrant entrant{TimedCalls(enqueue, once.isOk() ? calls : 1, stream), std::nullopt, 0, 0, {}, {}, {}};
+  TimedEntrant entrant{TimedCalls(enqueue, once.isOk() ? calls : 1, stream), std::nullopt, 0, 0, {}, {}, {}};
   if (!once.isOk()) entrant.status = once.status();
   entrant.rounds = roundsWithin(milliseconds * calls, pace.rounds);
   if (!canFlush || milliseconds > kLongestColdMilliseconds) return entrant;
@@ -85,18 +85,18 @@ Entrant entrantFor(const Enqueue& enqueue, const Pace& pace, bool canFlush, Stop
 }
 
 /** One turn of each that is still to be timed. The first round warms up and is not kept. */
-void warmRound(std::vector<Entrant>& entrants, int round, Stopwatch& stopwatch) {
+void warmRound(std::vector<TimedEntrant>& entrants, int round, Stopwatch& stopwatch) {
   for (size_t turn = 0; turn < entrants.size(); ++turn) {
-    Entrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
+    TimedEntrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
     if (!entrant.status.isOk() || round > entrant.rounds) continue;
     std::vector<double> unkept;
     entrant.keep(entrant.warm.timeWarm(stopwatch), round == 0 ? unkept : entrant.warmSamples);
   }
 }
 
-void coldRound(std::vector<Entrant>& entrants, int round, const Flush& flush, Stopwatch& stopwatch) {
+void coldRound(std::vector<TimedEntrant>& entrants, int round, const Flush& flush, Stopwatch& stopwatch) {
   for (size_t turn = 0; turn < entrants.size(); ++turn) {
-    Entrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
+    TimedEntrant& entrant = entrants[(turn + static_cast<size_t>(round)) % entrants.size()];
     if (!entrant.status.isOk() || round >= entrant.coldRounds) continue;
     Status flushed = flush();
     entrant.keep(flushed.isOk() ? entrant.cold->time(stopwatch) : Result<double>(flushed), entrant.coldSamples);
@@ -119,7 +119,7 @@ std::vector<Result<Timing>> timeInTurns(const std::vector<Enqueue>& contestants,
   if (pace.coldRounds > 0) flush.emplace(device, stream);
   const bool canFlush = flush && flush->isPossible();
 
-  std::vector<Entrant> entrants;
+  std::vector<TimedEntrant> entrants;
   entrants.reserve(contestants.size());
   for (const Enqueue& one : contestants) entrants.push_back(entrantFor(one, pace, canFlush, stopwatch, stream));
   for (int round = 0; round <= pace.rounds; ++round) warmRound(entrants, round, stopwatch);
@@ -127,7 +127,7 @@ std::vector<Result<Timing>> timeInTurns(const std::vector<Enqueue>& contestants,
 
   std::vector<Result<Timing>> timings;
   timings.reserve(entrants.size());
-  for (const Entrant& entrant : entrants) timings.push_back(entrant.timing());
+  for (const TimedEntrant& entrant : entrants) timings.push_back(entrant.timing());
   // The graphs are about to go.
   (void)cudaStreamSynchronize(stream);
   return timings;

@@ -8,18 +8,19 @@
 namespace warpconv::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kDirectThreads = 256;
 
 /**
- * Thread i of the grid owns outputs i, i + gridDim * kThreads, … of the NCHW output, in 64-bit arithmetic:
+ * Thread i of the grid owns outputs i, i + gridDim * kDirectThreads, … of the NCHW output, in 64-bit arithmetic:
  * i = ((n * K + k) * P + p) * Q + q. Neighbouring threads have neighbouring q, so that their loads join.
  */
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kDirectThreads)
     directKernel(ConvProblem x, GpuTensors tensors, const float* weight, Epilogue epilogue) {
   const int64_t outputs = x.n * x.k * x.p * x.q;
   const int64_t groupInputs = x.c / x.groups;
   const int64_t groupOutputs = x.k / x.groups;
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < outputs; i += gridDim.x * int64_t{kThreads}) {
+  for (int64_t i = blockIdx.x * int64_t{kDirectThreads} + threadIdx.x; i < outputs;
+       i += gridDim.x * int64_t{kDirectThreads}) {
     const int64_t q = i % x.q;
     const int64_t p = i / x.q % x.p;
     const int64_t k = i / (x.q * x.p) % x.k;
@@ -63,8 +64,8 @@ class Direct final : public GpuConvolution {
 Status launchDirect(const ConvProblem& problem, const Activation& activation, const GpuTensors& tensors,
                     const float* weight, const float* bias, cudaStream_t stream) {
   constexpr int64_t kMostBlocks = int64_t{1} << 20;
-  const int64_t blocks = (problem.outputSize() + kThreads - 1) / kThreads;
-  directKernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0, stream>>>(
+  const int64_t blocks = (problem.outputSize() + kDirectThreads - 1) / kDirectThreads;
+  directKernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kDirectThreads, 0, stream>>>(
       problem, tensors, weight, Epilogue{bias, tensors.residual, activation});
   return launchStatus("direct");
 }

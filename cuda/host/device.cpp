@@ -18,14 +18,14 @@ namespace {
 constexpr int kMostDevices = 64;
 
 /** Devices are kept for good, so a registry without an order of destruction is enough. */
-struct Registry {
+struct OpenDevices {
   /** Held while a device is opened, which takes seconds: reading must do without */
   std::mutex opening;
   std::array<std::atomic<Device*>, kMostDevices> devices{};
 };
 
-Registry& registry() {
-  static auto* const only = new Registry;
+OpenDevices& openDevices() {
+  static auto* const only = new OpenDevices;
   return *only;
 }
 
@@ -79,8 +79,8 @@ Result<Device*> Device::open(int index) {
     return invalidArgument("device 'cuda:" + std::to_string(index) + "' is beyond the " + std::to_string(kMostDevices) +
                            " devices that a process may use");
   }
-  const std::lock_guard lock(registry().opening);
-  std::atomic<Device*>& slot = registry().devices[static_cast<size_t>(index)];
+  const std::lock_guard lock(openDevices().opening);
+  std::atomic<Device*>& slot = openDevices().devices[static_cast<size_t>(index)];
   if (Device* opened = slot; opened != nullptr) return opened;
   auto device = std::unique_ptr<Device>(new Device(index));
   if (Status status = device->initialise(); !status.isOk()) return status;
@@ -95,7 +95,7 @@ Result<Device*> Device::current() {
 }
 
 int64_t Device::bytesInUse(int index) {
-  const Device* device = registry().devices[static_cast<size_t>(index)];
+  const Device* device = openDevices().devices[static_cast<size_t>(index)];
   return device == nullptr ? 0 : device->bytes_.load();
 }
 

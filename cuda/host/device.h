@@ -14,12 +14,16 @@ namespace warpconv::cuda {
 
 class Device;
 
+inline int64_t floatBytes(int64_t count) { return count * int64_t{sizeof(float)}; }
+
 /**
  * Memory of one device, from its pool. Freed at once: whoever lets go of it has seen the end of the work that uses it.
- * 256-byte aligned.
+ * Each begins on a boundary of kAlignment bytes.
  */
 class DeviceMemory {
  public:
+  static constexpr int64_t kAlignment = 256;
+
   DeviceMemory() = default;
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;

@@ -15,14 +15,14 @@ namespace cuda {
 namespace {
 
 /** What there is, by where it begins. Never destroyed: memory may be let go of after all else. */
-struct Registry {
+struct PinnedBlocks {
   std::mutex mutex;
   std::map<uintptr_t, std::weak_ptr<const PinnedMemory>> memory;
   std::atomic<int64_t> bytes{0};
 };
 
-Registry& registry() {
-  static auto* const only = new Registry;
+PinnedBlocks& pinnedBlocks() {
+  static auto* const only = new PinnedBlocks;
   return *only;
 }
 
@@ -56,18 +56,18 @@ Result<std::shared_ptr<const PinnedMemory>> Pinned::pin(Device& device, void* da
 
 std::shared_ptr<const PinnedMemory> Pinned::registered(void* data, int64_t bytes, bool isOwn) {
   std::shared_ptr<const PinnedMemory> memory(new Pinned(data, bytes, isOwn));
-  const std::lock_guard lock(registry().mutex);
+  const std::lock_guard lock(pinnedBlocks().mutex);
   // Its end takes them away, also where there is no memory to note it.
-  registry().bytes += bytes;
-  registry().memory[addressOf(data)] = memory;
+  pinnedBlocks().bytes += bytes;
+  pinnedBlocks().memory[addressOf(data)] = memory;
   return memory;
 }
 
 Pinned::~Pinned() {
   {
-    const std::lock_guard lock(registry().mutex);
-    registry().memory.erase(addressOf(data_));
-    registry().bytes -= bytes_;
+    const std::lock_guard lock(pinnedBlocks().mutex);
+    pinnedBlocks().memory.erase(addressOf(data_));
+    pinnedBlocks().bytes -= bytes_;
   }
   // It goes with a lost context.
   if (contextStatus().isOk()) (void)(isOwn_ ? cudaFreeHost(data_) : cudaHostUnregister(data_));
@@ -87,15 +87,15 @@ std::shared_ptr<const PinnedMemory> pinnedMemoryAt(const void* data) {
   // Outlives the lock, which the end of the memory takes, too.
   std::shared_ptr<const PinnedMemory> memory;
   {
-    const std::lock_guard lock(registry().mutex);
-    const auto after = registry().memory.upper_bound(addressOf(data));
-    if (after != registry().memory.begin()) memory = std::prev(after)->second.lock();
+    const std::lock_guard lock(pinnedBlocks().mutex);
+    const auto after = pinnedBlocks().memory.upper_bound(addressOf(data));
+    if (after != pinnedBlocks().memory.begin()) memory = std::prev(after)->second.lock();
   }
   const bool inside =
       memory != nullptr && addressOf(data) - addressOf(memory->data()) < static_cast<uint64_t>(memory->bytes());
   return inside ? memory : nullptr;
 }
 
-int64_t pinnedBytesInUse() { return cuda::registry().bytes; }
+int64_t pinnedBytesInUse() { return cuda::pinnedBlocks().bytes; }
 
 }  // namespace warpconv

@@ -3,8 +3,6 @@
 namespace warpconv::cuda {
 namespace {
 
-int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
-
 /** Of an operand that is resident: all memory of a GPU is made by its engine. */
 const DeviceMemory& memoryOf(const Operand& operand) {
   return static_cast<const ResidentMemory&>(*operand.resident).memory();

@@ -8,14 +8,14 @@
 namespace warpconv::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kIm2colThreads = 256;
 
 /**
  * columns[n][(c * R + r) * S + s][p * Q + q] = input[n][c][p * strideH + r * dilationH - padTop][…], zero in the
- * padding. Block x covers kThreads pixels, block y one row of the matrix and goes on to the rows after gridDim.y.
+ * padding. Block x covers kIm2colThreads pixels, block y one row of the matrix and goes on to the rows after gridDim.y.
  */
-__global__ void __launch_bounds__(kThreads) im2colKernel(Shape x, const float* input, float* columns) {
-  const int pixel = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+__global__ void __launch_bounds__(kIm2colThreads) im2colKernel(Shape x, const float* input, float* columns) {
+  const int pixel = static_cast<int>(blockIdx.x) * kIm2colThreads + static_cast<int>(threadIdx.x);
   if (pixel >= x.p * x.q) return;
   const int p = pixel / x.q;
   const int q = pixel - p * x.q;
@@ -55,8 +55,9 @@ class Im2col final : public GpuConvolution {
 Status launchIm2col(const Shape& x, const float* input, float* columns, cudaStream_t stream) {
   constexpr int kMostRows = 65535;
   const int rows = std::min(kMostRows, x.n * x.c * x.r * x.s);
-  const dim3 grid(static_cast<unsigned>((x.p * x.q + kThreads - 1) / kThreads), static_cast<unsigned>(rows));
-  im2colKernel<<<grid, kThreads, 0, stream>>>(x, input, columns);
+  const dim3 grid(static_cast<unsigned>((x.p * x.q + kIm2colThreads - 1) / kIm2colThreads),
+                  static_cast<unsigned>(rows));
+  im2colKernel<<<grid, kIm2colThreads, 0, stream>>>(x, input, columns);
   return launchStatus("im2col");
 }
 

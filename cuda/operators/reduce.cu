@@ -25,7 +25,7 @@ struct Sum {
   }
 };
 
-struct Product {
+struct ProductOfLine {
   using Value = double;
   static __device__ Value none() { return 1; }
   static __device__ Value add(Value product, float x, int) { return product * static_cast<double>(x); }
@@ -106,7 +106,7 @@ Status reduce(const ReduceStep& step, const float* input, void* output, cudaStre
     case Mode::sum: return launchReduce<Sum<Mode::sum>, float>(lines, input, output, stream);
     case Mode::mean: return launchReduce<Sum<Mode::mean>, float>(lines, input, output, stream);
     case Mode::sumOfSquares: return launchReduce<Sum<Mode::sumOfSquares>, float>(lines, input, output, stream);
-    case Mode::product: return launchReduce<Product, float>(lines, input, output, stream);
+    case Mode::product: return launchReduce<ProductOfLine, float>(lines, input, output, stream);
     case Mode::maximum: return launchReduce<Extreme<true>, float>(lines, input, output, stream);
     case Mode::minimum: return launchReduce<Extreme<false>, float>(lines, input, output, stream);
     case Mode::argMaximum: return launchPlace<true>(step.last, lines, input, output, stream);

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads) reduceKernel(int lines, Reducing x, 
   if (static_cast<unsigned>(line) < static_cast<unsigned>(lines)) typed::reduceLine<C>(x, input, output, line);
 }
 
-struct Product {
+struct TypedProduct {
   ElementType leftType, rightType, outputType;
   int64_t k, leftStep, rightStep;
   Strided<2> places;
@@ -72,7 +72,7 @@ struct Product {
 /** Thread i of the grid owns element i of the output. */
 template <typename C>
 __global__ void __launch_bounds__(kThreads)
-    matmulKernel(const __grid_constant__ Product x, const void* left, const void* right, void* output) {
+    matmulKernel(const __grid_constant__ TypedProduct x, const void* left, const void* right, void* output) {
   beginStep();
   const int i = static_cast<int>(pieceOfThread());
   if (static_cast<unsigned>(i) >= static_cast<unsigned>(x.places.count)) return;
@@ -118,7 +118,7 @@ Status typedReduce(const TypedReduceStep& step, const void* input, void* output,
 Status typedMatmul(const TypedMatmulStep& step, const void* left, const void* right, void* output,
                    cudaStream_t stream) {
   const size_t batch = step.batch.size();
-  Product x{
+  TypedProduct x{
       step.leftType, step.rightType, step.outputType, step.k, step.leftStrides.back(), step.rightStrides[batch], {}};
   for (size_t axis = 0; axis < batch; ++axis) {
     x.places.append(step.batch[axis], {step.leftStrides[axis], step.rightStrides[axis]});

@@ -9,8 +9,6 @@
 namespace warpconv::cuda {
 namespace {
 
-/** Of device memory */
-constexpr int64_t kAlignment = 256;
 /** Smaller pieces are gathered before they are copied: each copy of its own takes some 10 us. */
 constexpr int64_t kLeastCopied = int64_t{1} << 16;
 
@@ -25,7 +23,7 @@ class Bringer {
     const auto end = static_cast<int64_t>(gathered_.size());
     if (gathered_.empty()) {
       first_ = offset;
-    } else if (offset - first_ != roundUp(end, kAlignment) || end >= kLeastCopied) {
+    } else if (offset - first_ != roundUp(end, DeviceMemory::kAlignment) || end >= kLeastCopied) {
       if (Status status = flush(); !status.isOk()) return status;
       first_ = offset;
     }
@@ -53,7 +51,7 @@ class Bringer {
 Result<DeviceMemory> bringTogether(Queue& queue, std::span<const HostBytes> pieces,
                                    std::vector<const void*>& addresses) {
   int64_t all = 0;
-  for (const HostBytes& piece : pieces) all += roundUp(piece.bytes, kAlignment);
+  for (const HostBytes& piece : pieces) all += roundUp(piece.bytes, DeviceMemory::kAlignment);
   Result<DeviceMemory> block = queue.device().allocate(all);
   if (!block.isOk()) return block;
   char* const first = static_cast<char*>(block.value().data());
@@ -63,7 +61,7 @@ Result<DeviceMemory> bringTogether(Queue& queue, std::span<const HostBytes> piec
     addresses.push_back(piece.bytes == 0 ? nullptr : first + offset);
     if (piece.bytes == 0) continue;
     if (Status status = bringer.add(piece, offset); !status.isOk()) return status;
-    offset += roundUp(piece.bytes, kAlignment);
+    offset += roundUp(piece.bytes, DeviceMemory::kAlignment);
   }
   if (Status status = bringer.flush(); !status.isOk()) return status;
   return block;

@@ -31,9 +31,6 @@ namespace {
 using namespace program;
 using operators::WrongIndex;
 
-/** Of tensors in scratch memory */
-constexpr int64_t kAlignment = 256;
-
 bool isConstant(const Buffer& buffer) { return buffer.space == Buffer::Space::constant || !buffer.isGiven(); }
 
 /** Gathers the constants among the buffers of steps. */
@@ -77,7 +74,7 @@ struct PortsLayout {
 
   int64_t add(int64_t portBytes) {
     const int64_t offset = bytes;
-    bytes += roundUp(portBytes, kAlignment);
+    bytes += roundUp(portBytes, DeviceMemory::kAlignment);
     return offset;
   }
 };
@@ -358,7 +355,7 @@ class GpuProgram final : public PreparedProgram {
     for (const int64_t bytes : spec_.inputBytes) ports_.inputs.push_back(ports_.add(bytes));
     for (const int64_t bytes : spec_.outputBytes) ports_.outputs.push_back(ports_.add(bytes));
     ports_.reports = ports_.add(reportBytes());
-    workspaceAt_ = roundUp(spec_.arenaBytes, kAlignment);
+    workspaceAt_ = roundUp(spec_.arenaBytes, DeviceMemory::kAlignment);
     scratchBytes_ = {workspaceAt_ + workspaceBytes_, ports_.bytes};
   }
 

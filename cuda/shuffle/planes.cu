@@ -191,14 +191,15 @@ __global__ void __launch_bounds__(kWarpLanes, planeBlocksResident(F)) planesKern
 }
 
 template <int F, int T>
-cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launchPlanes(const ShuffleCall& call, cudaStream_t stream) {
   return launchKernel(planesKernel<F, T>, call.launch(kWarpLanes), stream, call);
 }
 
 }  // namespace
 
 cudaError_t launchPlanes(const ShuffleCall& call, cudaStream_t stream) {
-  return withSquareFilter(call.shape.s, call.shape.strideW, [&]<int F, int T>() { return launch<F, T>(call, stream); });
+  return withSquareFilter(call.shape.s, call.shape.strideW,
+                          [&]<int F, int T>() { return launchPlanes<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

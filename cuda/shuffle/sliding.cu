@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kShuffleThreads) slidingKernel(ShuffleCall cal
 }
 
 template <int F, int T>
-cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
+cudaError_t launchSliding(const ShuffleCall& call, cudaStream_t stream) {
   const auto kernel = call.plan.columnReuse
                           ? (call.plan.rowReuse ? slidingKernel<F, T, true, true> : slidingKernel<F, T, true, false>)
                           : (call.plan.rowReuse ? slidingKernel<F, T, false, true> : slidingKernel<F, T, false, false>);
@@ -116,7 +116,8 @@ cudaError_t launch(const ShuffleCall& call, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchSliding(const ShuffleCall& call, cudaStream_t stream) {
-  return withSquareFilter(call.shape.s, call.shape.strideW, [&]<int F, int T>() { return launch<F, T>(call, stream); });
+  return withSquareFilter(call.shape.s, call.shape.strideW,
+                          [&]<int F, int T>() { return launchSliding<F, T>(call, stream); });
 }
 
 }  // namespace warpconv::cuda

@@ -19,8 +19,6 @@ namespace {
 /** In one graph, as in comparisons with cuDNN; short calls need no more to be told apart. */
 constexpr int kMostCallsPerGraph = 20;
 
-int64_t floatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
-
 /** Made on the device: to make 1.6 GB here and to copy them there took half a second of the two that tuning may. */
 Result<DeviceMemory> noise(Device& device, int64_t count, cudaStream_t stream) {
   constexpr uint64_t kSeed = 1;

@@ -6,6 +6,8 @@ namespace warpconv {
 
 /** What a huge page of x86-64 and of most of AArch64 holds, and how it is aligned. */
 constexpr size_t kHugePageBytes = size_t{2} << 20;
+/** Beginning anywhere in a huge page, smaller blocks would hold few whole ones. */
+constexpr size_t kLeastHugeBytes = 2 * kHugePageBytes;
 
 /**
  * Asks the system to back the huge pages that lie wholly inside `data` as such when they are first touched. One fault

@@ -32,9 +32,6 @@ size_t inPages(size_t bytes) {
 
 namespace {
 
-/** Beginning anywhere in a huge page, smaller ones would hold few whole ones. */
-constexpr size_t kLeastHugeBytes = 2 * kHugePageBytes;
-
 Span map(size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();

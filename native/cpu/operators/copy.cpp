@@ -107,7 +107,7 @@ void copyRows(Axes axes, const T* from, T* to, const RunContext& context) {
 }
 
 /** Rows of fewer elements are found by steps of the axis around them: to divide for each costs more than to copy it. */
-constexpr int64_t kLeastRow = 64;
+constexpr int64_t kLeastCopiedRow = 64;
 
 template <typename T, int kExtent>
 void copyShortRows(const T* from, int64_t fromStride, T* to, int64_t toStride, int64_t rows) {
@@ -171,7 +171,7 @@ void copyElements(const CopyStep& step, const T* from, T* to, const RunContext& 
       if (axes[i].from == 1 && axes[i].extent >= kLeastTransposed) return copyTransposed(axes, i, from, to, context);
     }
   }
-  const bool isShort = axes.innermost().extent < kLeastRow && axes.count() > 1;
+  const bool isShort = axes.innermost().extent < kLeastCopiedRow && axes.count() > 1;
   isShort ? copyBlocks(axes, from, to, context) : copyRows(axes, from, to, context);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/operators/cpu_operators.h"
+#include "cpu/operators/odometer.h"
 #include "cpu/operators/ranges.h"
 #include "cpu/vector_loops/vector_loops.h"
 #include "memory/aligned_buffer.h"
@@ -18,12 +19,6 @@ namespace {
 constexpr int64_t kBlock = 1024;
 
 constexpr size_t kMostValues = ElementwiseStep::kMostOperands + ElementwiseStep::kMostInstructions;
-
-int64_t elementsOf(const std::vector<int64_t>& extents) {
-  int64_t count = 1;
-  for (const int64_t extent : extents) count *= extent;
-  return count;
-}
 
 /** How an operand is read. */
 enum class Reading {
@@ -98,7 +93,7 @@ struct RowInstruction {
 };
 
 /** A row shorter than this is finished sooner than its operands are looked up. */
-constexpr int64_t kLeastRow = 64;
+constexpr int64_t kLeastGatheredRow = 64;
 
 /**
  * The instructions of a chain as they are where every operand that is gathered is the same in a whole row, as scales
@@ -112,8 +107,9 @@ class RowCode {
     const auto isGathered = [&](int64_t value) {
       return value < static_cast<int64_t>(operands) && readings[static_cast<size_t>(value)] == Reading::gathered;
     };
+    const bool isShort = step.extents.back() < kLeastGatheredRow;
     for (size_t i = 0; i < operands; ++i) {
-      if (readings[i] == Reading::gathered && (step.strides[i].back() != 0 || step.extents.back() < kLeastRow)) return;
+      if (readings[i] == Reading::gathered && (step.strides[i].back() != 0 || isShort)) return;
     }
     std::vector<std::optional<RowInstruction>> rows(step.code.size());
     bool isAny = false;

@@ -7,7 +7,7 @@
 namespace warpconv::operators {
 namespace {
 
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kSquares = 1024;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ void localResponse(const LocalResponseStep& step, const float* input, float* out
     const int64_t channel = map % step.channels;
     const int64_t first = std::max<int64_t>(0, channel - (step.size - 1) / 2);
     const int64_t last = std::min(step.channels - 1, channel + step.size / 2);
-    std::array<float, kBlock> squares{};
+    std::array<float, kSquares> squares{};
     for (int64_t c = first; c <= last; ++c) {
       const float* from = input + (map - channel + c) * step.inner + begin;
       for (int64_t i = 0; i < count; ++i) squares[i] += from[i] * from[i];
@@ -30,7 +30,7 @@ void localResponse(const LocalResponseStep& step, const float* input, float* out
   };
   forEachRange(context, step.n * step.channels, step.inner * (std::min(step.size, step.channels) + 4), [&](int64_t begin, int64_t end) {
     for (int64_t map = begin; map < end; ++map) {
-      for (int64_t at = 0; at < step.inner; at += kBlock) computeBlock(map, at, std::min(kBlock, step.inner - at));
+      for (int64_t at = 0; at < step.inner; at += kSquares) computeBlock(map, at, std::min(kSquares, step.inner - at));
     }
   });
 }

@@ -12,7 +12,7 @@ namespace warpconv::operators {
 namespace {
 
 /** Elements that are brought, computed and written at once: they stay in the L1 cache. */
-constexpr int64_t kBlock = 512;
+constexpr int64_t kValueBlock = 512;
 
 template <typename C>
 using Load = void (*)(const void* from, int64_t first, int64_t stride, int64_t count, C* to);
@@ -70,7 +70,7 @@ auto withType(ElementType type, const Body& body) {
 
 /** What one block of each operand is brought to. */
 template <typename C>
-using Values = std::array<std::array<C, kBlock>, MapStep::kMostOperands>;
+using Values = std::array<std::array<C, kValueBlock>, MapStep::kMostOperands>;
 
 template <typename C>
 class Mapping {
@@ -84,11 +84,11 @@ class Mapping {
   }
 
   /** Elements [begin, end) of the output, row by row of the innermost axis. */
-  void run(int64_t begin, int64_t end, Values<C>& values, std::array<C, kBlock>& results) const {
+  void run(int64_t begin, int64_t end, Values<C>& values, std::array<C, kValueBlock>& results) const {
     const int64_t row = step_.extents.back();
     while (begin < end) {
       const int64_t along = begin % row;
-      const int64_t count = std::min({kBlock, end - begin, row - along});
+      const int64_t count = std::min({kValueBlock, end - begin, row - along});
       load(begin / row, along, count, values);
       typed::withFunction<C>(step_.operation, step_.p, step_.q, [&](const auto& function) {
         for (int64_t i = 0; i < count; ++i) {
@@ -128,7 +128,7 @@ void map(const MapStep& step, std::span<const void* const> operands, void* outpu
     const Mapping<C> mapping(step, operands, output);
     forEachRange(context, elementsOf(step.extents), 4, [&](int64_t begin, int64_t end) {
       const auto values = std::make_unique<Values<C>>();
-      std::array<C, kBlock> results;
+      std::array<C, kValueBlock> results;
       mapping.run(begin, end, *values, results);
     });
   });

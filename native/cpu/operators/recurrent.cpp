@@ -96,10 +96,9 @@ class Recurrence {
       const auto bound = static_cast<float>(x_.clip);
       for (int64_t j = 0; j < count; ++j) values[j] = std::clamp(values[j], -bound, bound);
     }
-    using Operation = ElementwiseStep::Operation;
     switch (function.operation) {
-      case MapStep::Operation::sigmoid: return loop(Operation::sigmoid, values);
-      case MapStep::Operation::tanh: return loop(Operation::tanh, values);
+      case MapStep::Operation::sigmoid: return loop(ElementwiseStep::Operation::sigmoid, values);
+      case MapStep::Operation::tanh: return loop(ElementwiseStep::Operation::tanh, values);
       default:
         typed::withFunction<float>(function.operation, function.p, function.q, [&](const auto& body) {
           for (int64_t j = 0; j < count; ++j) values[j] = body(values[j], 0, 0);

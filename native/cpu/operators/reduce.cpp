@@ -57,15 +57,15 @@ int64_t findInRun(const ReduceStep& step, const VectorLoops& loops, const float*
 }
 
 /** Columns that are reduced side by side, row after row */
-constexpr int64_t kColumns = 256;
+constexpr int64_t kColumnsAtOnce = 256;
 /** Rows that are summed in floats before they join a sum in double */
 constexpr int64_t kRun = 64;
 
 template <typename Add>
 void sumColumns(const ReduceStep& step, const float* values, int64_t count, double divisor, float* output, Add add) {
-  std::array<double, kColumns> total{};
+  std::array<double, kColumnsAtOnce> total{};
   for (int64_t begin = 0; begin < step.reduced; begin += kRun) {
-    std::array<float, kColumns> sum{};
+    std::array<float, kColumnsAtOnce> sum{};
     const int64_t end = std::min(step.reduced, begin + kRun);
     for (int64_t row = begin; row < end; ++row) {
       const float* from = values + row * step.inner;
@@ -77,7 +77,7 @@ void sumColumns(const ReduceStep& step, const float* values, int64_t count, doub
 }
 
 void multiplyColumns(const ReduceStep& step, const float* values, int64_t count, float* output) {
-  std::array<double, kColumns> product;
+  std::array<double, kColumnsAtOnce> product;
   product.fill(1);
   for (int64_t row = 0; row < step.reduced; ++row) {
     for (int64_t i = 0; i < count; ++i) product[i] *= double{values[row * step.inner + i]};
@@ -87,7 +87,7 @@ void multiplyColumns(const ReduceStep& step, const float* values, int64_t count,
 
 template <Mode kMode>
 void extremeOfColumns(const ReduceStep& step, const float* values, int64_t count, float* output) {
-  std::array<float, kColumns> best;
+  std::array<float, kColumnsAtOnce> best;
   best.fill(kMode == Mode::maximum ? -kInfinity : kInfinity);
   for (int64_t row = 0; row < step.reduced; ++row) {
     const float* from = values + row * step.inner;
@@ -98,9 +98,9 @@ void extremeOfColumns(const ReduceStep& step, const float* values, int64_t count
 
 template <Mode kMode, bool kLast>
 void findInColumns(const ReduceStep& step, const float* values, int64_t count, int64_t* output) {
-  std::array<float, kColumns> best;
+  std::array<float, kColumnsAtOnce> best;
   // As wide as the floats, so that both are chosen by one comparison.
-  std::array<int32_t, kColumns> place{};
+  std::array<int32_t, kColumnsAtOnce> place{};
   std::copy_n(values, count, best.begin());
   for (int32_t row = 1; row < step.reduced; ++row) {
     const float* from = values + row * step.inner;
@@ -153,14 +153,14 @@ void reduce(const ReduceStep& step, const float* input, void* output, const RunC
     });
     return;
   }
-  const int64_t blocks = (step.inner + kColumns - 1) / kColumns;
-  forEachRange(context, step.outer * blocks, step.reduced * std::min(kColumns, step.inner),
+  const int64_t blocks = (step.inner + kColumnsAtOnce - 1) / kColumnsAtOnce;
+  forEachRange(context, step.outer * blocks, step.reduced * std::min(kColumnsAtOnce, step.inner),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
-                   const int64_t column = i % blocks * kColumns;
+                   const int64_t column = i % blocks * kColumnsAtOnce;
                    const int64_t outer = i / blocks;
                    reduceColumns(step, input + outer * step.reduced * step.inner + column,
-                                 std::min(kColumns, step.inner - column), output, outer * step.inner + column);
+                                 std::min(kColumnsAtOnce, step.inner - column), output, outer * step.inner + column);
                  }
                });
 }
