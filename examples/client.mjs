@@ -1,6 +1,6 @@
 // A client of the Open Inference Protocol that sends and gets tensors as binary data: of warpconv/serve, Triton, KServe.
 //
-//     node examples/client.mjs [http://127.0.0.1:8080] [model]
+//     node examples/client.mjs http://127.0.0.1:8080 MODEL
 //
 // asks a server for a model's inputs, sends it random numbers, and prints what comes back. As a module it has
 // `InferenceClient`. Nothing is needed but Node.js; its fetch keeps connections alive by itself.
@@ -164,9 +164,9 @@ function fromList(array, data) {
   return array.name.startsWith('Big') ? array.from(flat, BigInt) : array.from(flat);
 }
 
-async function main([url = 'http://127.0.0.1:8080', model]) {
+async function main([url, model]) {
   if (model === undefined)
-    throw new Error('name a model: node examples/client.mjs http://127.0.0.1:8080 resnet50');
+    throw new Error('name a server and a model: node examples/client.mjs http://127.0.0.1:8080 resnet50');
   const client = new InferenceClient(url, { timeout: 10_000 });
   const { inputs } = await client.metadata(model);
   const tensors = inputs.map(({ name, datatype, shape: extents }) => {

@@ -2,7 +2,8 @@
 //
 //     node examples/fastify.mjs [model.onnx]
 //     curl localhost:8080/classify -H 'Content-Type: image/jpeg' --data-binary @examples/digits/eight.jpg
-//     curl localhost:8080/predict --json "{\"dims\": [1, 1, 8, 8], \"data\": [$(seq -s, 64)]}"
+//     curl localhost:8080/predict -H 'Content-Type: application/json' \
+//       -d '{"dims": [1, 1, 8, 8], "data": ['"$(printf '0, %.0s' $(seq 63))"'0]}'
 //
 // PORT (8080) and HOST (127.0.0.1; 0.0.0.0 lets other machines in) say where. warpconv/serve/fastify has more: batches,
 // metrics, binary tensors. Needs Fastify and sharp: npm install fastify sharp

@@ -4,12 +4,14 @@ import path from 'node:path';
 
 import { serve } from 'warpconv/serve';
 
+import { stop } from './shared/service.mjs';
+
 const [file] = process.argv.slice(2);
-if (file === undefined) throw new Error('name an ONNX file: node examples/serve.mjs model.onnx');
+if (file === undefined) stop(new Error('name an ONNX file: node examples/serve.mjs model.onnx'));
 const { name } = path.parse(file);
 const { url } = await serve({
   models: { [name]: file },
   port: Number(process.env.PORT ?? 8080),
   closeOn: ['SIGINT', 'SIGTERM'],
-});
+}).catch(stop);
 console.log(`${url}/v2/models/${name}`);

@@ -1,5 +1,6 @@
 /** Models that a server loads itself: sessions on all GPUs of the machine, or on the CPU. */
-import { isObject, mismatch, propertyOf } from '../check';
+import { describe, isObject, mismatch, propertyOf } from '../check';
+import { WarpconvError } from '../errors';
 import type { SessionOptions } from '../session/session_options';
 import type { ModelOptions, ServedSession } from './model';
 
@@ -35,7 +36,7 @@ export async function openModelFiles(models: unknown): Promise<OpenedModels> {
   try {
     const entries: [string, unknown][] = [];
     for (const [name, model] of Object.entries(models)) {
-      entries.push([name, await openModel(`options.models.${name}`, model, opened)]);
+      entries.push([name, await openModel(name, model, opened)]);
     }
     return { models: Object.fromEntries(entries), release };
   } catch (error) {
@@ -44,13 +45,25 @@ export async function openModelFiles(models: unknown): Promise<OpenedModels> {
   }
 }
 
-async function openModel(option: string, model: unknown, opened: Releasable[]): Promise<unknown> {
-  if (typeof model === 'string') return openSessions(model, undefined, opened);
+async function openModel(name: string, model: unknown, opened: Releasable[]): Promise<unknown> {
+  if (typeof model === 'string') return openNamed(name, model, undefined, opened);
   if (!isObject(model) || !('file' in model)) return model;
   const { file: _, sessionOptions, ...rest } = model as ModelFile;
   const file = propertyOf(model, 'file');
-  if (typeof file !== 'string') throw mismatch(`${option}.file`, 'the path of an ONNX file', file);
-  return { ...rest, session: await openSessions(file, sessionOptions, opened) };
+  if (typeof file !== 'string')
+    throw mismatch(`options.models.${name}.file`, 'the path of an ONNX file', file);
+  return { ...rest, session: await openNamed(name, file, sessionOptions, opened) };
+}
+
+/** Says which of the models it is in whose file something is wrong. Other errors tell of options, or name the file. */
+async function openNamed(name: string, ...rest: Parameters<typeof openSessions>) {
+  try {
+    return await openSessions(...rest);
+  } catch (error) {
+    const { code, message } = error as WarpconvError;
+    if (code !== 'ERR_WARPCONV_INVALID_MODEL' && code !== 'ERR_WARPCONV_UNSUPPORTED') throw error;
+    throw new WarpconvError(code, `model ${describe(name)} cannot be loaded: ${message}`, { cause: error });
+  }
 }
 
 export async function openSessions(

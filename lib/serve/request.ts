@@ -117,7 +117,8 @@ export function readHeaders(
   const type = headers['content-type']?.split(';')[0]!.trim().toLowerCase();
   const types = image === undefined ? CONTENT_TYPES : [...CONTENT_TYPES, ...IMAGE_TYPES];
   if (type !== undefined && !types.includes(type)) {
-    throw new Refusal(415, `Content-Type must be ${alternatives(types)}, got ${describe(type)}`);
+    const remedy = IMAGE_TYPES.includes(type) ? "; images need 'image' in the options of the model" : '';
+    throw new Refusal(415, `Content-Type must be ${alternatives(types)}, got ${describe(type)}${remedy}`);
   }
   const isImage = type !== undefined && IMAGE_TYPES.includes(type);
   const encoding = readEncoding(headers);

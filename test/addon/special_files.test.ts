@@ -14,7 +14,7 @@ itOnLinux('are refused, as models and in the tuning cache, and the cache replace
   const expected = ['pipe', 'device', 'directory'].flatMap((kind) => [
     `${kind} in the cache: undefined ${kind !== 'directory'}\n`,
     `${kind} as a model: ERR_WARPCONV_INVALID_ARGUMENT\n`,
-    `${kind} instead of a file: it is not a file\n`,
+    `${kind} instead of a file: it is not a file: '${path.join(folder, kind)}.onnx'\n`,
   ]);
   const ending = await runChild(['read_special_files.cjs', folder], { nodeOptions: ['--no-warnings'] });
   expect(ending).toEqual(cleanEnding(expected.join('')));

@@ -566,7 +566,11 @@ describe.each([
     const received = await post(url, 'image/png', file);
     expect([received.status, json(received)]).toEqual([
       415,
-      { error: `Content-Type must be 'application/json' or 'application/octet-stream', got 'image/png'` },
+      {
+        error:
+          `Content-Type must be 'application/json' or 'application/octet-stream', got 'image/png'; ` +
+          `images need 'image' in the options of the model`,
+      },
     ]);
     for (const type of ['image/gif', 'image/svg+xml', 'image/*', 'image/', 'image']) {
       const headers = { 'Content-Type': type };

@@ -154,9 +154,13 @@ describe.each([1, 3])('%i threads', (threads) => {
         'ERR_WARPCONV_INVALID_ARGUMENT',
         /^model cannot be read: ENOENT: .*none\.onnx/,
       ],
-      [{ file: folder }, 'ERR_WARPCONV_INVALID_ARGUMENT', /^model cannot be read: it is not a file/],
+      [{ file: folder }, 'ERR_WARPCONV_INVALID_ARGUMENT', /^model cannot be read: it is not a file: '.+'$/],
       [{ file: '' }, 'ERR_WARPCONV_INVALID_ARGUMENT', /^model cannot be read: ENOENT/],
-      [{ file: path.join(folder, 'text.onnx') }, 'ERR_WARPCONV_INVALID_MODEL', /./],
+      [
+        { file: path.join(folder, 'text.onnx') },
+        'ERR_WARPCONV_INVALID_MODEL',
+        /^model 'bad' cannot be loaded: ./,
+      ],
       [missing, 'ERR_WARPCONV_INVALID_ARGUMENT', /none\.onnx/],
     ];
     for (const [bad, code, message] of given) {

@@ -260,11 +260,16 @@ describe('what is broken stops nothing else', () => {
     await put(folder, 'broken', '1', BROKEN);
     await mkdir(path.join(folder, 'empty', '1'), { recursive: true });
     await put(folder, 'unversioned', '.', scaling(2));
+    await put(folder, '1', '.', scaling(2));
     const { lines, logger } = recorder();
     const models = await openFolder({ logger });
     const { url } = await openBuilt({ models });
     expect(await factorOf(url, 'good')).toBe(2);
     expect(await models.index()).toEqual([
+      {
+        ...{ name: '1', state: 'UNAVAILABLE' },
+        reason: `it has no version: the file should be at '1/1/model.onnx'; if '1' is a version, give the folder above`,
+      },
       { name: 'broken', version: '1', state: 'UNAVAILABLE', reason: expect.stringMatching(/./) },
       { name: 'empty', version: '1', state: 'UNAVAILABLE', reason: 'its version 1 has no model.onnx' },
       { name: 'good', version: '1', state: 'READY' },
@@ -273,7 +278,7 @@ describe('what is broken stops nothing else', () => {
         reason: `it has no version: the file should be at 'unversioned/1/model.onnx'`,
       },
     ]);
-    expect(lines.filter((line) => line.startsWith('error'))).toHaveLength(3);
+    expect(lines.filter((line) => line.startsWith('error'))).toHaveLength(4);
     expect(lines).toContain('info a model is served good 1');
     const ready = await request(url, { path: '/v2/health/ready' });
     expect([ready.status, json(ready)]).toEqual([503, { ready: false }]);
@@ -283,6 +288,7 @@ describe('what is broken stops nothing else', () => {
     await put(folder, 'broken', '1', scaling(3));
     await put(folder, 'empty', '1', scaling(4));
     await rm(path.join(folder, 'unversioned'), { recursive: true });
+    await rm(path.join(folder, '1'), { recursive: true });
     await models.reload();
     expect(await statusOf(url, '/v2/health/ready')).toBe(200);
     expect([await factorOf(url, 'broken'), await factorOf(url, 'empty')]).toEqual([3, 4]);

@@ -16,7 +16,7 @@ export async function sizeOfFile(file: string): Promise<number> {
   // A message has the path in it.
   if (file.length > LONGEST_PATH) throw new Error(`its path has ${file.length} characters`);
   const status = await stat(file);
-  requireFile(status);
+  requireFile(status, file);
   return status.size;
 }
 
@@ -45,7 +45,7 @@ export async function readFilePart(file: string, offset: number, length: number)
 async function openFile(file: string): Promise<FileHandle> {
   const handle = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   try {
-    requireFile(await handle.stat());
+    requireFile(await handle.stat(), file);
     return handle;
   } catch (error) {
     await handle.close();
@@ -53,8 +53,8 @@ async function openFile(file: string): Promise<FileHandle> {
   }
 }
 
-function requireFile(status: { isFile(): boolean }): void {
-  if (!status.isFile()) throw new Error('it is not a file');
+function requireFile(status: { isFile(): boolean }, file: string): void {
+  if (!status.isFile()) throw new Error(`it is not a file: '${file}'`);
 }
 
 /** @throws `ERR_WARPCONV_OUT_OF_MEMORY` */

@@ -99,7 +99,9 @@ async function examineFolder(folder: string, name: string): Promise<FoundModel |
         name,
         `its version '${misnamed}' must be a number from 1, without zeros in front`,
       );
-    const problem = `it has no version: the file should be at '${name}/1/${MODEL_FILE}'`;
+    // Somebody may have given the folder of one model.
+    const remedy = VERSION.test(name) ? `; if '${name}' is a version, give the folder above` : '';
+    const problem = `it has no version: the file should be at '${name}/1/${MODEL_FILE}'${remedy}`;
     return isModel ? unusable(folder, name, problem) : undefined;
   }
   const place = path.join(folder, version);
