@@ -4,7 +4,7 @@
  * which npm installs where it fits.
  *
  *     node scripts/packages.mjs [--out FOLDER] [--allow-no-cuda] [TARGET=BINARY ...]
- *     node scripts/packages.mjs linux-x64-gnu=build-prebuild/build/Release/warpconv.node
+ *     node scripts/packages.mjs linux-x64-gnu=prebuilds/linux-x64/warpconv.glibc.node
  *
  * FOLDER is new or empty, build-packages/ is made anew. Refuses a binary that would not load where its package is
  * installed, has no code for GPUs though it should, or is larger than its budget. dist/ has to be there (`npm run build`).
