@@ -13,6 +13,7 @@ import { serveCommand } from './commands/serve_command';
 import { WarpconvError } from './errors';
 import { packageVersion } from './load';
 import { nearest } from './nearest';
+import { printable } from './printable';
 
 const COMMANDS: readonly Command[] = [
   doctorCommand,
@@ -118,14 +119,14 @@ function print(text: string): number {
 function report(error: unknown, hint: string): number {
   const { code, message, syscall } = error as { code?: unknown; message: string; syscall?: unknown };
   if (error instanceof Misuse || String(code).startsWith('ERR_PARSE_ARGS')) {
-    process.stderr.write(`warpconv: ${message.replaceAll('\n', ' ')}\n${hint}`);
+    process.stderr.write(printable(`warpconv: ${message.replaceAll('\n', ' ')}\n${hint}`));
     return 2;
   }
   // Anything else is a defect and keeps its stack.
   if (!(error instanceof WarpconvError) && syscall === undefined) throw error;
   // Node.js begins some messages with the code, and others not.
   const prefix = message.startsWith(`${String(code)}:`) ? '' : `${String(code)}: `;
-  process.stderr.write(`warpconv: ${prefix}${message}\n`);
+  process.stderr.write(printable(`warpconv: ${prefix}${message}\n`));
   return 1;
 }
 

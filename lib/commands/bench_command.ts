@@ -24,6 +24,7 @@ import {
 import { endProgress, showProgress } from './progress';
 import { digits, inBytes, table } from './table';
 import type { Device } from '../placement';
+import { printable } from '../printable';
 import { onnxruntimeNodeFile } from '../session/fallback';
 
 /** What `--json` prints. Times are in milliseconds. */
@@ -104,7 +105,7 @@ ${MODEL_OPTIONS_HELP.slice(1)}
     try {
       const result = await bench(request, contestants[0]!, contestants[1]);
       endProgress();
-      process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : render(result, alone));
+      process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : printable(render(result, alone)));
       return 0;
     } finally {
       endProgress();
@@ -135,8 +136,8 @@ async function bench(
 ): Promise<BenchResult> {
   const open = { file, device } as const;
   const opened = await load(own, { ...open, threads: wanted });
-  const { threads, inputMetadata } = opened;
-  const plan = planInputs(inputMetadata, request);
+  const { threads, inputMetadata, unrankedInputs } = opened;
+  const plan = planInputs(inputMetadata, request, unrankedInputs);
   const ours = await runFirst(own, opened, plan).catch((error: unknown) => {
     throw withAssumed(error, plan);
   });

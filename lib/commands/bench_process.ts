@@ -38,6 +38,7 @@ export interface Opened {
   readonly loadMilliseconds: number;
   /** Of warpconv alone, which says what its inputs are */
   readonly inputMetadata: InferenceSession['inputMetadata'];
+  readonly unrankedInputs: readonly string[];
 }
 
 export interface Output {
@@ -125,13 +126,14 @@ async function openOwn({ file, device, threads }: OpenRequest): Promise<Opened> 
     tensor: (input) => new Tensor(input.type, elementsOf(input) as never, input.dims),
     gpuBytes: () => memory().gpu[session.device] ?? null,
   };
-  const { inputMetadata } = session;
+  const { inputMetadata, unrankedInputs } = session;
   return {
     version: packageVersion(),
     device: session.device,
     threads: ownThreads(),
     loadMilliseconds,
     inputMetadata,
+    unrankedInputs,
   };
 }
 
@@ -165,6 +167,7 @@ async function openOther({ file, threads }: OpenRequest): Promise<Opened> {
     threads: threads ?? 0,
     loadMilliseconds,
     inputMetadata: [],
+    unrankedInputs: [],
   };
 }
 

@@ -1,5 +1,6 @@
 /** What a model is given where its user brings no inputs: dims where the file leaves them open, and elements. */
 import { Misuse } from './command';
+import { invalid } from '../check';
 import { nearest } from '../nearest';
 import type { ValueMetadata } from '../model/metadata';
 import { WarpconvError } from '../errors';
@@ -46,18 +47,29 @@ const DEFAULTS = { batch: 1, side: 224, samples: 512, length: 128 } as const;
 /** To another extent that a network of that kind probably takes, too */
 const STEPS = { batch: 1, side: 32, samples: 512, length: 16 } as const;
 
-/** The dims that a model's inputs get. @throws {@link Misuse} for names that the model does not have */
-export function planInputs(infos: readonly ValueMetadata[], request: Request): InputPlan {
-  const shapes = namedShapes(infos, request);
+/**
+ * The dims that a model's inputs get.
+ *
+ * @param unranked - names of inputs of which not even the rank is known: `shape` is empty, as that of a scalar
+ * @throws {@link Misuse} for names that the model does not have, `ERR_WARPCONV_INVALID_ARGUMENT` where a rank is not known
+ */
+export function planInputs(
+  infos: readonly ValueMetadata[],
+  request: Request,
+  unranked: readonly string[] = [],
+): InputPlan {
+  const shapes = namedShapes(infos, request, unranked);
   const open = openDimensions(infos);
   if (request.batch !== undefined) giveBatch(infos, open, request.batch);
   for (const [name, extent] of request.extents) {
     const dimension = open.get(name);
     if (dimension === undefined) throw new Misuse(unknown('dim', name, [...open.keys()]));
+    requireOne(name, dimension.given, extent);
     dimension.given = extent;
   }
   takeFromShapes(infos, shapes, open);
   requireNames('fill', [...request.fills.keys()], infos);
+  requireFills(infos, request.fills);
   return { inputs: inputsOf(infos, open, shapes, request.fills), assumed: assumed(open) };
 }
 
@@ -82,6 +94,7 @@ export function otherPlans(
 function namedShapes(
   infos: readonly ValueMetadata[],
   { shapes }: Request,
+  unranked: readonly string[],
 ): ReadonlyMap<string, readonly number[]> {
   const only = infos.length === 1 ? infos[0]!.name : undefined;
   if (shapes.has('') && only === undefined) {
@@ -91,21 +104,53 @@ function namedShapes(
   requireNames('shape', [...named.keys()], infos);
   for (const { name, shape } of infos) {
     const dims = named.get(name);
-    if (dims === undefined || shape.length === 0) continue;
+    if (unranked.includes(name)) {
+      if (dims === undefined) throw withoutRank(name);
+      continue;
+    }
+    if (dims === undefined) continue;
     const fits =
       dims.length === shape.length && shape.every((one, i) => typeof one === 'string' || one === dims[i]);
     if (fits) continue;
     throw new Misuse(
-      `--shape gives '${name}' the dims ${dims.join('x')}, and the model takes [${shape.map((one) => one || '?').join(', ')}]`,
+      `--shape gives '${name}' the dims ${dims.join('x') || 'of a scalar'}, and the model takes [${shape.map((one) => one || '?').join(', ')}]`,
     );
   }
   return named;
+}
+
+function withoutRank(name: string): WarpconvError {
+  return invalid(
+    `the model does not say how many dims '${name}' has; give it some as in --shape ${name}=1x3x224x224, or --shape ${name}=scalar`,
+  );
 }
 
 function requireNames(option: string, names: readonly string[], infos: readonly ValueMetadata[]): void {
   const known = infos.map(({ name }) => name);
   for (const name of names) if (!known.includes(name)) throw new Misuse(unknown(option, name, known));
 }
+
+function requireOne(name: string, extent: number | undefined, other: number): void {
+  if (extent === undefined || extent === other) return;
+  throw new Misuse(
+    `dimension '${name}' is to be ${extent} and ${other}; say it once, by --batch, --dim or --shape`,
+  );
+}
+
+/** Integers would be cut and wrap around. */
+function requireFills(infos: readonly ValueMetadata[], fills: Request['fills']): void {
+  for (const { name, type } of infos) {
+    const fill = fills.get(name);
+    if (fill === undefined || isFloat(type) || has(type, fill)) continue;
+    throw new Misuse(`--fill: input '${name}' has elements of ${type}, which cannot be ${fill}`);
+  }
+}
+
+function has(type: DataType, integer: number): boolean {
+  return Number.isInteger(integer) && Number(typedArray(type, [integer])[0]) === integer;
+}
+
+const isFloat = (type: DataType) => type.startsWith('float') || type === 'bfloat16';
 
 function unknown(option: string, name: string, known: readonly string[]): string {
   const what = option === 'dim' ? 'open dimension' : 'input';
@@ -167,10 +212,13 @@ function takeFromShapes(
   shapes: ReadonlyMap<string, readonly number[]>,
   open: ReadonlyMap<string, OpenDimension>,
 ): void {
+  const said = new Map([...open].map(([name, { given }]) => [name, given]));
   for (const info of infos) {
     shapes.get(info.name)?.forEach((extent, axis) => {
       if (typeof info.shape[axis] !== 'string') return;
-      open.get(nameOf(info, axis))!.given ??= extent;
+      const name = nameOf(info, axis);
+      requireOne(name, said.get(name), extent);
+      open.get(name)!.given ??= extent;
     });
   }
 }
@@ -226,7 +274,7 @@ export function elementsOf({ name, type, dims, fill }: PlannedInput): TypedArray
 function elementMaker(name: string, type: DataType, dims: readonly number[]): (index: number) => number {
   if (type === 'bool' || /mask/i.test(name)) return () => 1;
   const random = randomNumbers();
-  if (type.startsWith('float') || type === 'bfloat16') return random;
+  if (isFloat(type)) return random;
   if (packedBits(type) !== undefined) return () => 0;
   if (type === 'uint8') return () => Math.floor(random() * 256);
   if (type === 'int8') return () => Math.floor(random() * 256) - 128;

@@ -16,7 +16,9 @@ import { endProgress, showProgress } from './progress';
 import { grouped, inBytes, scaled, table } from './table';
 import { plural } from '../check';
 import { WarpconvError } from '../errors';
+import { printable } from '../printable';
 import type { SessionExplanation, StepExplanation } from '../model/explain';
+import type { OnnxFile } from '../model/onnx/load';
 import type { Outline, OutlinedValue } from '../model/onnx/outline';
 import type { SessionOptions } from '../session/session_options';
 
@@ -74,9 +76,13 @@ ${MODEL_OPTIONS_HELP.slice(1)}
       showProgress(`reading ${file}`);
       const inspection = await inspect(file, request, { device, threads });
       endProgress();
-      process.stdout.write(json ? `${JSON.stringify(inspection, null, 2)}\n` : render(inspection, steps));
+      process.stdout.write(
+        json ? `${JSON.stringify(inspection, null, 2)}\n` : printable(render(inspection, steps)),
+      );
       if (inspection.problem === null) return 0;
-      process.stderr.write(`warpconv: ${inspection.problem.code}: ${inspection.problem.message}\n`);
+      process.stderr.write(
+        printable(`warpconv: ${inspection.problem.code}: ${inspection.problem.message}\n`),
+      );
       return 1;
     } finally {
       endProgress();
@@ -89,11 +95,16 @@ async function inspect(
   request: Request,
   options: SessionOptions & { readonly threads: number | undefined },
 ): Promise<Inspection> {
-  const { readOutline } = await import('../model/onnx/outline.js');
-  const outline = await readOutline(file);
+  const [{ OnnxFile }, { readOutline }] = await Promise.all([
+    import('../model/onnx/load.js'),
+    import('../model/onnx/outline.js'),
+  ]);
+  // Once: it may be large, and be replaced meanwhile.
+  const read = await OnnxFile.read(file);
+  const outline = await readOutline(read);
   const found = { file: path.basename(file), ...outline };
   try {
-    const unsupported = await findUnsupported(file);
+    const unsupported = await findUnsupported(read);
     const [first] = unsupported;
     if (first !== undefined) {
       const message = `the model has ${plural(unsupported.length, 'operator')} that warpconv does not support, ${first.operator} for one`;
@@ -104,7 +115,7 @@ async function inspect(
         compiled: null,
       };
     }
-    return { ...found, unsupported, problem: null, compiled: await compileFor(file, request, options) };
+    return { ...found, unsupported, problem: null, compiled: await compileFor(read, request, options) };
   } catch (error) {
     if (!(error instanceof WarpconvError)) throw error;
     const { code, message } = error;
@@ -112,7 +123,7 @@ async function inspect(
   }
 }
 
-async function findUnsupported(file: string): Promise<UnsupportedOperator[]> {
+async function findUnsupported(file: OnnxFile): Promise<UnsupportedOperator[]> {
   const [{ loadOnnx }, { unsupportedNodes }] = await Promise.all([
     import('../model/onnx/load.js'),
     import('../model/compile.js'),
@@ -134,12 +145,12 @@ function adviceFor(operator: string): string {
 }
 
 async function compileFor(
-  file: string,
+  file: OnnxFile,
   request: Request,
   options: SessionOptions & { readonly threads: number | undefined },
 ): Promise<Compilation> {
   const { session, plan } = await openModel(file, request, options);
-  showProgress(`compiling ${file}`);
+  showProgress(`compiling ${file.path}`);
   const { device, steps, arenaBytes } = await explain(session, plan.inputs).catch((error: unknown) => {
     throw withAssumed(error, plan);
   });

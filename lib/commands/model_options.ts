@@ -18,7 +18,7 @@ export const MODEL_OPTIONS_HELP = `
   --batch N        the batch, where the model leaves it open (default 1)
   --dim NAME=N     an extent that the model has by name; may be repeated
   --shape [INPUT=]1x3x224x224
-                   dims of an input; may be repeated
+                   dims of an input, or scalar; may be repeated
   --fill INPUT=NUMBER
                    the value of all elements of an input; may be repeated. Others are made up
   --json           print the result as JSON`;
@@ -63,9 +63,10 @@ export function readCount(name: string, given: string | undefined, most = 2 ** 3
 
 /** The name is empty where the model has but one input. */
 function readShape(given: string): [input: string, dims: number[]] {
-  const [, name = '', dims] = /^(?:(.*)=)?(\d+(?:x\d+)*)$/s.exec(given) ?? [];
+  const [, name = '', dims] = /^(?:(.*)=)?(\d+(?:x\d+)*|scalar)$/s.exec(given) ?? [];
+  if (dims === 'scalar') return [name, []];
   if (dims !== undefined) return [name, dims.split('x').map(Number)];
-  throw new Misuse(`--shape takes dims as in 1x3x224x224 or input=1x3x224x224, got '${given}'`);
+  throw new Misuse(`--shape takes dims as in 1x3x224x224 or input=1x3x224x224, or scalar, got '${given}'`);
 }
 
 function readPair<T>(option: string, given: string, read: (text: string) => T): [name: string, value: T] {

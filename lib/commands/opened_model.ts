@@ -4,15 +4,19 @@ import type { SessionOptions } from '../session/session_options';
 import type { Tensor } from '../tensor/tensor';
 import { elementsOf, planInputs, type InputPlan, type PlannedInput, type Request } from './feeds';
 import { showProgress } from './progress';
+import type { OnnxFile } from '../model/onnx/load';
 
 export interface OpenedModel {
   readonly session: InferenceSession;
   readonly plan: InputPlan;
 }
 
-/** @throws what {@link InferenceSession.create} does; {@link Misuse} for inputs that the model does not have */
+/**
+ * @param file - by its path, or as it was read before
+ * @throws what {@link InferenceSession.create} does, and what {@link planInputs} does
+ */
 export async function openModel(
-  file: string,
+  file: string | OnnxFile,
   request: Request,
   { threads, ...options }: SessionOptions & { readonly threads: number | undefined },
 ): Promise<OpenedModel> {
@@ -23,9 +27,10 @@ export async function openModel(
     import('../devices.js'),
   ]);
   if (threads !== undefined) setThreads(threads);
-  showProgress(`loading ${file}`);
-  const session = await InferenceSession.create(file, options);
-  return { session, plan: planInputs(session.inputMetadata, request) };
+  showProgress(`loading ${typeof file === 'string' ? file : file.path}`);
+  // Users have no files that were read before, so the session's types do not tell of them.
+  const session = await InferenceSession.create(file as string, options);
+  return { session, plan: planInputs(session.inputMetadata, request, session.unrankedInputs) };
 }
 
 export async function makeFeeds(inputs: readonly PlannedInput[]): Promise<Record<string, Tensor>> {

@@ -1,5 +1,6 @@
 /** `npx warpconv profile`: what each step of a model takes, as a table and as a trace. */
-import { access, constants, rename, stat } from 'node:fs/promises';
+import { access, constants, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 import { command, Misuse } from './command';
@@ -18,6 +19,7 @@ import { digits, table } from './table';
 import { plural } from '../check';
 import type { StepExplanation } from '../model/explain';
 import type { Device } from '../placement';
+import { printable } from '../printable';
 
 /** What `--json` prints. */
 export interface ProfileResult {
@@ -70,7 +72,7 @@ ${MODEL_OPTIONS_HELP.slice(1)}
     try {
       const result = await profile(request);
       endProgress();
-      process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : render(result, top));
+      process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : printable(render(result, top)));
       return 0;
     } finally {
       endProgress();
@@ -87,10 +89,27 @@ interface ProfileRequest {
   readonly output: string | undefined;
 }
 
-async function profile({ file, request, runs, output, ...options }: ProfileRequest): Promise<ProfileResult> {
-  const profileFilePrefix = output ?? `${path.parse(file).name}_profile`;
-  await requireWritable(profileFilePrefix);
-  const { session, plan } = await openModel(file, request, { ...options, profileFilePrefix });
+async function profile(request: ProfileRequest): Promise<ProfileResult> {
+  const { file, output } = request;
+  const prefix = `${path.parse(file).name}_profile`;
+  await requireWritable(output ?? prefix);
+  if (output === undefined) return record(request, prefix);
+  const folder = await mkdtemp(path.join(tmpdir(), 'warpconv-profile-'));
+  try {
+    const result = await record(request, path.join(folder, prefix));
+    // Written and not moved there: what has the name may be a link, a pipe or a device.
+    await writeFile(output, await readFile(result.trace));
+    return { ...result, trace: output };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function record(
+  { file, request, runs, device: wanted, threads }: ProfileRequest,
+  profileFilePrefix: string,
+): Promise<ProfileResult> {
+  const { session, plan } = await openModel(file, request, { device: wanted, threads, profileFilePrefix });
   const feeds = await makeFeeds(plan.inputs);
   showProgress('running it for the first time');
   await session.run(feeds).catch((error: unknown) => {
@@ -101,23 +120,22 @@ async function profile({ file, request, runs, output, ...options }: ProfileReque
     showProgress(`recording run ${run + 1} of ${runs}`);
     await session.run(feeds);
   }
-  const written = session.endProfiling()!;
-  if (output !== undefined) await rename(written, output);
+  const trace = session.endProfiling()!;
   showProgress('measuring steps');
   const { device, steps } = await session.profile(feeds, { runs });
   await session.release();
   const milliseconds = steps.reduce((sum, step) => sum + (step.milliseconds ?? 0), 0);
-  return { file: path.basename(file), device, ...plan, runs, steps, milliseconds, trace: output ?? written };
+  return { file: path.basename(file), device, ...plan, runs, steps, milliseconds, trace };
 }
 
 /** Before anything is measured. */
 async function requireWritable(file: string): Promise<void> {
-  const isFolder = await stat(file).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
-  if (isFolder) throw new Misuse(`--output takes a file, and '${file}' is a folder`);
-  await access(path.dirname(file), constants.W_OK);
+  if (file === '') throw new Misuse(`--output takes a file, got ''`);
+  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  if (found?.isDirectory()) throw new Misuse(`--output takes a file, and '${file}' is a folder`);
+  await access(found === undefined ? path.dirname(file) : file, constants.W_OK);
 }
 
 function render(

@@ -1,4 +1,5 @@
 /** The folder of models of `npx warpconv serve DIR`. */
+import { printable } from '../printable';
 import type { ModelControl, ModelFolder, ModelFolderOptions, ServeLogger } from '../serve';
 
 const text = { type: 'string' } as const;
@@ -71,7 +72,7 @@ function log(details: object, message: string): void {
   const name = model === undefined ? '' : ` ${JSON.stringify(model)}`;
   const which = version === undefined ? name : `${name} ${version}`;
   const why = err === undefined ? '' : `: ${err.message.replaceAll('\n', ' ')}`;
-  process.stderr.write(`warpconv: ${message}:${which}${why}\n`);
+  process.stderr.write(printable(`warpconv: ${message}:${which}${why}\n`));
 }
 
 /** A line on stderr for each thing that becomes of a model */

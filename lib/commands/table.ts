@@ -1,11 +1,14 @@
 /** Results as text. */
+import { printable } from '../printable';
 
 /**
  * Rows as lines, each column as wide as its widest cell. The first row has the titles.
  *
  * @param right - the columns of numbers, by their titles
  */
-export function table(rows: readonly (readonly string[])[], right: readonly string[] = []): string {
+export function table(given: readonly (readonly string[])[], right: readonly string[] = []): string {
+  // Names come from files, which may have anything in them.
+  const rows = given.map((cells) => cells.map((cell) => printable(cell).replaceAll('\n', '\\n')));
   const titles = rows[0]!;
   const widths = titles.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
   const isRight = titles.map((title) => right.includes(title));

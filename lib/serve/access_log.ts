@@ -4,6 +4,7 @@ import type { Writable } from 'node:stream';
 import { isObject, mismatch } from '../check';
 import type { ExchangeEnd, ExchangeStart } from './exchange_record';
 import type { ServeLogger } from './logger';
+import { printable } from '../printable';
 import { nextTurn } from './timers';
 
 /** What the access log has of one request. Members that do not apply, or are not known, are not there. */
@@ -144,13 +145,8 @@ export class LineWriter {
   }
 }
 
-/** Some readers take more than JSON's escapes for the end of a line, and terminals obey other control characters. */
 export function lineOf(entry: AccessLogEntry): string {
-  const text = JSON.stringify(entry).replace(
-    /[\u007f-\u009f\u2028\u2029]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-  return `${text}\n`;
+  return `${printable(JSON.stringify(entry))}\n`;
 }
 
 let stdout: LineWriter | undefined;

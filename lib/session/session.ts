@@ -172,6 +172,15 @@ export class InferenceSession {
     return this.#fallback?.taken === undefined ? this.#place : 'cpu';
   }
 
+  /**
+   * Inputs of which the model does not even say the rank: their `shape` is empty, as onnxruntime has it.
+   *
+   * @internal
+   */
+  get unrankedInputs(): readonly string[] {
+    return this.#graph.inputs.flatMap(({ name, shape }) => (shape === undefined ? [name] : []));
+  }
+
   /** As below, of the bytes of a buffer from `byteOffset` on, `byteLength` of them. */
   static create(
     model: ArrayBufferLike,

@@ -1,6 +1,15 @@
 /** `warpconv inspect`, `bench` and `profile`, as a shell starts them: the built command, its output and how it ends. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -29,6 +38,15 @@ exports.InferenceSession = {
     return { run };
   },
 };
+`;
+
+/** Tells at the end which models were opened. */
+const OPENS = `
+const promises = require('node:fs/promises');
+const { open } = promises;
+const opened = [];
+promises.open = (file, ...rest) => (opened.push(file), open(file, ...rest));
+process.on('exit', () => process.stderr.write(opened.filter((file) => /onnx$/.test(file)).join()));
 `;
 
 beforeAll(() => {
@@ -74,6 +92,19 @@ beforeAll(() => {
       outputs: [value('y')],
     }),
   );
+  write(
+    'any.onnx',
+    onnxModel({ inputs: [value('x')], nodes: [node('Relu', ['x'], ['y'])], outputs: [value('y')] }),
+  );
+  write(
+    'names.onnx',
+    onnxModel({
+      inputs: [value('x\u001b[31m\n', ['N\u009b2J', 4])],
+      nodes: [node('Relu', ['x\u001b[31m\n'], ['y'], {}, { name: 'line\nline' })],
+      outputs: [value('y')],
+    }),
+  );
+  write('opens.cjs', OPENS);
   write('damaged.onnx', 'no model');
   write('empty.onnx', '');
   const other = path.join(folder, 'node_modules/onnxruntime-node');
@@ -155,6 +186,26 @@ describe('inspect', () => {
     const { code, stdout, stderr } = await run('inspect', file);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(message);
+  });
+
+  test('it reads the file once', async () => {
+    const { ended } = start(['inspect', 'conv.onnx', ...CPU], { NODE_OPTIONS: '--require ./opens.cjs' });
+    expect(await ended).toMatchObject({ code: 0, stderr: 'conv.onnx' });
+  });
+
+  test('it runs no input of any rank as a scalar, unless it is told to', async () => {
+    const { code, stdout, stderr } = await run('inspect', 'any.onnx', ...CPU);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('--shape x=1x3x224x224')]);
+    expect(stdout).toMatch(/^ {2}x +float32 +of any rank$/m);
+    const { compiled } = await runJson<Inspection>('inspect', 'any.onnx', '--shape', 'scalar');
+    expect(compiled!.inputs).toMatchObject([{ dims: [] }]);
+  });
+
+  test('a terminal obeys no name of the file', async () => {
+    const { stdout } = await run('inspect', 'names.onnx', '--steps', ...CPU);
+    expect(stdout).toMatch(/^ {2}x\\u001b\[31m\\n +float32 +\[N\\u009b2J, 4\]$/m);
+    expect(stdout).toMatch(/line\\nline$/m);
+    expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
   });
 
   test('a reader that goes ends it without a word', async () => {
@@ -254,6 +305,13 @@ describe('profile', () => {
     expect(events.map(({ cat }) => cat)).toEqual(['run', 'step', 'run', 'step', 'run', 'step']);
   });
 
+  test('it writes through a link, and leaves it', async () => {
+    symlinkSync('aim.json', path.join(folder, 'link.json'));
+    await runJson('profile', 'relu.onnx', '--output', 'link.json', '--runs', '1');
+    expect(JSON.parse(readFileSync(path.join(folder, 'aim.json'), 'utf8'))).toHaveLength(2);
+    expect(lstatSync(path.join(folder, 'link.json')).isSymbolicLink()).toBe(true);
+  });
+
   test('it measures nothing where the trace cannot be written', async () => {
     const { code, stderr } = await run('profile', 'conv.onnx', '--output', 'none/trace.json', ...CPU);
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^warpconv: ENOENT: no such file .*'none'\n$/)]);
@@ -290,6 +348,7 @@ describe('every command', () => {
     [['inspect', 'a.onnx', 'b.onnx'], "inspect takes 1 argument, got 'b.onnx'"],
     [['bench', 'relu.onnx', '--treads', '1'], 'bench takes no --treads; did you mean --threads?'],
     [['profile', 'relu.onnx', '-x'], 'profile takes no -x'],
+    [['profile', 'relu.onnx', '--output', ''], "--output takes a file, got ''"],
     [['profile', 'relu.onnx', '--output', '.'], "--output takes a file, and '.' is a folder"],
     [['bench', 'relu.onnx', '--batch', '0'], "--batch takes an integer from 1 to 2147483647, got '0'"],
     [['bench', 'relu.onnx', '--device', 'gpu'], "--device takes auto, cpu, cuda or cuda:N, got 'gpu'"],

@@ -15,24 +15,43 @@ const NO_DATA: ExternalData = new Map();
 /** Protocol buffers end here. */
 const LARGEST_FILE = 2 ** 31 - 1;
 
+/** A file that was read before: what is loaded from it is of one state of the file, however often. */
+export class OnnxFile {
+  private constructor(
+    readonly path: string,
+    readonly bytes: Uint8Array,
+  ) {}
+
+  static async read(path: string): Promise<OnnxFile> {
+    return new OnnxFile(path, await readFile(path));
+  }
+}
+
 /**
  * Loads an ONNX model, in slices. Only its form is checked here: `checkOperators` tells which nodes a compiler can take.
  *
- * @param model - the path of a file, whose external data are read from its folder, or a file's bytes, which are copied: the
+ * @param model - a file, or its path: its external data are read from its folder. Or a file's bytes, which are copied: the
  * caller may change them or transfer them away when the promise has settled
  * @param given - external data that are not read from there
  * @throws `ERR_WARPCONV_INVALID_MODEL` naming what is wrong with the file, `ERR_WARPCONV_UNSUPPORTED` for its version or the
  * types of its inputs and outputs, `ERR_WARPCONV_INVALID_ARGUMENT` where there is no file
  */
-export async function loadOnnx(model: string | Uint8Array, given: GivenFiles = new Map()): Promise<Graph> {
-  if (typeof model === 'string') return load(await readFile(model), model, given);
-  return load(await inSlices(copyBytes(model)), undefined, given);
+export async function loadOnnx(
+  model: string | OnnxFile | Uint8Array,
+  given: GivenFiles = new Map(),
+): Promise<Graph> {
+  if (typeof model === 'string') return load(await OnnxFile.read(model), given);
+  if (model instanceof OnnxFile) return load(model, given);
+  return load({ path: undefined, bytes: await inSlices(copyBytes(model)) }, given);
 }
 
-async function load(bytes: Uint8Array, file: string | undefined, given: GivenFiles): Promise<Graph> {
+async function load(
+  { path, bytes }: { readonly path: string | undefined; readonly bytes: Uint8Array },
+  given: GivenFiles,
+): Promise<Graph> {
   const proto = await inSlices(decodeModel(bytes));
   const external = await inSlices(externalTensors(proto));
-  const data = external.length === 0 ? NO_DATA : await readExternalData(external, file, given);
+  const data = external.length === 0 ? NO_DATA : await readExternalData(external, path, given);
   return inSlices(readModel(proto, data));
 }
 
@@ -73,7 +92,7 @@ function copyPart(bytes: Uint8Array, copy: Uint8Array, at: number): void {
   copy.set(partOf(bytes, at, at + COPIED_AT_ONCE), at);
 }
 
-export async function readFile(file: string): Promise<Uint8Array> {
+async function readFile(file: string): Promise<Uint8Array> {
   try {
     const size = await sizeOfFile(file);
     if (size > LARGEST_FILE) {

@@ -4,7 +4,7 @@ import { inSlices, type Sliced } from '../../slices';
 import { packedBits } from '../../tensor/packed';
 import { CONSTRUCTORS } from '../../tensor/tensor';
 import { elementType, unsupportedTypeName } from '../element_types';
-import { readFile } from './load';
+import type { OnnxFile } from './load';
 import { operatorDomain } from './nodes';
 import {
   AttributeProto_AttributeType as Type,
@@ -40,9 +40,8 @@ export interface Outline {
   readonly weightBytes: number;
 }
 
-/** @throws `ERR_WARPCONV_INVALID_MODEL` for what is no ONNX file, `ERR_WARPCONV_INVALID_ARGUMENT` where there is no file */
-export async function readOutline(file: string): Promise<Outline> {
-  const bytes = await readFile(file);
+/** @throws `ERR_WARPCONV_INVALID_MODEL` for what is no ONNX file */
+export async function readOutline({ bytes }: OnnxFile): Promise<Outline> {
   const model = await inSlices(decodeModel(bytes));
   const { irVersion, opsetImport } = model;
   const graph = graphOf(model);

@@ -69,9 +69,31 @@ test.each<[string, readonly ValueMetadata[], Partial<Request>, RegExp]>([
     /'image' the dims 1x4x8x8, and the model takes \[N, 3, \?, width\]/,
   ],
   ['a batch of a model that has none', [info('x', 'float32', [1, 3])], { batch: 2 }, /input 'x' is \[1, 3\]/],
+  [
+    'two batches',
+    image,
+    { batch: 3, shapes: new Map([['', [1, 3, 8, 8]]]) },
+    /'N' is to be 3 and 1; say it once/,
+  ],
+  ['two extents', image, { batch: 3, extents: new Map([['N', 4]]) }, /'N' is to be 3 and 4; say it once/],
+  ...[1.5, 1e30, Infinity].map((fill): [string, readonly ValueMetadata[], Partial<Request>, RegExp] => [
+    `integers that are to be ${fill}`,
+    vad,
+    { fills: new Map([['sr', fill]]) },
+    /'sr' has elements of int64, which cannot be/,
+  ]),
 ])('it refuses %s', (_, infos, given, message) => {
   expect(() => planInputs(infos, request(given))).toThrow(Misuse);
   expect(() => planInputs(infos, request(given))).toThrow(message);
+});
+
+test('an input of any rank is no scalar, unless that is said', () => {
+  const any = [info('x', 'float32', []), info('y', 'float32', [])];
+  const plan = (dims?: number[]) =>
+    planInputs(any, request(dims && { shapes: new Map([['x', dims]]) }), ['x']).inputs;
+  expect(() => plan()).toThrow(/how many dims 'x' has; .*--shape x=1x3x224x224, or --shape x=scalar$/);
+  expect(plan([2, 3])).toMatchObject([{ dims: [2, 3] }, { dims: [] }]);
+  expect(plan([])).toMatchObject([{ dims: [] }, { dims: [] }]);
 });
 
 test('other shapes change one dimension wherever it is, the batch first', () => {
