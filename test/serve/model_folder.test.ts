@@ -579,6 +579,21 @@ describe('calls', () => {
     expect(used()).toEqual(NOTHING);
   });
 
+  test('many calls that wait are one, and the last of each model counts', async () => {
+    await put(folder, 'm', '1', scaling(2));
+    const models = await openFolder({ control: 'explicit' });
+    const reloads = Array.from({ length: 100 }, () => models.reload());
+    expect(new Set(reloads).size).toBe(1);
+    const load = models.load('m');
+    expect(models.load('m')).toBe(load);
+    const unload = models.unload('m');
+    const again = models.load('m');
+    expect(again).not.toBe(load);
+    await Promise.all([...reloads, load, unload, again]);
+    expect(await stateOf(models, 'm')).toEqual([{ name: 'm', version: '1', state: 'READY' }]);
+    expect(models.load('m')).not.toBe(again);
+  });
+
   test('what is asked for during a load comes after it', async () => {
     await put(folder, 'm', '1', scaling(2));
     const models = await openFolder({ control: 'explicit' });

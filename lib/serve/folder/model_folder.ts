@@ -90,6 +90,12 @@ interface Entry {
 
 type Found = ReadonlyMap<string, FoundModel>;
 
+/** A call that has not begun */
+interface Waiting {
+  readonly action: 'load' | 'unload' | 'reload';
+  readonly result: Promise<void>;
+}
+
 /** The models of a folder, for {@link serve}, {@link createHandler} or the plugin of Fastify. */
 export class ModelFolder {
   /** Where models run that do not say so themselves. */
@@ -104,6 +110,8 @@ export class ModelFolder {
   readonly #ending = new Set<Promise<void>>();
   /** Changes are made one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
+  /** The last call of each model that waits for its turn, and, without a name, of the whole folder */
+  readonly #waiting = new Map<string | undefined, Waiting>();
   /** Signatures at the last look */
   #looked: ReadonlyMap<string, string> = new Map();
   #complaint: string | undefined;
@@ -157,7 +165,7 @@ export class ModelFolder {
    * that was served before goes on to be.
    */
   load(name: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#ask('load', name, async () => {
       const { found, isStill } = await this.#settled(() => this.#find(name));
       const model = found.get(name);
       if (model === undefined) throw unknown('load', name);
@@ -170,7 +178,7 @@ export class ModelFolder {
 
   /** Serves a model no longer, until it is loaded by its name. Its requests are answered. */
   unload(name: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#ask('unload', name, async () => {
       if (!this.#entries.has(name) && (await this.#find(name)).size === 0) throw unknown('unload', name);
       this.#asked.set(name, false);
       await this.#drop(name);
@@ -183,7 +191,7 @@ export class ModelFolder {
    * the index tell of.
    */
   reload(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#ask('reload', undefined, async () => {
       const { found, isStill } = await this.#settled(() => scanFolder(this.folder));
       await this.#bringAll(found, { retry: true, isStill });
       for (const model of found.values())
@@ -237,6 +245,18 @@ export class ModelFolder {
     await this.#turn;
     await Promise.all([...this.#entries.keys()].map((name) => this.#drop(name)));
     await Promise.all(this.#ending);
+  }
+
+  /** Who asks for what another call waits to do gets its result: files are looked at for longer than calls take to come. */
+  #ask(action: Waiting['action'], name: string | undefined, act: () => Promise<void>): Promise<void> {
+    const waiting = this.#waiting.get(name);
+    if (waiting?.action === action) return waiting.result;
+    const result = this.#inTurn(() => {
+      if (this.#waiting.get(name)?.result === result) this.#waiting.delete(name);
+      return act();
+    });
+    this.#waiting.set(name, { action, result });
+    return result;
   }
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
