@@ -1,7 +1,7 @@
 /** Finds the native binary and loads it. */
 import createDebug from 'debug';
 import nodeGypBuild from 'node-gyp-build';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 import type { Addon } from './addon';
@@ -115,7 +115,9 @@ export function loadBinary(
   ];
   for (const [file, locate] of candidates) {
     try {
-      const binary = open(locate());
+      const place = locate();
+      requireWhole(place);
+      const binary = open(place);
       if (!isObject(binary)) throw new Error(`it gives ${String(binary)} instead of an addon`);
       debug('loaded %s', file);
       return { addon: binary as Addon, file };
@@ -125,7 +127,29 @@ export function loadBinary(
     }
   }
   const others = TARGETS.map(packageName).filter((name) => isInstalled(name, find));
-  throw new WarpconvError('ERR_WARPCONV_LOAD_FAILED', explain({ root, failures, names, others }));
+  throw new WarpconvError(
+    'ERR_WARPCONV_LOAD_FAILED',
+    explain({ root, named: namedFolder(), failures, names, others }),
+  );
+}
+
+const ELF = Buffer.from('\x7fELF\x02\x01', 'latin1');
+const ELF_HEADER = 64;
+
+/** Loading an ELF file that is cut off ends the process by SIGBUS. Its last part is the table of its sections. */
+function requireWhole(file: string): void {
+  if (process.platform !== 'linux' || !isFile(file)) return;
+  const header = Buffer.alloc(ELF_HEADER);
+  const descriptor = openSync(file, 'r');
+  try {
+    readSync(descriptor, header, 0, ELF_HEADER, 0);
+  } finally {
+    closeSync(descriptor);
+  }
+  if (!header.subarray(0, ELF.length).equals(ELF)) return;
+  const end = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60);
+  const { size } = statSync(file);
+  if (size < end) throw new Error(`file too short: it has ${size} bytes, and should have ${end}`);
 }
 
 const packageName = (target: string) => `@warpconv/${target}`;
@@ -153,12 +177,18 @@ function isMissing(error: unknown, name: string): boolean {
   return code === 'MODULE_NOT_FOUND' && messageOf(error).includes(`'${name}'`);
 }
 
+/** Where the user says that the binary is, if anywhere. */
+function namedFolder(): string | undefined {
+  const { WARPCONV_PREBUILD } = process.env;
+  return WARPCONV_PREBUILD ? path.resolve(WARPCONV_PREBUILD) : undefined;
+}
+
 /** The files to try: what was built here, node-gyp-build's choice, then everything else that might do. */
 function files(root: string): string[] {
-  const named = process.env.WARPCONV_PREBUILD && path.resolve(process.env.WARPCONV_PREBUILD);
+  const named = namedFolder();
   // What lies around a bundle is the program's: its build/Release has other addons.
-  if (isBundled(root)) return (named ? [named] : bundleFolders()).map(inFolder).filter(isFile);
-  const prebuildRoot = named || root;
+  if (isBundled(root)) return (named === undefined ? bundleFolders() : [named]).map(inFolder).filter(isFile);
+  const prebuildRoot = named ?? root;
   const builds = process.env.PREBUILDS_ONLY
     ? []
     : [

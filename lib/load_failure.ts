@@ -10,6 +10,8 @@ export interface Failure {
 export interface Search {
   /** The directory of the package */
   readonly root: string;
+  /** By `WARPCONV_PREBUILD` */
+  readonly named: string | undefined;
   readonly failures: readonly Failure[];
   /** The packages that have binaries for this platform */
   readonly names: readonly string[];
@@ -28,7 +30,8 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
     `the C or C++ library of this system is older than the binary's; use a newer distribution, or ${BUILD}`,
   ],
   [
-    /wrong ELF class|invalid ELF header|not a valid Win32|incompatible architecture|mach-o|Exec format/i,
+    // glibc says of the file itself that it cannot be opened where it is for another processor.
+    /wrong ELF class|invalid ELF header|not a valid Win32|incompatible architecture|mach-o|Exec format|^\S.*\.node: cannot open shared object file: No such file/i,
     `the file is not a binary for ${PLATFORM}: install the package on this machine rather than ` +
       `copying node_modules to it, or ${BUILD}`,
   ],
@@ -38,18 +41,23 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
       `LIBC=glibc or LIBC=musl if it was misjudged, or ${BUILD}`,
   ],
   [/undefined symbol: (napi_|node_api_)/, 'the binary needs a newer Node.js: use 20.17 or later'],
+  [
+    /permission denied|failed to map segment/i,
+    'the file may not be read, or lies where nothing may be executed (noexec): change that, or install the package elsewhere',
+  ],
   [/cannot open shared object file/, 'install the library that the message names'],
   [
-    /file too short|self-register|Cannot find module/,
+    /file too short|cannot read file data|self-register|Cannot find module/,
     `the package is damaged: install it again, or ${BUILD}`,
   ],
 ];
 
 export function explain(search: Search): string {
-  const { root, failures } = search;
+  const { root, named, failures } = search;
+  const places = named === undefined ? root : `${root}, nor in ${named}, which WARPCONV_PREBUILD names`;
   const target = `${PLATFORM}, Node.js ${process.version}`;
   if (failures.length === 0)
-    return `there is no native binary of warpconv for ${target} in ${root}\nTo do: ${remedyForNone(search)}`;
+    return `there is no native binary of warpconv for ${target} in ${places}\nTo do: ${remedyForNone(search)}`;
   const tried = failures.map(({ file, message }) => `  ${file}\n    ${message}`);
   const remedies = [...new Set(failures.map(remedyFor))].map((remedy) => `To do: ${remedy}`);
   return [`the native binary of warpconv did not load on ${target}; tried:`, ...tried, ...remedies].join(

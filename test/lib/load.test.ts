@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -77,6 +77,10 @@ it.each([
   ['libc.musl-x86_64.so.1: cannot open shared object file: No such file', /other C library/],
   ['Error loading shared library ld-linux-x86-64.so.2: No such file', /other C library/],
   ['libfoo.so.1: cannot open shared object file: No such file', /install the library that the message names/],
+  ['/a b/warpconv.node: cannot open shared object file: No such file', /the file is not a binary for/],
+  ['/app/warpconv.node: cannot read file data', /damaged/],
+  ['/app/warpconv.node: failed to map segment from shared object', /noexec/],
+  ["EACCES: permission denied, open '/app/warpconv.node'", /may not be read/],
   ['undefined symbol: node_api_get_module_file_name', /newer Node\.js/],
   ['Module did not self-register', /damaged/],
   ['something nobody foresaw', /npx warpconv build/],
@@ -90,6 +94,19 @@ it('really opens files', () => {
   place('build/Release/warpconv.node');
   expect(() => loadBinary(root)).toThrow(failure(/Release\/warpconv\.node\n/));
 });
+
+(process.platform === 'linux' ? it : it.skip)(
+  'opens none that is cut off, which would end the process',
+  () => {
+    const whole = readFileSync(path.join(__dirname, '../../build/Release/warpconv.node'));
+    place('build/Release/warpconv.node', 'build/Debug/warpconv.node');
+    writeFileSync(path.join(root, 'build/Release/warpconv.node'), whole.subarray(0, whole.length - 1));
+    writeFileSync(path.join(root, 'build/Debug/warpconv.node'), whole);
+    const opened: string[] = [];
+    loadBinary(root, opener({}, opened));
+    expect(opened).toEqual(['build/Debug/warpconv.node']);
+  },
+);
 
 it('says how to build where there is nothing', () => {
   const message = new RegExp(
@@ -242,6 +259,12 @@ it('looks below WARPCONV_PREBUILD instead', () => {
   place('build/Release/warpconv.node', `elsewhere/${PREBUILDS}/warpconv.node`);
   process.env.WARPCONV_PREBUILD = path.join(root, 'elsewhere');
   expect(loadBinary(root, opener({})).addon).toEqual({ from: `elsewhere/${PREBUILDS}/warpconv.node` });
+});
+
+it('names a folder of WARPCONV_PREBUILD that has no binary', () => {
+  process.env.WARPCONV_PREBUILD = '/nowhere';
+  const message = /no native binary .*, nor in .*nowhere, which WARPCONV_PREBUILD names\nTo do/;
+  expect(() => loadBinary(root, opener({}), none)).toThrow(failure(message));
 });
 
 it('takes WARPCONV_PREBUILD from the working directory', () => {
