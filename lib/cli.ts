@@ -131,7 +131,12 @@ function report(error: unknown, hint: string): number {
 }
 
 for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? PIPE_CLOSED : 1));
+  stream.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE') process.exit(PIPE_CLOSED);
+    if (stream === process.stdout)
+      process.stderr.write(`warpconv: the output cannot be written: ${message}\n`);
+    process.exit(1);
+  });
 }
 
 void main(process.argv.slice(2))

@@ -1,5 +1,6 @@
 /** `npx warpconv profile`: what each step of a model takes, as a table and as a trace. */
-import { access, constants, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { access, constants, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -94,14 +95,13 @@ async function profile(request: ProfileRequest): Promise<ProfileResult> {
   const prefix = `${path.parse(file).name}_profile`;
   await requireWritable(output ?? prefix);
   if (output === undefined) return record(request, prefix);
-  const folder = await mkdtemp(path.join(tmpdir(), 'warpconv-profile-'));
+  const result = await record(request, path.join(tmpdir(), randomUUID()));
   try {
-    const result = await record(request, path.join(folder, prefix));
     // Written and not moved there: what has the name may be a link, a pipe or a device.
     await writeFile(output, await readFile(result.trace));
     return { ...result, trace: output };
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await rm(result.trace);
   }
 }
 

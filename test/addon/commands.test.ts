@@ -1,10 +1,12 @@
 /** `warpconv inspect`, `bench` and `profile`, as a shell starts them: the built command, its output and how it ends. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import {
+  closeSync,
   existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -333,6 +335,19 @@ describe('every command', () => {
     const { code, stdout, stderr } = await run(name, '-h');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.match(/usage: .*/g)).toEqual([expect.stringMatching(`^usage: warpconv ${name}\\b`)]);
+  });
+
+  const onDeviceThatIsFull = existsSync('/dev/full') ? test : test.skip;
+  onDeviceThatIsFull('an output that cannot be written is complained of', () => {
+    const full = openSync('/dev/full', 'w');
+    const { status, stderr } = spawnSync(process.execPath, [CLI, 'help'], {
+      ...{ stdio: ['ignore', full, 'pipe'], encoding: 'utf8' },
+    });
+    closeSync(full);
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^warpconv: the output cannot be written: ENOSPC.*\n$/),
+    ]);
   });
 
   test('the list has them all', async () => {
