@@ -69,10 +69,11 @@ export function reloadOnHangup(opening: Promise<ModelFolder>): () => void {
 
 function log(details: object, message: string): void {
   const { model, version, err } = details as { model?: string; version?: string; err?: Error };
-  const name = model === undefined ? '' : ` ${JSON.stringify(model)}`;
+  const name = model && JSON.stringify(model);
   const which = version === undefined ? name : `${name} ${version}`;
-  const why = err === undefined ? '' : `: ${err.message.replaceAll('\n', ' ')}`;
-  process.stderr.write(printable(`warpconv: ${message}:${which}${why}\n`));
+  const parts = [message, which, err?.message.replaceAll('\n', ' ')];
+  const line = parts.filter((part) => part !== undefined).join(': ');
+  process.stderr.write(printable(`warpconv: ${line}\n`));
 }
 
 /** A line on stderr for each thing that becomes of a model */
