@@ -89,6 +89,8 @@ function findInput({ inputMetadata }, model) {
 
 /** Upright, scaled to cover the network's extents and the rim that is not seen; the middle is cut out. */
 async function decode(sharp, file, { height, width, preparation: { crop, space } }) {
+  // sharp would open a file that a text names: that of whoever sent it.
+  if (!(file instanceof Uint8Array)) throw notAPicture('a file of JPEG, PNG or WebP is needed');
   const [outerWidth, outerHeight] = [width, height].map((extent) => Math.round(extent / crop));
   const [left, top] = [(outerWidth - width) >> 1, (outerHeight - height) >> 1];
   try {
@@ -101,10 +103,13 @@ async function decode(sharp, file, { height, width, preparation: { crop, space }
       .raw()
       .toBuffer();
   } catch (cause) {
-    throw Object.assign(new Error(`not a picture that can be read: ${cause.message}`, { cause }), {
-      code: 'ERR_PICTURE',
-    });
+    throw notAPicture(cause.message, cause);
   }
+}
+
+function notAPicture(why, cause) {
+  const error = new Error(`not a picture that can be read: ${why}`, { cause });
+  return Object.assign(error, { code: 'ERR_PICTURE' });
 }
 
 /** Of logits, their softmax; probabilities stay as they are. */

@@ -87,6 +87,8 @@ describe.each(['express', 'fastify'])('%s', (name) => {
       ['a picture that is none', 415, '/classify', 'image/jpeg', 'no picture'],
       ['half a picture', 415, '/classify', 'image/jpeg', Buffer.alloc(100, 0xff)],
       ['no picture at all', 415, '/classify', 'image/jpeg', ''],
+      ['the path of a file', 415, '/classify', 'text/plain', EIGHT],
+      ['the path of a file as JSON', 415, '/classify', json, JSON.stringify(EIGHT)],
       ['JSON that is none', 400, '/predict', json, '{"dims": ['],
       ['no tensor', 400, '/predict', json, '{}'],
       [
