@@ -12,7 +12,7 @@ import { Queue, QueueEvents } from 'bullmq';
 
 import { PICTURE } from '../shared/pictures.mjs';
 import { stop } from '../shared/service.mjs';
-import { connect, QUEUE, resultOf } from './queue.mjs';
+import { connect, QUEUE, reportErrors, resultOf } from './queue.mjs';
 
 const JOB_OPTIONS = {
   // What fails for a while, such as memory that is short, is tried again.
@@ -62,6 +62,7 @@ async function main(args) {
   const connection = await connect();
   const queue = new Queue(QUEUE, { connection });
   const events = new QueueEvents(QUEUE, { connection, lastEventId: await newestEvent(queue, connection) });
+  for (const emitter of [queue, events]) reportErrors(emitter, connection);
   // Each job that is waited for listens.
   queue.setMaxListeners(0);
   // A job carries the name of its input: Redis keeps jobs in memory, and reads them on one thread.

@@ -13,6 +13,13 @@ export const resultOf = (id) => path.join(RESULTS_FOLDER, `${id}.json`);
 
 const MOST_WAIT_MS = 2000;
 
+/** Tells of the errors of a queue or a worker, but for those of a Redis that has gone, which is told of once. */
+export function reportErrors(emitter, redis) {
+  emitter.on('error', (error) => {
+    if (redis.status === 'ready') console.error(error.message);
+  });
+}
+
 /** Fails at once where there is no Redis. Later it waits for a Redis that has gone, and goes on when it is back. */
 export async function connect() {
   let [wasThere, isThere, trouble] = [false, false];

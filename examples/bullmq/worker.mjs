@@ -12,7 +12,7 @@ import { UnrecoverableError, Worker } from 'bullmq';
 
 import { openClassifier } from '../shared/classifier.mjs';
 import { stop } from '../shared/service.mjs';
-import { connect, QUEUE, resultOf, RESULTS_FOLDER } from './queue.mjs';
+import { connect, QUEUE, reportErrors, resultOf, RESULTS_FOLDER } from './queue.mjs';
 
 /** Jobs at once: one is decoded while another runs. */
 const CONCURRENCY = 4;
@@ -56,9 +56,7 @@ const worker = new Worker(QUEUE, classify, {
 worker.on('failed', (job, error) => console.error(`job ${job?.id} (${job?.data.input}): ${error.message}`));
 // Another worker has the job, since this one was held up for too long: its run is aborted here.
 worker.on('lockRenewalFailed', (ids) => ids.forEach((id) => worker.cancelJob(id)));
-worker.on('error', (error) => {
-  if (redis.status === 'ready') console.error(error.message);
-});
+reportErrors(worker, redis);
 await worker.waitUntilReady();
 console.log(`classifies by ${classifier.name} on ${classifier.device}`);
 

@@ -1,4 +1,5 @@
 /** examples/bullmq with a Redis of its own: workers that die, are held up, or end, and a producer that waits for them. */
+import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -44,6 +45,7 @@ describeRedis('the BullMQ example', () => {
     redis.on('error', () => {});
     await redis.ping();
     queue = new Queue('classify', { connection: redis });
+    queue.on('error', () => {});
   });
   afterEach(async () => {
     await Example.endAll();
@@ -156,6 +158,18 @@ describeRedis('the BullMQ example', () => {
     expect(job!.stalledCounter).toBe(1);
     // What the second stored is what counts.
     expect((await resultOf(job!.id!)).classes[0]!.label).toBe('eight');
+  });
+
+  test('a producer tells of a Redis that has gone in a line', async () => {
+    const producer = new Example([PRODUCER, EIGHT], { env });
+    while ((await queue.getWaitingCount()) === 0) await sleep(20);
+    const told = once(producer.child.stderr!, 'data');
+    await stopRedis();
+    await told;
+    await sleep(500);
+    const { stderr } = await producer.kill('SIGKILL');
+    expect(stderr).toMatch(/^Redis has gone: .*; waiting for it\n$/);
+    ({ stop: stopRedis } = startRedis(folder));
   });
 
   test('says what is wrong', async () => {
