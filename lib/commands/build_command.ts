@@ -68,8 +68,14 @@ async function loadTools(): Promise<Tools> {
     throw new BuildFailure('build does not run on Windows; build there from a clone of the repository');
   if (existsSync(path.join(PACKAGE_ROOT, 'package-lock.json')))
     throw new BuildFailure(`${PACKAGE_ROOT} is a clone of the repository, which \`npm run build\` builds`);
-  const modules = ['prerequisites', 'gpus', 'run'].map(
-    (name) => import(pathToFileURL(path.join(PACKAGE_ROOT, `scripts/${name}.mjs`)).href) as Promise<Tools>,
+  const scripts = ['prerequisites', 'gpus', 'run'].map((name) => `scripts/${name}.mjs`);
+  const missing = ['CMakeLists.txt', ...scripts].find((file) => !existsSync(path.join(PACKAGE_ROOT, file)));
+  if (missing !== undefined)
+    throw new BuildFailure(
+      `there are no whole sources in ${PACKAGE_ROOT}, ${missing} is missing: install the package again`,
+    );
+  const modules = scripts.map(
+    (file) => import(pathToFileURL(path.join(PACKAGE_ROOT, file)).href) as Promise<Tools>,
   );
   return Object.assign({}, ...(await Promise.all(modules))) as Tools;
 }

@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import {
   closeSync,
+  cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -335,6 +336,17 @@ describe('every command', () => {
     const { code, stdout, stderr } = await run(name, '-h');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.match(/usage: .*/g)).toEqual([expect.stringMatching(`^usage: warpconv ${name}\\b`)]);
+  });
+
+  test('build names what is missing of the sources', () => {
+    const place = path.join(folder, 'warpconv');
+    cpSync(path.dirname(CLI), path.join(place, 'dist'), { recursive: true });
+    writeFileSync(path.join(place, 'package.json'), '{ "name": "warpconv" }');
+    const { status, stderr } = spawnSync(process.execPath, [path.join(place, 'dist/cli.js'), 'build'], {
+      ...{ encoding: 'utf8', env: { ...process.env, NODE_PATH: path.join(__dirname, '../../node_modules') } },
+    });
+    expect(stderr).toMatch(/^warpconv: .*warpconv, CMakeLists\.txt is missing: install the package again\n$/);
+    expect(status).toBe(1);
   });
 
   const onDeviceThatIsFull = existsSync('/dev/full') ? test : test.skip;
