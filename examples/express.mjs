@@ -69,6 +69,8 @@ const server = app.listen(Number(PORT), HOST, (error) => {
   if (error) stop(error);
   console.log(`http://${HOST}:${server.address().port} serves ${classifier.name} on ${classifier.device}`);
 });
+// A body that does not come leaves its place to others.
+server.requestTimeout = 30_000;
 
 // Requests that were accepted are answered; then the process ends by itself.
 function drain() {

@@ -32,8 +32,8 @@ const [input] = classifier.session.inputNames;
 let isDraining = false;
 let running = 0;
 
-// While it closes, what was accepted is answered.
-const app = Fastify({ return503OnClosing: false, bodyLimit: 2 ** 22 });
+// While it closes, what was accepted is answered. A body that does not come leaves its place to others.
+const app = Fastify({ return503OnClosing: false, bodyLimit: 2 ** 22, requestTimeout: 30_000 });
 app.addContentTypeParser(/^image\//, { parseAs: 'buffer', bodyLimit: 2 ** 24 }, async (_, body) => body);
 app.addHook('onSend', async (_, reply) => void (isDraining && reply.header('Connection', 'close')));
 app.get('/health', (_, reply) => reply.code(isDraining ? 503 : 200).send());

@@ -17,6 +17,8 @@ const LARGEST_FILE = 2 ** 31 - 1;
 
 /** A file that was read before: what is loaded from it is of one state of the file, however often. */
 export class OnnxFile {
+  readonly #isOne = true;
+
   private constructor(
     readonly path: string,
     readonly bytes: Uint8Array,
@@ -24,6 +26,11 @@ export class OnnxFile {
 
   static async read(path: string): Promise<OnnxFile> {
     return new OnnxFile(path, await readFile(path));
+  }
+
+  /** `instanceof` would run code of a caller's proxy. */
+  static is(value: unknown): value is OnnxFile {
+    return typeof value === 'object' && value !== null && #isOne in value;
   }
 }
 
@@ -41,7 +48,7 @@ export async function loadOnnx(
   given: GivenFiles = new Map(),
 ): Promise<Graph> {
   if (typeof model === 'string') return load(await OnnxFile.read(model), given);
-  if (model instanceof OnnxFile) return load(model, given);
+  if (OnnxFile.is(model)) return load(model, given);
   return load({ path: undefined, bytes: await inSlices(copyBytes(model)) }, given);
 }
 
