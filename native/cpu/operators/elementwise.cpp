@@ -107,9 +107,10 @@ class RowCode {
     const auto isGathered = [&](int64_t value) {
       return value < static_cast<int64_t>(operands) && readings[static_cast<size_t>(value)] == Reading::gathered;
     };
-    const bool isShort = step.extents.back() < kLeastGatheredRow;
     for (size_t i = 0; i < operands; ++i) {
-      if (readings[i] == Reading::gathered && (step.strides[i].back() != 0 || isShort)) return;
+      // A scalar has no rows, and no operand of it is gathered.
+      if (readings[i] != Reading::gathered) continue;
+      if (step.strides[i].back() != 0 || step.extents.back() < kLeastGatheredRow) return;
     }
     std::vector<std::optional<RowInstruction>> rows(step.code.size());
     bool isAny = false;
