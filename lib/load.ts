@@ -139,17 +139,26 @@ const ELF_HEADER = 64;
 /** Loading an ELF file that is cut off ends the process by SIGBUS. Its last part is the table of its sections. */
 function requireWhole(file: string): void {
   if (process.platform !== 'linux' || !isFile(file)) return;
-  const header = Buffer.alloc(ELF_HEADER);
-  const descriptor = openSync(file, 'r');
-  try {
-    readSync(descriptor, header, 0, ELF_HEADER, 0);
-  } finally {
-    closeSync(descriptor);
-  }
-  if (!header.subarray(0, ELF.length).equals(ELF)) return;
+  const header = headerOf(file);
+  if (!header?.subarray(0, ELF.length).equals(ELF)) return;
   const end = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60);
   const { size } = statSync(file);
   if (size < end) throw new Error(`file too short: it has ${size} bytes, and should have ${end}`);
+}
+
+/** Undefined where only loading opens the file, as in a program by pkg. What else is wrong with it, loading says. */
+function headerOf(file: string): Buffer | undefined {
+  const header = Buffer.alloc(ELF_HEADER);
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(file, 'r');
+    readSync(descriptor, header, 0, ELF_HEADER, 0);
+    return header;
+  } catch {
+    return undefined;
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
 }
 
 const packageName = (target: string) => `@warpconv/${target}`;

@@ -20,7 +20,8 @@ const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = (name) => wanted.length === 0 || wanted.some((part) => name.toLowerCase().includes(part));
 
 if (!existsSync(tool('esbuild')))
-  execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
+  // Not ci: it refuses a lock that lacks packages of other platforms, which a registry may not have.
+  execFileSync('npm', ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'], {
     cwd: import.meta.dirname,
     stdio: 'inherit',
   });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -107,6 +107,20 @@ it('really opens files', () => {
     expect(opened).toEqual(['build/Debug/warpconv.node']);
   },
 );
+
+it('opens one that only the loader can open, as in a virtual file system', () => {
+  place('build/Release/warpconv.node');
+  const opening = jest.spyOn(fs, 'openSync').mockImplementation(() => {
+    throw Object.assign(new Error('ENOENT: no such file or directory'), { code: 'ENOENT' });
+  });
+  const opened: string[] = [];
+  try {
+    loadBinary(root, opener({}, opened));
+  } finally {
+    opening.mockRestore();
+  }
+  expect(opened).toEqual(['build/Release/warpconv.node']);
+});
 
 it('says how to build where there is nothing', () => {
   const message = new RegExp(
