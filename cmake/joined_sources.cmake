@@ -2,7 +2,7 @@
 #
 # Compiles files of a folder together, eight at most: most of a file's time goes into headers that its neighbours include
 # too, and a build takes half the time. Not in tests' plain builds, where each file must include what it needs.
-# Files with options of their own stay alone, and those that ALONE matches.
+# Files with options of their own stay alone, those of others' folders, and those that ALONE matches.
 #
 # CMake's own way, UNITY_BUILD, takes CUDA since 3.31 only.
 function(warpconv_join_sources target)
@@ -11,7 +11,7 @@ function(warpconv_join_sources target)
   set(units)
   foreach(source ${sources})
     get_source_file_property(options ${source} COMPILE_OPTIONS)
-    if(options OR source MATCHES "^\\$<" OR (join_ALONE AND source MATCHES "${join_ALONE}"))
+    if(options OR IS_ABSOLUTE "${source}" OR source MATCHES "^\\$<" OR (join_ALONE AND source MATCHES "${join_ALONE}"))
       list(APPEND units ${source})
       continue()
     endif()
