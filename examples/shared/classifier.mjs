@@ -89,7 +89,7 @@ function findInput({ inputMetadata }, model) {
 
 /** Upright, scaled to cover the network's extents and the rim that is not seen; the middle is cut out. */
 async function decode(sharp, file, { height, width, preparation: { crop, space } }) {
-  // sharp would open a file that a text names: that of whoever sent it.
+  // sharp takes a string for the path of a file to open. Here it would come from a client.
   if (!(file instanceof Uint8Array)) throw notAPicture('a file of JPEG, PNG or WebP is needed');
   const [outerWidth, outerHeight] = [width, height].map((extent) => Math.round(extent / crop));
   const [left, top] = [(outerWidth - width) >> 1, (outerHeight - height) >> 1];

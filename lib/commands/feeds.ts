@@ -50,7 +50,7 @@ const STEPS = { batch: 1, side: 32, samples: 512, length: 16 } as const;
 /**
  * The dims that a model's inputs get.
  *
- * @param unranked - names of inputs of which not even the rank is known: `shape` is empty, as that of a scalar
+ * @param unranked - names of the inputs whose rank the model does not give. Their `shape` is empty, like a scalar's
  * @throws {@link Misuse} for names that the model does not have, `ERR_WARPCONV_INVALID_ARGUMENT` where a rank is not known
  */
 export function planInputs(

@@ -66,7 +66,7 @@ struct BufferMaker {
 };
 
 template <typename Function>
-Function find(const char* name) {
+Function find([[maybe_unused]] const char* name) {
 #if defined(_WIN32)
   return nullptr;
 #else

@@ -12,7 +12,7 @@ namespace warpconv::binding {
 namespace {
 
 /** Negative where there is none. */
-int duplicate(int descriptor) {
+int duplicate([[maybe_unused]] int descriptor) {
 #if defined(_WIN32)
   return -1;
 #else

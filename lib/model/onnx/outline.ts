@@ -40,7 +40,7 @@ export interface Outline {
   readonly weightBytes: number;
 }
 
-/** @throws `ERR_WARPCONV_INVALID_MODEL` for what is no ONNX file */
+/** @throws `ERR_WARPCONV_INVALID_MODEL` if the file is not an ONNX model */
 export async function readOutline({ bytes }: OnnxFile): Promise<Outline> {
   const model = await inSlices(decodeModel(bytes));
   const { irVersion, opsetImport } = model;

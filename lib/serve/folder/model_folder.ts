@@ -247,7 +247,10 @@ export class ModelFolder {
     await Promise.all(this.#ending);
   }
 
-  /** Who asks for what another call waits to do gets its result: files are looked at for longer than calls take to come. */
+  /**
+   * Runs `act` in its turn. A call for the same action and model as one that still waits gets the result of that one:
+   * otherwise each of many calls would look at all files again.
+   */
   #ask(action: Waiting['action'], name: string | undefined, act: () => Promise<void>): Promise<void> {
     const waiting = this.#waiting.get(name);
     if (waiting?.action === action) return waiting.result;
