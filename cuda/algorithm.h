@@ -14,6 +14,7 @@
 #include "cuda/planning/traits.h"
 #include "problem/activation.h"
 #include "problem/conv_problem.h"
+#include "problem/plan_request.h"
 
 namespace warpconv::cuda {
 
@@ -24,9 +25,9 @@ class GpuConvolution {
  public:
   virtual ~GpuConvolution() = default;
   /**
-   * Enqueues output = activation(input * weight + bias + residual) on `stream`, without waiting, allocating or copying
-   * to the device. `workspace` has the bytes of the estimate and is free again when the stream has got past the call.
-   * The device is current.
+   * Enqueues output = activation(input * weight + bias + residual), in the problem's format, on `stream`, without
+   * waiting, allocating or copying to the device. `workspace` has the bytes of the estimate and is free again when the
+   * stream has got past the call. The device is current.
    */
   virtual Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const = 0;
   /**
@@ -43,6 +44,7 @@ struct GpuRequest {
   /** One of the algorithm's variants, or empty for the one it would choose */
   std::string variant;
   GpuTraits traits;
+  Precision precision = Precision::fp32;
 };
 
 /** One way to compute a convolution on a GPU. All but `prepare` is plain C++ that needs no GPU. */

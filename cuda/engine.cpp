@@ -118,7 +118,7 @@ class Engine final : public Gpu {
   }
 
   GpuRequest toRequest(const PlanProblem& asked) const {
-    return {asked.problem, asked.activation, asked.request.variant, queue_->device().traits()};
+    return {asked.problem, asked.activation, asked.request.variant, queue_->device().traits(), asked.request.precision};
   }
 
   const std::shared_ptr<Queue> queue_;

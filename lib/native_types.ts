@@ -1,3 +1,5 @@
+import type { Precision } from './conv2d/names';
+
 /** Types of the native binary that its surface (addon.ts) and the steps of networks (model/steps.ts) share. */
 
 /** What went wrong in native code. `code` is an error code of the package without its `ERR_WARPCONV_` prefix. */
@@ -25,6 +27,21 @@ export interface NativeSconvSwitches {
   readonly packing: 'onDemand' | 'ahead';
 }
 
+/** How a tensor of four axes lies in memory. */
+export interface TensorFormat {
+  readonly type: 'float32' | 'float16' | 'bfloat16';
+  readonly layout: 'nchw' | 'nhwc';
+  /** Elements from one pixel to the next of an NHWC tensor whose pixels are apart, or 0 */
+  readonly pitch: number;
+}
+
+/** How the tensors of a convolution lie in memory. Filters and biases are float32, K x C / groups x R x S. */
+export interface ConvolutionFormat {
+  readonly input: TensorFormat;
+  readonly residual: TensorFormat;
+  readonly output: TensorFormat;
+}
+
 /** A convolution, normalised: every default filled in, every shorthand spelt out. */
 export interface ConvolutionSpec {
   /** N, C, H, W */
@@ -46,6 +63,10 @@ export interface ConvolutionSpec {
   /** Bytes; `Infinity` when there is no limit */
   readonly workspaceLimit: number;
   readonly sconv: NativeSconvSwitches;
+  /** float32 in NCHW unless given */
+  readonly format?: ConvolutionFormat;
+  /** The least exact products that may be made; `'fp32'` unless given */
+  readonly precision?: Precision;
   /** Whether integers that float32 has must come out exactly */
   readonly keepsIntegers?: boolean;
 }

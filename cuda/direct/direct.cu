@@ -15,7 +15,7 @@ constexpr int kDirectThreads = 256;
  * i = ((n * K + k) * P + p) * Q + q. Neighbouring threads have neighbouring q, so that their loads join.
  */
 __global__ void __launch_bounds__(kDirectThreads)
-    directKernel(ConvProblem x, GpuTensors tensors, const float* weight, Epilogue epilogue) {
+    directKernel(ConvProblem x, FloatTensors tensors, const float* weight, Epilogue epilogue) {
   const int64_t outputs = x.n * x.k * x.p * x.q;
   const int64_t groupInputs = x.c / x.groups;
   const int64_t groupOutputs = x.k / x.groups;
@@ -49,7 +49,7 @@ class Direct final : public GpuConvolution {
       : problem_(request.problem), activation_(request.activation), filters_(std::move(filters)), bias_(bias) {}
 
   Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
-    return launchDirect(problem_, activation_, tensors, filters_->floats(), bias_, stream);
+    return launchDirect(problem_, activation_, floatsOf(tensors), filters_->floats(), bias_, stream);
   }
 
  private:
@@ -61,7 +61,7 @@ class Direct final : public GpuConvolution {
 
 }  // namespace
 
-Status launchDirect(const ConvProblem& problem, const Activation& activation, const GpuTensors& tensors,
+Status launchDirect(const ConvProblem& problem, const Activation& activation, const FloatTensors& tensors,
                     const float* weight, const float* bias, cudaStream_t stream) {
   constexpr int64_t kMostBlocks = int64_t{1} << 20;
   const int64_t blocks = (problem.outputSize() + kDirectThreads - 1) / kDirectThreads;

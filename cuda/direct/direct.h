@@ -11,7 +11,7 @@ std::vector<FilterForm> formsDirect(const GpuRequest& request, const Weights& we
 Result<std::unique_ptr<GpuConvolution>> prepareDirect(const GpuRequest& request, const GpuWeights& weights);
 
 /** The same with K x C/groups x R x S filters and, unless null, K biases that need no preparation. */
-Status launchDirect(const ConvProblem& problem, const Activation& activation, const GpuTensors& tensors,
+Status launchDirect(const ConvProblem& problem, const Activation& activation, const FloatTensors& tensors,
                     const float* weight, const float* bias, cudaStream_t stream);
 
 inline constexpr GpuAlgorithm kDirect{"direct", {}, refuseDirect, estimateDirect, formsDirect, nullptr, prepareDirect};

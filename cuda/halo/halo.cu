@@ -48,7 +48,8 @@ class Halo final : public GpuConvolution {
     return toStatus(kernelFor(!withResidual && isClamp(activation_)).load(), "setting up a halo kernel");
   }
 
-  Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
+  Status enqueue(const GpuTensors& given, void*, cudaStream_t stream) const override {
+    const FloatTensors tensors = floatsOf(given);
     Arguments x = arguments_;
     x.input = tensors.input;
     x.output = tensors.output;

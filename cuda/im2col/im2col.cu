@@ -37,7 +37,7 @@ class Im2col final : public GpuConvolution {
 
   Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {
     auto* columns = static_cast<float*>(workspace);
-    if (Status status = launchIm2col(shape_, tensors.input, columns, stream); !status.isOk()) return status;
+    if (Status status = launchIm2col(shape_, floatsOf(tensors).input, columns, stream); !status.isOk()) return status;
     return product_->enqueue({columns, tensors.residual, tensors.output}, static_cast<char*>(workspace) + matrixBytes_,
                              stream);
   }

@@ -61,7 +61,8 @@ class Im2win final : public GpuConvolution {
                     "setting up an im2win kernel");
   }
 
-  Status enqueue(const GpuTensors& tensors, void* workspace, cudaStream_t stream) const override {
+  Status enqueue(const GpuTensors& given, void* workspace, cudaStream_t stream) const override {
+    const FloatTensors tensors = floatsOf(given);
     const Epilogue epilogue{bias_, tensors.residual, activation_};
     const float* windows = tensors.input;
     if (!readsInput()) {
@@ -81,7 +82,7 @@ class Im2win final : public GpuConvolution {
   const GemmTile& tile() const { return kTiles[plan_.tile].tile; }
   bool readsInput() const { return plan_.source == Source::input; }
 
-  Status enqueueGemm(const float* windows, const GpuTensors& tensors, const Epilogue& epilogue, void* sums,
+  Status enqueueGemm(const float* windows, const FloatTensors& tensors, const Epilogue& epilogue, void* sums,
                      cudaStream_t stream) const {
     const bool sumFollows = plan_.splits > 1 && !plan_.clustered;
     GemmArguments x = arguments_;

@@ -115,7 +115,8 @@ class Pointwise final : public GpuConvolution {
     return toStatus(instances_.kernels[arguments_.aligned][bounded].load(), "setting up a pointwise kernel");
   }
 
-  Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
+  Status enqueue(const GpuTensors& given, void*, cudaStream_t stream) const override {
+    const FloatTensors tensors = floatsOf(given);
     Arguments arguments = arguments_;
     arguments.input = tensors.input;
     arguments.residual = tensors.residual;

@@ -276,7 +276,8 @@ class GpuProgram final : public PreparedProgram {
   }
 
   Status addPrepared(const ConvolutionStep& step, const std::vector<Candidate>& candidates, size_t fastest) {
-    GpuRequest request{step.problem, step.activation, step.request.variant, queue_.device().traits()};
+    GpuRequest request{step.problem, step.activation, step.request.variant, queue_.device().traits(),
+                       step.request.precision};
     const WeightsOfStep weights(*this, step);
     PackedChoice choice = choosePacked(gpuAlgorithms(), candidates, fastest, step.request, request, weights.filters());
     request.variant = choice.variant;
@@ -307,7 +308,8 @@ class GpuProgram final : public PreparedProgram {
     actions_.push_back([step, filters](const Site& site, cudaStream_t stream) {
       const Memory& m = site.memory;
       const float* const weight = filters == nullptr ? m.read(step.weight) : filters->floats();
-      return launchDirect(step.problem, step.activation, tensorsOf(step, m), weight, m.read(step.bias), stream);
+      return launchDirect(step.problem, step.activation, floatsOf(tensorsOf(step, m)), weight, m.read(step.bias),
+                          stream);
     });
     return {};
   }
@@ -345,7 +347,7 @@ class GpuProgram final : public PreparedProgram {
   };
 
   static GpuTensors tensorsOf(const ConvolutionStep& step, const Memory& m) {
-    return {m.read(step.input), m.read(step.residual), m.write(step.output)};
+    return {m.read<void>(step.input), m.read<void>(step.residual), m.write<void>(step.output)};
   }
 
   Memory hostConstants() const { return {{}, spec_.constants, nullptr}; }

@@ -12,7 +12,7 @@ namespace warpconv::cuda {
 struct ShuffleCall {
   Shape shape;
   ShufflePlan plan;
-  GpuTensors tensors;
+  FloatTensors tensors;
   const float* weight;
   Epilogue epilogue;
   /** Elements that every row of the input may be read by at once, and every row of the output written: 4, 2 or 1 */

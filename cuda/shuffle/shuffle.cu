@@ -28,7 +28,8 @@ class Shuffle final : public GpuConvolution {
         filters_(std::move(filters)),
         bias_(bias) {}
 
-  Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
+  Status enqueue(const GpuTensors& given, void*, cudaStream_t stream) const override {
+    const FloatTensors tensors = floatsOf(given);
     // Blocks of `planes` take maps as one long row, whose length is a multiple of four floats.
     const bool flat = plan_.form == ShuffleForm::planes;
     const ShuffleCall call{shape_,

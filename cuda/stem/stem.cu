@@ -40,7 +40,8 @@ class Stem final : public GpuConvolution {
                     "setting up a stem kernel");
   }
 
-  Status enqueue(const GpuTensors& tensors, void*, cudaStream_t stream) const override {
+  Status enqueue(const GpuTensors& given, void*, cudaStream_t stream) const override {
+    const FloatTensors tensors = floatsOf(given);
     Arguments x = arguments_;
     x.input = tensors.input;
     x.output = tensors.output;

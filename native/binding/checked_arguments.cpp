@@ -96,6 +96,36 @@ void readPadding(const Napi::Value& value, ConvRequest& request) {
   request.padding = {top, left, bottom, right};
 }
 
+/** The meaning of one of a few words, or nothing for null. */
+template <typename T>
+std::optional<T> toNamed(const Napi::Value& value, const char* name,
+                         std::initializer_list<std::pair<const char*, T>> words) {
+  if (value.IsNull() || value.IsUndefined()) return std::nullopt;
+  const std::string given = value.ToString();
+  for (const auto& [word, meaning] : words) {
+    if (given == word) return meaning;
+  }
+  throwFailure(invalidArgument(std::string(name) + " does not take '" + given + "'"));
+}
+
+TensorFormat toTensorFormat(const Napi::Value& value, const char* name) {
+  const Napi::Object object = toObject(value, name);
+  const auto type = toNamed<FloatType>(
+      object.Get("type"), name,
+      {{"float32", FloatType::float32}, {"float16", FloatType::float16}, {"bfloat16", FloatType::bfloat16}});
+  const auto layout = toNamed<Layout>(object.Get("layout"), name, {{"nchw", Layout::nchw}, {"nhwc", Layout::nhwc}});
+  return {type.value_or(FloatType::float32), layout.value_or(Layout::nchw), toInteger(object.Get("pitch"), name)};
+}
+
+/** That of plain tensors where none is given. */
+ConvFormat toConvFormat(const Napi::Value& value) {
+  if (value.IsUndefined()) return {};
+  const Napi::Object object = toObject(value, "options.format");
+  return {toTensorFormat(object.Get("input"), "options.format.input"),
+          toTensorFormat(object.Get("residual"), "options.format.residual"),
+          toTensorFormat(object.Get("output"), "options.format.output")};
+}
+
 ConvProblem toProblem(const Napi::Object& spec) {
   ConvRequest request;
   request.inputDims = toIntegers<4>(spec.Get("inputDims"), "input.dims");
@@ -104,19 +134,17 @@ ConvProblem toProblem(const Napi::Object& spec) {
   request.dilation = toExtent(spec.Get("dilation"), "options.dilation");
   readPadding(spec.Get("padding"), request);
   request.groups = toInteger(spec.Get("groups"), "options.groups");
+  request.format = toConvFormat(spec.Get("format"));
   return valueOrThrow(makeConvProblem(request));
 }
 
-/** The meaning of one of a few words, or nothing for null. */
-template <typename T>
-std::optional<T> toNamed(const Napi::Value& value, const char* name,
-                         std::initializer_list<std::pair<const char*, T>> words) {
-  if (value.IsNull()) return std::nullopt;
-  const std::string given = value.ToString();
-  for (const auto& [word, meaning] : words) {
-    if (given == word) return meaning;
-  }
-  throwFailure(invalidArgument(std::string(name) + " does not take '" + given + "'"));
+Precision toPrecision(const Napi::Value& value) {
+  return toNamed<Precision>(value, "options.precision",
+                            {{"fp32", Precision::fp32},
+                             {"tf32", Precision::tf32},
+                             {"fp16", Precision::fp16},
+                             {"bf16", Precision::bf16}})
+      .value_or(Precision::fp32);
 }
 
 sconv::Switches toSwitches(const Napi::Value& value) {
@@ -140,6 +168,7 @@ PlanRequest toRequest(const Napi::Object& spec) {
   const bool unlimited = limit.IsNumber() && limit.As<Napi::Number>().DoubleValue() == INFINITY;
   if (!unlimited) request.workspaceLimit = toInteger(limit, "options.workspaceLimit");
   request.switches = toSwitches(spec.Get("sconv"));
+  request.precision = toPrecision(spec.Get("precision"));
   request.keepsIntegers = spec.Get("keepsIntegers").ToBoolean();
   return request;
 }

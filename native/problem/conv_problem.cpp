@@ -176,7 +176,8 @@ Result<ConvProblem> makeConvProblem(const ConvRequest& request) {
                      .stride = request.stride,
                      .dilation = request.dilation,
                      .padding = padding,
-                     .groups = request.groups};
+                     .groups = request.groups,
+                     .format = request.format};
 }
 
 std::string describe(const ConvProblem& x) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "problem/conv_format.h"
 #include "status.h"
 
 namespace warpconv {
@@ -28,7 +29,8 @@ struct Padding {
 
 enum class PaddingMode { given, same, valid };
 
-/** A convolution as a caller states it: NCHW input, K x C/groups x R x S filter, nothing checked yet. */
+/** A convolution as a caller states it, nothing checked yet: dims N, C, H, W in any format, K x C/groups x R x S
+ * filters. */
 struct ConvRequest {
   std::array<int64_t, 4> inputDims{};
   std::array<int64_t, 4> weightDims{};
@@ -37,6 +39,7 @@ struct ConvRequest {
   PaddingMode paddingMode = PaddingMode::given;
   Padding padding;
   int64_t groups = 1;
+  ConvFormat format;
 };
 
 /**
@@ -52,6 +55,7 @@ struct ConvProblem {
   Extent dilation;
   Padding padding;
   int64_t groups;
+  ConvFormat format = {};
 
   int64_t groupInputs() const { return c / groups; }
   int64_t groupOutputs() const { return k / groups; }

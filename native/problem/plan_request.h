@@ -10,6 +10,12 @@
 
 namespace warpconv {
 
+/**
+ * The least exact products that may be made: of float32, of its upper 19 bits, or of halves. Sums are made in float32,
+ * or more exactly.
+ */
+enum class Precision { fp32, tf32, fp16, bf16 };
+
 /** What may be chosen. */
 struct PlanRequest {
   /** `auto`, the name of an algorithm, or `tune`, which is like `auto` for as long as nothing has been measured */
@@ -18,6 +24,7 @@ struct PlanRequest {
   std::string variant = {};
   /** Bytes of scratch memory a running call may take; no limit when absent */
   std::optional<int64_t> workspaceLimit = std::nullopt;
+  Precision precision = Precision::fp32;
   /** For experiments with `sconv`, which must then be pinned */
   sconv::Switches switches = {};
 

@@ -97,14 +97,16 @@ class Verifier {
 
   void check(const ConvolutionStep& x) {
     const ConvProblem& problem = x.problem;
-    read(x.input, problem.inputSize());
+    const ConvFormat& format = problem.format;
+    readTensor(x.input, format.input, problem.n, problem.c, problem.h * problem.w);
     read(x.weight, problem.weightSize());
     readIfGiven(x.scale, problem.k);
     const bool isConstant = x.weight.space == Buffer::Space::constant && x.scale.space == Buffer::Space::constant;
     require(!x.scale.isGiven() || isConstant, "has a scale that is no constant, or of filters that are none");
     readIfGiven(x.bias, problem.k);
-    readIfGiven(x.residual, problem.outputSize());
-    write(x.output, problem.outputSize());
+    if (x.residual.isGiven()) readTensor(x.residual, format.residual, problem.n, problem.k, problem.p * problem.q);
+    requirePitch(format.output, problem.k);
+    write(x.output, spanOf(format.output, problem.n, problem.k, problem.p * problem.q), widthOf(format.output.type));
   }
 
   void check(const MatmulStep& x) {
@@ -373,6 +375,17 @@ class Verifier {
   }
 
   void read(const Buffer& buffer, int64_t elements, int64_t bytes = 4) { noteRead(runOf(buffer, elements, bytes)); }
+
+  static void requirePitch(const TensorFormat& format, int64_t channels) {
+    if (format.pitch == 0) return;
+    require(format.layout == Layout::nhwc && format.pitch >= channels && format.pitch <= kMaxExtent,
+            "has pixels that overlap");
+  }
+
+  void readTensor(const Buffer& buffer, const TensorFormat& format, int64_t n, int64_t channels, int64_t area) {
+    requirePitch(format, channels);
+    read(buffer, spanOf(format, n, channels, area), widthOf(format.type));
+  }
 
   void readIfGiven(const Buffer& buffer, int64_t elements) {
     if (buffer.isGiven()) read(buffer, elements);

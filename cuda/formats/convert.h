@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "problem/conv_format.h"
+#include "status.h"
+
+namespace warpconv::cuda {
+
+/** A tensor of N images of so many channels and pixels. */
+struct FormatExtents {
+  int64_t n, channels, area;
+};
+
+/**
+ * Enqueues a copy of a tensor in another format: `to` = `from`, rounded to the nearest, ties to even, where its type is
+ * narrower; what is beyond it becomes infinite. What lies between pixels that are apart is left as it is. The device is
+ * current.
+ */
+Status convertFormat(const FormatExtents& extents, const TensorFormat& fromFormat, const void* from,
+                     const TensorFormat& toFormat, void* to, cudaStream_t stream);
+
+}  // namespace warpconv::cuda
