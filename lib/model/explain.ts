@@ -63,7 +63,7 @@ export function explainProgram(
       const base = {
         ...{ kind: step.kind, nodes, summary: summaryOf(step) },
         ...(flops !== undefined && { flops }),
-        ...(isHalf(precision) && { format: describe(formatOf(step)) }),
+        ...(isHalf(precision) && { format: describe(formatOf(step, precision)) }),
       };
       if (choice === null || choice === undefined) return base;
       const { algorithm, predictedMilliseconds, tiles } = choice;
@@ -119,22 +119,28 @@ function outputExtents({ inputDims, weightDims, padding, ...steps }: Convolution
   });
 }
 
-function isHalf(precision: Precision): boolean {
+function isHalf(precision: Precision): precision is 'fp16' | 'bf16' {
   return precision === 'fp16' || precision === 'bf16';
 }
 
+type Format = Pick<TensorFormat, 'type' | 'layout'>;
+
 /** Of what a step makes, where it is no plain float32 */
-function formatOf(step: Step<Operand>): Pick<TensorFormat, 'type' | 'layout'> | undefined {
+function formatOf(step: Step<Operand>, precision: 'fp16' | 'bf16'): Format | undefined {
+  const half = { type: precision === 'fp16' ? 'float16' : 'bfloat16', layout: 'nhwc' } as const;
   switch (step.kind) {
     case 'convolution':
       return step.convolution.format?.output;
     case 'elementwise':
-      return step.outputType && { type: step.outputType, layout: 'nhwc' };
+      return step.outputType && half;
     case 'pool':
       return step.outputFormat;
     case 'normalize':
     case 'interpolate':
-      return step.type && { type: step.type, layout: 'nhwc' };
+      return step.type && half;
+    case 'copy':
+    case 'gather':
+      return step.bytes === 2 ? half : undefined;
     case 'format':
       return step.to;
     default:
@@ -142,9 +148,7 @@ function formatOf(step: Step<Operand>): Pick<TensorFormat, 'type' | 'layout'> | 
   }
 }
 
-function describe(
-  format: Pick<TensorFormat, 'type' | 'layout'> = { type: 'float32', layout: 'nchw' },
-): string {
+function describe(format: Format = { type: 'float32', layout: 'nchw' }): string {
   return `${format.type} ${format.layout.toUpperCase()}`;
 }
 

@@ -2,6 +2,7 @@
 import type { CopyStep, FillStep } from '../steps';
 import { sizeOf, type Operand, type Storage } from '../values';
 import { areSameWays, waysThrough, type Region, type Ways } from './axes';
+import { outputArea } from './convolution';
 import { elementsOf, firstOf, type Halving } from './halving';
 import { HalfTensor } from './tensor';
 
@@ -15,11 +16,10 @@ interface Plan {
   readonly ways: Ways;
 }
 
-/** A storage that copies alone write, as halves. */
+/** A storage that several copies write, as halves. */
 interface Joined {
   readonly tensor: HalfTensor;
-  readonly plans: ReadonlyMap<number, Plan>;
-  /** Whether nothing but the copies writes it, each a part of its own */
+  /** Whether nothing but the copies writes it, each channels of its own */
   readonly isOpen: boolean;
 }
 
@@ -31,18 +31,19 @@ export class Copies {
     this.#x = x;
   }
 
-  copy(step: Copy, index: number): boolean {
+  copy(step: Copy): boolean {
     const { input, output } = step;
     if (step.bytes === 4 && this.#x.isWhole(output, sizeOf(step.extents))) return halveWhole(this.#x, step);
     const joined = this.#joinedOf(output.storage);
     if (joined === undefined) return false;
-    const { from, part, ways } = joined.plans.get(index)!;
+    const x = this.#x;
+    const { from, part, ways } = planInto(x, step, joined.tensor) ?? planAfter(x, step, joined.tensor);
     if (from !== undefined) {
-      const join = joined.isOpen && part && { from: sourceOf(from, ways, part), into: part };
-      this.#x.copy(ways, join || undefined);
+      const join = joined.isOpen && part ? { from: sourceOf(from, ways, part), into: part } : undefined;
+      x.copy(ways, join);
     } else {
-      this.#x.requireFloats(input.storage);
-      this.#x.toHalves(input, part!);
+      x.requireFloats(input.storage);
+      x.toHalves(input, part!);
     }
     return true;
   }
@@ -54,7 +55,7 @@ export class Copies {
     return true;
   }
 
-  /** Decided at the first of its writers, by when all that they read is there. */
+  /** Decided at the first of its writers. */
   #joinedOf(storage: Storage): Joined | undefined {
     if (!this.#joined.has(storage)) {
       const joined = join(this.#x, storage);
@@ -140,42 +141,45 @@ function isAlongChannels({ ways }: Ways): boolean {
 }
 
 function join(x: Halving, storage: Storage): Joined | undefined {
-  const writers = x.writersOf(storage);
-  const copies: [number, Copy][] = [];
+  const copies: Copy[] = [];
   let isOpen = true;
-  for (const index of writers) {
+  for (const index of x.writersOf(storage)) {
     const { step } = x.steps[index]!;
-    if (step.kind === 'copy' && step.bytes === 4) copies.push([index, step]);
+    if (step.kind === 'copy' && step.bytes === 4) copies.push(step);
     // Zeros are the same in halves.
     else if (step.kind === 'fill' && step.value === 0 && step.count === elementsOf(storage)) isOpen = false;
     else return undefined;
-    const isLate = step.kind === 'copy' && x.writersOf(step.input.storage).some((at) => at >= writers[0]!);
-    if (isLate) return undefined;
   }
-  for (const [, step] of copies) {
+  for (const step of copies) {
     for (const from of x.halvesOf(step.input.storage)) {
       for (const tensor of tensorsLike(from, elementsOf(storage), step)) {
-        const plans = plansInto(x, copies, tensor);
-        if (plans !== undefined)
-          return { tensor, plans, isOpen: isOpen && areApart([...plans.values()], tensor) };
+        const plans = copies.map((copy) => planInto(x, copy, tensor) ?? planLater(x, copy, tensor));
+        if (!plans.every((plan) => plan !== undefined)) continue;
+        return { tensor, isOpen: isOpen && areApart(plans, tensor) };
       }
     }
   }
   return undefined;
 }
 
-function plansInto(
-  x: Halving,
-  copies: readonly [number, Copy][],
-  tensor: HalfTensor,
-): Map<number, Plan> | undefined {
-  const plans = new Map<number, Plan>();
-  for (const [index, step] of copies) {
-    const plan = planInto(x, step, tensor);
-    if (plan === undefined) return undefined;
-    plans.set(index, plan);
-  }
-  return plans;
+/** That of a copy from what a convolution is still to make: halves of these dims, or float32 that is brought there. */
+function planLater(x: Halving, step: Copy, tensor: HalfTensor): Plan | undefined {
+  const dims = dimsOfConvolution(x, step);
+  return dims && planOf(step, HalfTensor.of(...dims), tensor);
+}
+
+/** {@link planLater}, once it is made. */
+function planAfter(x: Halving, step: Copy, tensor: HalfTensor): Plan {
+  const { storage } = step.input;
+  return planOf(step, x.bring({ storage, offset: 0 }, ...dimsOfConvolution(x, step)!), tensor)!;
+}
+
+function dimsOfConvolution(x: Halving, { input }: Copy): [number, number, number] | undefined {
+  const [writer, ...others] = x.writersOf(input.storage);
+  const step = writer === undefined ? undefined : x.steps[writer]!.step;
+  if (step?.kind !== 'convolution' || others.length > 0) return undefined;
+  const { convolution } = step;
+  return [convolution.inputDims[0]!, convolution.weightDims[0]!, outputArea(convolution)];
 }
 
 function planInto(x: Halving, step: Copy, tensor: HalfTensor): Plan | undefined {
@@ -185,7 +189,7 @@ function planInto(x: Halving, step: Copy, tensor: HalfTensor): Plan | undefined 
     if (plan?.part !== undefined) return plan;
     found ??= plan;
   }
-  if (found !== undefined) return found;
+  if (found !== undefined || isLater(x, step)) return found;
   // Whole maps of float32, as they follow each other, may be rounded into the channels where they go.
   const channels = sizeOf(step.extents) / tensor.pixels;
   if (!Number.isInteger(channels)) return undefined;
@@ -193,6 +197,14 @@ function planInto(x: Halving, step: Copy, tensor: HalfTensor): Plan | undefined 
   const input: Copy = { ...step, input: { ...step.input, offset: 0 } };
   const plan = planOf(input, like, tensor);
   return plan?.part === undefined ? undefined : { ...plan, from: undefined };
+}
+
+/** Whether what a copy reads is still to be made. */
+function isLater(x: Halving, { input, output }: Copy): boolean {
+  const [first] = x.writersOf(output.storage);
+  return (
+    x.writersOf(input.storage).some((index) => index >= first!) && x.halvesOf(input.storage).length === 0
+  );
 }
 
 /** Whether each is all pixels of some channels, and these follow each other. */

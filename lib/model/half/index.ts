@@ -49,13 +49,13 @@ function* halveAll(x: Halving): Sliced<void> {
   for (const [index, planned] of x.steps.entries()) {
     if (isDue(index)) yield;
     x.nodes = planned.nodes;
-    if (isHalved(x, copies, planned, index)) continue;
+    if (isHalved(x, copies, planned)) continue;
     for (const { storage } of buffersRead(planned.step)) x.requireFloats(storage);
     x.emit(() => planned.step);
   }
 }
 
-function isHalved(x: Halving, copies: Copies, { step }: PlannedStep, index: number): boolean {
+function isHalved(x: Halving, copies: Copies, { step }: PlannedStep): boolean {
   switch (step.kind) {
     case 'convolution':
       return halveConvolution(x, step);
@@ -73,7 +73,7 @@ function isHalved(x: Halving, copies: Copies, { step }: PlannedStep, index: numb
     case 'gather':
       return halveAlong(x, step);
     case 'copy':
-      return copies.copy(step, index);
+      return copies.copy(step);
     case 'fill':
       return copies.fill(step);
     default:
