@@ -76,6 +76,8 @@ function halveWhole(x: Halving, step: Copy): boolean {
       if (plan === undefined) continue;
       if (plan.part !== undefined) {
         x.made(step.output.storage, sourceOf(from, plan.ways, to));
+        const product = from.size === to.size ? x.products.get(step.input.storage) : undefined;
+        if (product !== undefined) x.noteProduct(step.output.storage, product);
         return true;
       }
       if (best === undefined || (isAlongChannels(plan.ways) && !isAlongChannels(best.ways))) {

@@ -2,7 +2,7 @@
 import type { TensorFormat } from '../../native_types';
 import type { PlannedStep } from '../builder';
 import type { Constants } from '../constants';
-import type { Step } from '../steps';
+import { buffersRead, type ConvolutionStep, type Step } from '../steps';
 import type { Operand, Storage } from '../values';
 import { placed, waysThrough, beginOf, type Ways } from './axes';
 import { HalfTensor, SECTOR, type HalfType } from './tensor';
@@ -15,6 +15,17 @@ interface Pending {
   readonly make: () => Step<Operand>;
   /** Of one that copies pixels as they are from the channels of a tensor to those of another */
   readonly join: Join | undefined;
+}
+
+/** A convolution that was a product of rows, whose result one step alone reads. */
+export interface Product {
+  readonly step: ConvolutionStep<Operand>;
+  readonly from: HalfTensor;
+  /** Its place among the steps that have been emitted */
+  readonly index: number;
+  /** The largest magnitude among its filters; of bfloat16, nobody asks */
+  readonly greatest: number;
+  readonly nodes: readonly string[];
 }
 
 export interface Join {
@@ -40,12 +51,14 @@ export class Halving {
   nodes: readonly string[] = [];
   /** Those of convolutions whose filters halves do not have */
   readonly tooLarge: (readonly string[])[] = [];
-  readonly #pending: Pending[] = [];
+  readonly products = new Map<Storage, Product>();
+  readonly #pending: (Pending | undefined)[] = [];
   /** By the float32 that they are in the place of; the first has all of it */
   readonly #halves = new Map<Storage, HalfTensor[]>();
   /** Those that are float32, too */
   readonly #floats = new Set<Storage>();
   readonly #writers = new Map<Storage, number[]>();
+  readonly #readers = new Map<Storage, number>();
 
   constructor(
     steps: readonly PlannedStep[],
@@ -62,6 +75,9 @@ export class Halving {
       const writers = this.#writers.get(storage);
       if (writers === undefined) this.#writers.set(storage, [index]);
       else writers.push(index);
+      for (const read of new Set(buffersRead(step).map((operand) => operand.storage))) {
+        this.#readers.set(read, (this.#readers.get(read) ?? 0) + 1);
+      }
     });
   }
 
@@ -180,17 +196,27 @@ export class Halving {
     this.#floats.add(storage);
   }
 
-  emit(make: () => Step<Operand>, join?: Join): void {
-    this.#pending.push({ nodes: this.nodes, make, join });
+  /** Notes that a storage is what a product makes, if one step reads it. */
+  noteProduct(storage: Storage, product: Product): void {
+    if (this.#readers.get(storage) === 1 && !this.outputs.has(storage)) this.products.set(storage, product);
+  }
+
+  /** Returns its place, for {@link withdraw}. */
+  emit(make: () => Step<Operand>, join?: Join): number {
+    return this.#pending.push({ nodes: this.nodes, make, join }) - 1;
+  }
+
+  withdraw(index: number): void {
+    this.#pending[index] = undefined;
   }
 
   /** All steps, once tensors that are joined lie where they are joined. */
   finish(): PlannedStep[] {
     for (const output of this.outputs) this.requireFloats(output);
-    const gone = joinTensors(this.#pending.map(({ join }) => join));
+    const gone = joinTensors(this.#pending.map((pending) => pending?.join));
     return this.#pending
-      .filter((_, index) => !gone.has(index))
-      .map(({ nodes, make }) => ({ nodes, step: make() }));
+      .filter((pending, index) => pending !== undefined && !gone.has(index))
+      .map((pending) => ({ nodes: pending!.nodes, step: pending!.make() }));
   }
 }
 
