@@ -42,8 +42,11 @@ export class Copies {
       const join = joined.isOpen && part ? { from: sourceOf(from, ways, part), into: part } : undefined;
       x.copy(ways, join);
     } else {
+      const { n, channels, area } = part!;
+      const rounded = HalfTensor.of(n, channels, area);
       x.requireFloats(input.storage);
-      x.toHalves(input, part!);
+      x.toHalves(input, rounded);
+      x.copied(rounded, part!, joined.isOpen ? { from: rounded, into: part! } : undefined);
     }
     return true;
   }

@@ -1,8 +1,9 @@
 /** What the kinds of steps share while a network's steps are given halves. */
 import type { TensorFormat } from '../../native_types';
+import type { DataType } from '../../tensor/data_types';
 import type { PlannedStep } from '../builder';
 import type { Constants } from '../constants';
-import { buffersRead, type ConvolutionStep, type Step } from '../steps';
+import { buffersRead, type ConvolutionStep, type FloatType, type Step } from '../steps';
 import type { Operand, Storage } from '../values';
 import { placed, waysThrough, beginOf, type Ways } from './axes';
 import { HalfTensor, SECTOR, type HalfType } from './tensor';
@@ -31,6 +32,27 @@ export interface Product {
 export interface Join {
   readonly from: HalfTensor;
   readonly into: HalfTensor;
+}
+
+/** So many elements that follow each other, in another type. */
+export interface Cast {
+  readonly operand: Operand;
+  readonly size: number;
+  readonly from: FloatType;
+  readonly to: FloatType;
+}
+
+const FLOAT_TYPES: ReadonlySet<string> = new Set(['float32', 'float16', 'bfloat16'] satisfies FloatType[]);
+const isFloatType = (type: DataType | undefined): type is FloatType => FLOAT_TYPES.has(type ?? '');
+
+/** What a step casts, if it does nothing else. */
+export function castOf(step: Step<Operand>): Cast | undefined {
+  if (step.kind !== 'map' || step.operation !== 'identity') return undefined;
+  const [from, to, size] = [step.types[0], step.outputType, step.extents[0]!];
+  const isRun = step.extents.length === 1 && (size === 1 || step.strides[0]![0] === 1);
+  return isRun && isFloatType(from) && isFloatType(to)
+    ? { operand: step.operands[0]!, size, from, to }
+    : undefined;
 }
 
 /** Elements of float32. */
@@ -127,11 +149,11 @@ export class Halving {
   }
 
   /** A copy of a tensor, in another of its dims. */
-  copied(from: HalfTensor, to: HalfTensor): HalfTensor {
+  copied(from: HalfTensor, to: HalfTensor, join?: Join): HalfTensor {
     const { n, channels, area } = from;
     const strides = [channels * area, area, 1];
     const region = (tensor: HalfTensor) => ({ tensor, first: 0, strides });
-    this.copy(waysThrough([n, channels, area], [region(to), region(from)])!);
+    this.copy(waysThrough([n, channels, area], [region(to), region(from)])!, join);
     return to;
   }
 
@@ -152,17 +174,31 @@ export class Halving {
     }, join);
   }
 
-  /** Emits the step that rounds a tensor of float32. */
+  /** Emits the step that rounds a tensor of float32, or takes the halves that it was widened from. */
   toHalves(operand: Operand, tensor: HalfTensor): void {
     const { n, channels, area } = tensor;
+    const widened = this.#widenedAt(operand.storage);
+    const input = widened && {
+      storage: widened.operand.storage,
+      offset: widened.operand.offset + operand.offset / 2,
+    };
     this.emit(() => ({
       kind: 'format',
       ...{ n, channels, area },
-      from: PLAIN,
+      from: widened === undefined ? PLAIN : { ...PLAIN, type: widened.from },
       to: tensor.format(this.type),
-      input: operand,
+      input: input ?? operand,
       output: tensor.operand,
     }));
+  }
+
+  /** What all of a storage was widened from, if it is that. */
+  #widenedAt(storage: Storage): Cast | undefined {
+    const [writer, ...others] = this.writersOf(storage);
+    const step = writer === undefined || others.length > 0 ? undefined : this.steps[writer]!.step;
+    const cast = step && castOf(step);
+    const isWidened = cast !== undefined && cast.to === 'float32' && cast.from !== 'float32';
+    return isWidened && step!.output.offset === 0 && cast.size === elementsOf(storage) ? cast : undefined;
   }
 
   /** Sees to it that a storage is float32, whatever it is besides. */
