@@ -77,6 +77,8 @@ export class Halving {
   readonly #pending: (Pending | undefined)[] = [];
   /** By the float32 that they are in the place of; the first has all of it */
   readonly #halves = new Map<Storage, HalfTensor[]>();
+  /** The nodes that made the halves */
+  readonly #makers = new Map<Storage, readonly string[]>();
   /** Those that are float32, too */
   readonly #floats = new Set<Storage>();
   readonly #writers = new Map<Storage, number[]>();
@@ -207,19 +209,21 @@ export class Halving {
     if (tensor === undefined || this.#floats.has(storage)) return;
     this.#floats.add(storage);
     const { n, channels, area } = tensor;
-    this.emit(() => ({
+    const make = (): Step<Operand> => ({
       kind: 'format',
       ...{ n, channels, area },
       from: tensor.format(this.type),
       to: PLAIN,
       input: tensor.operand,
       output: { storage, offset: 0 },
-    }));
+    });
+    this.#pending.push({ nodes: this.#makers.get(storage)!, make, join: undefined });
   }
 
   /** Notes that a storage is this tensor now. */
   made(storage: Storage, tensor: HalfTensor): void {
     this.#halves.set(storage, [tensor]);
+    this.#makers.set(storage, this.nodes);
   }
 
   #add(storage: Storage, tensor: HalfTensor): void {
