@@ -5,6 +5,7 @@
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
+#include "cuda/implicit/implicit.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
 #include "cuda/stem/stem.h"
@@ -12,7 +13,8 @@
 namespace warpconv::cuda {
 
 std::span<const GpuAlgorithm> gpuAlgorithms() {
-  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kHalo, kStem, kIm2col, kDirect};
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle,  kIm2win, kHalo,
+                                                 kStem,      kImplicit, kIm2col, kDirect};
   return kAlgorithms;
 }
 

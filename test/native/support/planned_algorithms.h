@@ -4,6 +4,7 @@
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
+#include "cuda/implicit/implicit.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
 #include "cuda/stem/stem.h"
@@ -21,6 +22,8 @@ inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
     {"halo", cuda::kHaloVariants, cuda::refuseHalo, cuda::estimateHalo, cuda::formsHalo, cuda::packedHaloVariant,
      nullptr},
     {"stem", cuda::kStemVariants, cuda::refuseStem, cuda::estimateStem, cuda::formsStem, cuda::packedStemVariant,
+     nullptr},
+    {"implicit", cuda::kImplicitVariants, cuda::refuseImplicit, cuda::estimateImplicit, cuda::formsImplicit, nullptr,
      nullptr},
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
     {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, cuda::formsDirect, nullptr, nullptr}};
