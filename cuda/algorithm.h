@@ -47,7 +47,10 @@ struct GpuRequest {
   Precision precision = Precision::fp32;
 };
 
-/** One way to compute a convolution on a GPU. All but `prepare` is plain C++ that needs no GPU. */
+/**
+ * One way to compute a convolution on a GPU. All but `prepare` is plain C++ that needs no GPU. What it answers to
+ * tensors of any format tells formats/conversions.h.
+ */
 struct GpuAlgorithm {
   const char* name;
   /** Names of its variants, for ablations and tests; whatever the variant, the result is right */
@@ -68,6 +71,11 @@ struct GpuAlgorithm {
   std::optional<std::string> (*packedVariant)(const GpuRequest&, const Weights&);
   /** Makes the forms that are not there. The device is current. */
   Result<std::unique_ptr<GpuConvolution>> (*prepare)(const GpuRequest&, const GpuWeights&);
+  /**
+   * The format that it computes a request in: what the others above are asked for. Tensors in another one are converted
+   * around it (cuda/formats). Null where that is always float32 in NCHW.
+   */
+  ConvFormat (*format)(const GpuRequest&) = nullptr;
 };
 
 /** All of them in order of preference; the last takes every problem. */

@@ -7,6 +7,7 @@
 #include "cuda/algorithm.h"
 #include "cuda/compare/ceilings.h"
 #include "cuda/compare/contest.h"
+#include "cuda/formats/conversions.h"
 #include "cuda/host/pinned.h"
 #include "cuda/host/queue.h"
 #include "cuda/host/resident.h"
@@ -53,7 +54,7 @@ class Engine final : public Gpu {
     const GpuRequest request = toRequest(asked);
     for (const GpuAlgorithm& algorithm : gpuAlgorithms()) {
       candidates.push_back(answer(algorithm.name, refusal(algorithm, request), asked.request,
-                                  [&] { return algorithm.estimate(request); }));
+                                  [&] { return estimateOf(algorithm, request); }));
     }
     return candidates;
   }
@@ -81,8 +82,8 @@ class Engine final : public Gpu {
     return tune(*queue.value(), measurable(asked), cancellation);
   }
 
-  Result<ContestReport> holdContest(const Contest& contest, const ConvProblem& problem) override {
-    return cuda::holdContest(*queue_, problem, contest);
+  Result<ContestReport> holdContest(const Contest& contest, const PlanProblem& asked) override {
+    return cuda::holdContest(*queue_, asked, contest);
   }
 
   Result<Ceilings> ceilings() override {
@@ -105,7 +106,7 @@ class Engine final : public Gpu {
   static std::optional<std::string> refusal(const GpuAlgorithm& algorithm, const GpuRequest& request) {
     const auto known = algorithm.variants;
     if (request.variant.empty() || std::find(known.begin(), known.end(), request.variant) != known.end()) {
-      return algorithm.refusal(request);
+      return refusalOf(algorithm, request);
     }
     std::string names;
     for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);

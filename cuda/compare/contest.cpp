@@ -13,6 +13,7 @@
 #include "cuda/compare/oracle.h"
 #include "cuda/compare/tensors.h"
 #include "cuda/compare/timing.h"
+#include "cuda/formats/converted.h"
 #include "cuda/host/cuda_status.h"
 #include "cuda/host/gpu_weights.h"
 #include "cuda/host/random_floats.h"
@@ -37,7 +38,7 @@ class OwnConvolution final : public Contestant {
   std::string algorithm() const override { return name_; }
   int64_t workspaceBytes() const override { return workspaceBytes_; }
   Status enqueue(void* workspace) const override {
-    return convolution_->enqueue({tensors_.input.floats(), nullptr, tensors_.output.floats()}, workspace, stream_);
+    return convolution_->enqueue({tensors_.input.data(), nullptr, tensors_.output.data()}, workspace, stream_);
   }
 
  private:
@@ -69,8 +70,13 @@ struct Entrant {
 /** One contest, on one stream and thread. */
 class Run {
  public:
-  Run(Queue& queue, const ConvProblem& problem, const Contest& contest, cudaStream_t stream)
-      : queue_(queue), device_(queue.device()), problem_(problem), contest_(contest), stream_(stream) {}
+  Run(Queue& queue, const PlanProblem& asked, const Contest& contest, cudaStream_t stream)
+      : queue_(queue),
+        device_(queue.device()),
+        asked_(asked),
+        problem_(asked.problem),
+        contest_(contest),
+        stream_(stream) {}
 
   Result<ContestReport> finish(ContestTensors plain) {
     tensors_.emplace(TensorForm{}, std::move(plain));
@@ -93,8 +99,7 @@ class Run {
   void enter(size_t entry) {
     Result<Contestants> made =
         std::visit([&](const auto& one) { return contestantsFor(one); }, contest_.entries[entry]);
-    TensorForm form;
-    if (const auto* cudnn = std::get_if<CudnnEntry>(&contest_.entries[entry])) form = formOf(*cudnn);
+    const TensorForm form = std::visit([&](const auto& one) { return formOf(one); }, contest_.entries[entry]);
     if (!made.isOk()) {
       ContestResult result;
       result.entry = entry;
@@ -115,14 +120,18 @@ class Run {
   Result<Contestants> contestantsFor(const OwnEntry& entry) {
     const Result<const GpuAlgorithm*> algorithm = named(entry.algorithm);
     if (!algorithm.isOk()) return algorithm.status();
-    const GpuRequest request{problem_, {}, entry.variant, device_.traits()};
-    if (auto refusal = algorithm.value()->refusal(request)) return unsupported(entry.algorithm + " " + *refusal);
+    const GpuRequest request{problem_, {}, entry.variant, device_.traits(), asked_.request.precision};
+    if (auto refusal = refusalOf(*algorithm.value(), request)) return unsupported(entry.algorithm + " " + *refusal);
+    const Result<const ContestTensors*> own = tensorsIn(formOf(entry));
+    if (!own.isOk()) return own.status();
     Weights forms(nullptr, problem_.k, problem_.filterSize());
     Tables tables(queue_);
-    auto convolution = algorithm.value()->prepare(request, {forms, nullptr, queue_, tables, tensors().weight.floats()});
+    auto convolution =
+        prepareConverted(*algorithm.value(), request, {forms, nullptr, queue_, tables, tensors().weight.floats()});
     if (!convolution.isOk()) return convolution.status();
-    return only(std::make_unique<OwnConvolution>(entry.algorithm, algorithm.value()->estimate(request).workspaceBytes,
-                                                 std::move(convolution.value()), tensors(), stream_));
+    return only(std::make_unique<OwnConvolution>(entry.algorithm,
+                                                 estimateOf(*algorithm.value(), request).workspaceBytes,
+                                                 std::move(convolution.value()), *own.value(), stream_));
   }
 
   Result<Contestants> contestantsFor(const CublasEntry&) {
@@ -153,6 +162,11 @@ class Run {
   }
 
   static TensorForm formOf(const CudnnEntry& entry) { return {entry.layout, entry.arithmetic == Arithmetic::fp16}; }
+  static TensorForm formOf(const CublasEntry&) { return {}; }
+  TensorForm formOf(const OwnEntry&) const {
+    const TensorFormat& input = problem_.format.input;
+    return {input.layout == Layout::nhwc ? TensorLayout::nhwc : TensorLayout::nchw, input.type == FloatType::float16};
+  }
 
   /** The operands in that form, made when they are first asked for. */
   Result<const ContestTensors*> tensorsIn(TensorForm form) {
@@ -256,6 +270,7 @@ class Run {
 
   Queue& queue_;
   Device& device_;
+  const PlanProblem& asked_;
   const ConvProblem& problem_;
   const Contest& contest_;
   const cudaStream_t stream_;
@@ -280,14 +295,19 @@ Status fillOperands(Queue& queue, const Contest& contest, const ContestTensors& 
 
 }  // namespace
 
-Result<ContestReport> holdContest(Queue& queue, const ConvProblem& problem, const Contest& contest) {
+Result<ContestReport> holdContest(Queue& queue, const PlanProblem& asked, const Contest& contest) {
+  const ConvProblem& problem = asked.problem;
+  const TensorFormat& input = problem.format.input;
+  if (input.type == FloatType::bfloat16 || input.pitch != 0 || input != problem.format.output) {
+    return unsupported("a contest takes tensors of float32 or float16, of one format, whose pixels are not apart");
+  }
   Result<ContestTensors> tensors = ContestTensors::allocate(problem, {}, queue.device());
   if (!tensors.isOk()) return tensors.status();
   if (Status status = fillOperands(queue, contest, tensors.value()); !status.isOk()) return status;
 
   Result<ContestReport> report = Status{StatusCode::internal, "the contest did not take place"};
   Status ran = queue.compute([&](cudaStream_t stream) {
-    Run run(queue, problem, contest, stream);
+    Run run(queue, asked, contest, stream);
     report = run.finish(std::move(tensors.value()));
     // Before what the run holds is let go.
     return toStatus(cudaStreamSynchronize(stream), "holding a contest");

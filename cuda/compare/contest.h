@@ -7,6 +7,6 @@
 namespace warpconv::cuda {
 
 /** As Gpu::holdContest. Nothing else is computed on the queue meanwhile, so that nobody else's kernels are timed. */
-Result<ContestReport> holdContest(Queue& queue, const ConvProblem& problem, const Contest& contest);
+Result<ContestReport> holdContest(Queue& queue, const PlanProblem& asked, const Contest& contest);
 
 }  // namespace warpconv::cuda

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include "cuda/host/device.h"
 #include "problem/conv_format.h"
 #include "status.h"
 
@@ -14,8 +13,9 @@ struct FormatExtents {
 
 /**
  * Enqueues a copy of a tensor in another format: `to` = `from`, rounded to the nearest, ties to even, where its type is
- * narrower; what is beyond it becomes infinite. What lies between pixels that are apart is left as it is. The device is
- * current.
+ * narrower; what is beyond it becomes infinite. What lies between pixels that are apart is left as it is, with one
+ * exception: in an NHWC tensor whose pitch is the number of channels rounded up to 8, the channels that are missing to
+ * it may be written as zeros. Nothing is written behind the last pixel's channels. The device is current.
  */
 Status convertFormat(const FormatExtents& extents, const TensorFormat& fromFormat, const void* from,
                      const TensorFormat& toFormat, void* to, cudaStream_t stream);

@@ -1,5 +1,7 @@
 #include "cuda/host/resident.h"
 
+#include "cuda/formats/converted.h"
+
 namespace warpconv::cuda {
 namespace {
 
@@ -8,9 +10,9 @@ const DeviceMemory& memoryOf(const Operand& operand) {
   return static_cast<const ResidentMemory&>(*operand.resident).memory();
 }
 
-/** A copy of `count` floats on the device. Kernels enqueued later see it. */
-Result<DeviceMemory> uploaded(Queue& queue, const float* from, int64_t count) {
-  Result<DeviceMemory> memory = queue.device().allocate(floatBytes(count));
+/** A copy on the device. Kernels enqueued later see it. */
+Result<DeviceMemory> uploaded(Queue& queue, const void* from, int64_t bytes) {
+  Result<DeviceMemory> memory = queue.device().allocate(bytes);
   if (!memory.isOk()) return memory;
   if (Status status = queue.upload(from, memory.value()); !status.isOk()) return status;
   return memory;
@@ -22,9 +24,9 @@ Result<PlacedConvolution> placeConvolution(const GpuAlgorithm& algorithm, const 
                                            const GpuWeights& weights) {
   const bool isSafe = !mustSkipPadding(request.problem, weights.filters);
   const GpuAlgorithm& safe = isSafe ? algorithm : gpuAlgorithms().back();
-  Result<std::unique_ptr<GpuConvolution>> convolution = safe.prepare(request, weights);
+  Result<std::unique_ptr<GpuConvolution>> convolution = prepareConverted(safe, request, weights);
   if (!convolution.isOk()) return convolution.status();
-  return PlacedConvolution{std::move(convolution.value()), isSafe ? algorithm.estimate(request).workspaceBytes : 0};
+  return PlacedConvolution{std::move(convolution.value()), estimateOf(safe, request).workspaceBytes};
 }
 
 Result<std::shared_ptr<const ResidentConvolution>> ResidentConvolution::prepare(std::shared_ptr<Queue> queue,
@@ -60,10 +62,10 @@ Status ResidentConvolution::place(const GpuAlgorithm& algorithm, const GpuReques
 }
 
 Status ResidentConvolution::enqueue(const Operands& operands) const {
-  const auto floats = [](const Operand& operand) {
-    return operand.resident == nullptr ? nullptr : memoryOf(operand).floats();
+  const auto data = [](const Operand& operand) {
+    return operand.resident == nullptr ? nullptr : memoryOf(operand).data();
   };
-  const GpuTensors tensors{floats(operands.input), floats(operands.residual), floats(operands.output)};
+  const GpuTensors tensors{data(operands.input), data(operands.residual), data(operands.output)};
   return queue_->compute(
       [&](cudaStream_t stream) { return convolution_->enqueue(tensors, workspace_.data(), stream); });
 }
@@ -89,17 +91,18 @@ Status ResidentConvolution::runCopied(const Operands& operands, Operands& reside
   const auto keep = [&](DeviceMemory memory) {
     return Operand{nullptr, std::make_shared<const ResidentMemory>(std::move(memory), queue_->device().index())};
   };
-  const auto bring = [&](const Operand& from, Operand& to, int64_t count) {
+  const auto bring = [&](const Operand& from, Operand& to, int64_t bytes) {
     if (from.host == nullptr) return Status{};
-    Result<DeviceMemory> memory = uploaded(*queue_, from.host, count);
+    Result<DeviceMemory> memory = uploaded(*queue_, from.host, bytes);
     if (!memory.isOk()) return memory.status();
     to = keep(std::move(memory.value()));
     return Status{};
   };
-  if (Status status = bring(operands.input, resident.input, problem_.inputSize()); !status.isOk()) return status;
-  if (Status status = bring(operands.residual, resident.residual, problem_.outputSize()); !status.isOk()) return status;
+  if (Status status = bring(operands.input, resident.input, problem_.inputBytes()); !status.isOk()) return status;
+  if (Status status = bring(operands.residual, resident.residual, problem_.residualBytes()); !status.isOk())
+    return status;
   if (operands.output.host != nullptr) {
-    Result<DeviceMemory> memory = queue_->device().allocate(floatBytes(problem_.outputSize()));
+    Result<DeviceMemory> memory = queue_->device().allocate(problem_.outputBytes());
     if (!memory.isOk()) return memory.status();
     resident.output = keep(std::move(memory.value()));
   }

@@ -11,6 +11,7 @@
 
 #include "cuda/algorithm.h"
 #include "cuda/direct/direct.h"
+#include "cuda/formats/converted.h"
 #include "cuda/host/cuda_status.h"
 #include "cuda/host/graph.h"
 #include "cuda/host/own_stream.h"
@@ -305,11 +306,15 @@ class GpuProgram final : public PreparedProgram {
       filters = std::move(given.value());
       bytes_ += weights.ownBytes();
     }
-    actions_.push_back([step, filters](const Site& site, cudaStream_t stream) {
+    const Conversions conversions = conversionsTo({}, step.problem);
+    workspaceBytes_ = std::max(workspaceBytes_, conversions.bytes);
+    actions_.push_back([step, filters, conversions](const Site& site, cudaStream_t stream) {
       const Memory& m = site.memory;
       const float* const weight = filters == nullptr ? m.read(step.weight) : filters->floats();
-      return launchDirect(step.problem, step.activation, floatsOf(tensorsOf(step, m)), weight, m.read(step.bias),
-                          stream);
+      const auto compute = [&](const GpuTensors& tensors, void*) {
+        return launchDirect(step.problem, step.activation, floatsOf(tensors), weight, m.read(step.bias), stream);
+      };
+      return enqueueConverted(conversions, tensorsOf(step, m), site.workspace, stream, compute);
     });
     return {};
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cuda/formats/conversions.h"
+
 namespace warpconv::cuda {
 namespace {
 
@@ -31,15 +33,15 @@ std::vector<std::string> promisingVariants(const GpuAlgorithm& algorithm, const 
   for (const std::string_view name : algorithm.variants) {
     GpuRequest variant = request;
     variant.variant = name;
-    if (algorithm.refusal(variant)) continue;
-    ranking.push_back({variant.variant, algorithm.estimate(variant)});
+    if (refusalOf(algorithm, variant)) continue;
+    ranking.push_back({variant.variant, estimateOf(algorithm, variant)});
   }
   std::stable_sort(ranking.begin(), ranking.end(), [](const Ranked& a, const Ranked& b) {
     return a.estimate.milliseconds < b.estimate.milliseconds;
   });
   ranking.resize(std::min(ranking.size(), kMostNamed));
   std::vector<std::string> variants;
-  if (!algorithm.refusal(request) && !isAmong(ranking, algorithm.estimate(request))) variants.emplace_back();
+  if (!refusalOf(algorithm, request) && !isAmong(ranking, estimateOf(algorithm, request))) variants.emplace_back();
   for (Ranked& one : ranking) variants.push_back(std::move(one.variant));
   return variants;
 }

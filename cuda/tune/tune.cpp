@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "cuda/formats/converted.h"
 #include "cuda/host/cuda_status.h"
 #include "cuda/host/gpu_weights.h"
 #include "cuda/host/random_floats.h"
@@ -28,15 +29,31 @@ Result<DeviceMemory> noise(Device& device, int64_t count, cudaStream_t stream) {
   return memory;
 }
 
+/** The same numbers as a tensor of that format. */
+Result<DeviceMemory> noiseIn(const TensorFormat& format, const FormatExtents& extents, Device& device,
+                             cudaStream_t stream) {
+  Result<DeviceMemory> floats = noise(device, extents.n * extents.channels * extents.area, stream);
+  if (format == TensorFormat{} || !floats.isOk()) return floats;
+  const int64_t bytes = spanOf(format, extents.n, extents.channels, extents.area) * widthOf(format.type);
+  Result<DeviceMemory> memory = device.allocate(bytes);
+  if (!memory.isOk()) return memory;
+  Status status = convertFormat(extents, {}, floats.value().data(), format, memory.value().data(), stream);
+  // The numbers are let go.
+  if (status.isOk()) status = toStatus(cudaStreamSynchronize(stream), "making a tensor to measure with");
+  if (!status.isOk()) return status;
+  return memory;
+}
+
 /** What all contestants read and, one after the other, write. */
 struct Arena {
   DeviceMemory input;
   DeviceMemory output;
 
   static Result<Arena> create(Device& device, const ConvProblem& x, cudaStream_t stream) {
-    Result<DeviceMemory> input = noise(device, x.inputSize(), stream);
+    const FormatExtents extents{x.n, x.c, x.h * x.w};
+    Result<DeviceMemory> input = noiseIn(x.format.input, extents, device, stream);
     if (!input.isOk()) return input.status();
-    Result<DeviceMemory> output = device.allocate(floatBytes(x.outputSize()));
+    Result<DeviceMemory> output = device.allocate(x.outputBytes());
     if (!output.isOk()) return output.status();
     return Arena{std::move(input.value()), std::move(output.value())};
   }
@@ -60,10 +77,11 @@ class GpuMeasurable final : public Measurable {
     if (Status status = wait("making weights"); !status.isOk()) return status;
     Weights forms(nullptr, x.k, x.filterSize());
     Tables tables(queue_);
-    auto convolution = algorithm_.prepare(request_, {forms, nullptr, queue_, tables, weight.value().floats()});
+    auto convolution =
+        prepareConverted(algorithm_, request_, {forms, nullptr, queue_, tables, weight.value().floats()});
     if (!convolution.isOk()) return convolution.status();
     convolution_ = std::move(convolution.value());
-    Result<DeviceMemory> workspace = queue_.device().allocate(algorithm_.estimate(request_).workspaceBytes);
+    Result<DeviceMemory> workspace = queue_.device().allocate(estimateOf(algorithm_, request_).workspaceBytes);
     if (!workspace.isOk()) return workspace.status();
     workspace_ = std::move(workspace.value());
     if (Status status = stopwatch_.open(); !status.isOk()) return status;
@@ -83,7 +101,7 @@ class GpuMeasurable final : public Measurable {
   Status wait(const char* what) const { return toStatus(cudaStreamSynchronize(stream_), what); }
 
   Status enqueue() const {
-    return convolution_->enqueue({arena_.input.floats(), nullptr, arena_.output.floats()}, workspace_.data(), stream_);
+    return convolution_->enqueue({arena_.input.data(), nullptr, arena_.output.data()}, workspace_.data(), stream_);
   }
 
   Result<double> time(std::optional<TimedCalls>& timed, int calls) {
@@ -110,12 +128,12 @@ class GpuMeasurable final : public Measurable {
 std::vector<Entrant> entrantsFor(const PlanProblem& asked, const Arena& arena, Queue& queue, cudaStream_t stream) {
   std::vector<Entrant> entrants;
   for (const GpuAlgorithm& algorithm : gpuAlgorithms()) {
-    const GpuRequest request{asked.problem, asked.activation, "", queue.device().traits()};
+    const GpuRequest request{asked.problem, asked.activation, "", queue.device().traits(), asked.request.precision};
     for (const std::string& variant : promisingVariants(algorithm, request)) {
       GpuRequest one = request;
       one.variant = variant;
       const Candidate candidate =
-          answer(algorithm.name, algorithm.refusal(one), asked.request, [&] { return algorithm.estimate(one); });
+          answer(algorithm.name, refusalOf(algorithm, one), asked.request, [&] { return estimateOf(algorithm, one); });
       if (!candidate.accepts()) continue;
       entrants.push_back({algorithm.name, variant, candidate.estimate.milliseconds,
                           std::make_unique<GpuMeasurable>(algorithm, std::move(one), arena, queue, stream)});

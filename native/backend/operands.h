@@ -6,9 +6,12 @@
 
 namespace warpconv {
 
-/** A tensor's elements: in CPU memory, or on a GPU where `resident` is set. Both are null for no tensor. */
+/**
+ * A tensor's elements in the problem's format: in CPU memory, or on a GPU where `resident` is set. Both are null for no
+ * tensor.
+ */
 struct Operand {
-  float* host = nullptr;
+  void* host = nullptr;
   std::shared_ptr<const GpuMemory> resident;
 };
 

@@ -234,7 +234,7 @@ Napi::Value PlanObject::holdContest(const Napi::CallbackInfo& info) {
   const uint32_t id = environment.start(
       toFunction(info[4], "done"), std::array{info.This(), info[0], info[1]},
       [decision = decision_, gpu, contest = std::move(contest), slot](const Cancellation&) {
-        auto held = gpu->holdContest(contest, decision->problem());
+        auto held = gpu->holdContest(contest, decision->asked);
         if (held.isOk()) *slot = std::move(held.value());
         return held.isOk() ? Status{} : held.status();
       },

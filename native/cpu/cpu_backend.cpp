@@ -19,7 +19,9 @@ class PreparedOnCpu final : public PreparedConvolution {
       : executor_(executor), convolution_(std::move(convolution)), formBytes_(formBytes) {}
 
   Status run(const Operands& operands, const Cancellation* cancellation) const override {
-    return convolution_->run({operands.input.host, operands.residual.host, operands.output.host},
+    return convolution_->run({static_cast<const float*>(operands.input.host),
+                              static_cast<const float*>(operands.residual.host),
+                              static_cast<float*>(operands.output.host)},
                              {&executor_, cancellation});
   }
   bool canEnqueue(const Operands&) const override { return false; }

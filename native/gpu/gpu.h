@@ -44,9 +44,9 @@ class Gpu : public Backend {
   /**
    * Judges the entries of a contest by a double-precision oracle, and times them in turns. An entry that fails has its
    * reason in the report, `unsupported` where it refuses and `cudnnNotFound` where the library does; this fails where
-   * there is nothing to compare on. Blocks.
+   * there is nothing to compare on. Own entries have the problem's format and precision, rivals their own. Blocks.
    */
-  virtual Result<ContestReport> holdContest(const Contest& contest, const ConvProblem& problem) = 0;
+  virtual Result<ContestReport> holdContest(const Contest& contest, const PlanProblem& asked) = 0;
   /** Measured now. Blocks. */
   virtual Result<Ceilings> ceilings() = 0;
   /** Names of an algorithm's variants; none for an unknown one. */

@@ -63,6 +63,13 @@ struct ConvProblem {
   int64_t inputSize() const { return n * c * h * w; }
   int64_t weightSize() const { return k * filterSize(); }
   int64_t outputSize() const { return n * k * p * q; }
+  /** Elements of memory that the tensors of these formats take */
+  int64_t inputSpan() const { return spanOf(format.input, n, c, h * w); }
+  int64_t residualSpan() const { return spanOf(format.residual, n, k, p * q); }
+  int64_t outputSpan() const { return spanOf(format.output, n, k, p * q); }
+  int64_t inputBytes() const { return inputSpan() * widthOf(format.input.type); }
+  int64_t residualBytes() const { return residualSpan() * widthOf(format.residual.type); }
+  int64_t outputBytes() const { return outputSpan() * widthOf(format.output.type); }
   double multiplyAdds() const { return static_cast<double>(outputSize()) * static_cast<double>(filterSize()); }
   bool hasPadding() const { return padding.top > 0 || padding.left > 0 || padding.bottom > 0 || padding.right > 0; }
   std::array<int64_t, 4> outputDims() const { return {n, k, p, q}; }

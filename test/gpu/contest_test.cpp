@@ -47,7 +47,7 @@ Contest contestOf(std::vector<ContestEntry> entries) {
 }
 
 ContestReport hold(const Contest& contest, const ConvProblem& problem) {
-  const Result<ContestReport> held = gpu()->holdContest(contest, problem);
+  const Result<ContestReport> held = gpu()->holdContest(contest, {problem, {}, {}});
   if (!held.isOk()) FAIL(held.status().message());
   return held.value();
 }
