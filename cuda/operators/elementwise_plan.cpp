@@ -101,7 +101,66 @@ bool takesPacks(const std::vector<int64_t>& strides, const float* data) {
          std::all_of(strides.begin(), strides.end() - 1, [&](int64_t stride) { return stride % kPackWidth == 0; });
 }
 
+/** Of packs of eight, as kMostPackSlots */
+constexpr int kMostWideSlots = 6;
+
+std::vector<int64_t> denseStrides(const std::vector<int64_t>& extents) {
+  std::vector<int64_t> strides(extents.size(), 1);
+  for (size_t axis = extents.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * extents[axis];
+  return strides;
+}
+
+/** Whether packs of so many elements are whole words, of 16 bytes at most, on their boundary; or one element each. */
+bool takesPacksOf(int64_t width, const std::vector<int64_t>& strides, FloatType type, const void* data) {
+  if (strides.back() == 0) return true;
+  const int64_t bytes = std::min<int64_t>(16, width * widthOf(type));
+  return strides.back() == 1 && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0 &&
+         std::all_of(strides.begin(), strides.end() - 1, [&](int64_t stride) { return stride % width == 0; });
+}
+
+TypedArguments::Tensor toTensor(const ElementwiseStep& step, const std::vector<int64_t>& strides, FloatType type,
+                                const void* data, int width) {
+  TypedArguments::Tensor tensor{data, type, isFlat(step, strides), false, {}};
+  tensor.repeats = width > 1 && !tensor.flat && strides.back() == 0;
+  for (size_t axis = 0; axis < strides.size(); ++axis) {
+    const bool isLast = axis + 1 == strides.size();
+    tensor.strides[axis] = static_cast<int>(strides[axis]) * (isLast ? width : 1);
+  }
+  return tensor;
+}
+
 }  // namespace
+
+TypedPlan planTyped(const ElementwiseStep& step, std::span<const void* const> operands, const void* output) {
+  const ElementwiseCode code = codeOf(step);
+  const std::vector<int64_t> outputStrides =
+      step.outputStrides.empty() ? denseStrides(step.extents) : step.outputStrides;
+  const auto typeOf = [&](size_t i) { return step.types.empty() ? FloatType::float32 : step.types[i]; };
+  const auto fits = [&](int64_t width) {
+    if (step.extents.back() % width != 0 || outputStrides.back() != 1) return width == 1;
+    bool all = takesPacksOf(width, outputStrides, step.outputType, output);
+    for (size_t i = 0; all && i < operands.size(); ++i) {
+      all = takesPacksOf(width, step.strides[i], typeOf(i), operands[i]);
+    }
+    return all;
+  };
+  TypedPlan plan{code.slots <= kMostWideSlots && fits(8) ? 8 : fits(2) ? 2 : 1, {}};
+  TypedArguments& x = plan.arguments;
+  x.code = code;
+  x.packs = 1;
+  x.axes = static_cast<int>(step.extents.size());
+  for (int axis = 0; axis < x.axes; ++axis) {
+    const bool isLast = axis + 1 == x.axes;
+    const int64_t extent = step.extents[static_cast<size_t>(axis)] / (isLast ? plan.width : 1);
+    x.packs *= static_cast<int>(extent);
+    x.extents[axis] = FastDivisor(std::max(1, static_cast<int>(extent)));
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    x.operands[i] = toTensor(step, step.strides[i], typeOf(i), operands[i], plan.width);
+  }
+  x.output = toTensor(step, outputStrides, step.outputType, output, plan.width);
+  return plan;
+}
 
 ElementwisePlan planElementwise(const ElementwiseStep& step, std::span<const float* const> operands, float* output) {
   const ElementwiseCode code = codeOf(step);

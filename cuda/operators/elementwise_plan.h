@@ -38,9 +38,36 @@ struct ElementwisePlan {
 ElementwisePlan planElementwise(const program::ElementwiseStep& step, std::span<const float* const> operands,
                                 float* output);
 
-/** Where pack `pack` of an operand begins, in elements. */
-WARPCONV_HOST_DEVICE inline int packOffset(const ElementwiseArguments& x, const ElementwiseArguments::Operand& operand,
-                                           int pack, int width) {
+/** The same of tensors of types, the output among them. */
+struct TypedArguments {
+  struct Tensor {
+    const void* data;
+    FloatType type;
+    bool flat;
+    bool repeats;
+    int strides[program::ElementwiseStep::kMostAxes];
+  };
+
+  int packs;
+  int axes;
+  FastDivisor extents[program::ElementwiseStep::kMostAxes];
+  Tensor operands[program::ElementwiseStep::kMostOperands];
+  Tensor output;
+  ElementwiseCode code;
+};
+
+struct TypedPlan {
+  /** Elements in a pack: eight where every tensor has whole words of 16 bytes of them, or two, or one */
+  int width;
+  TypedArguments arguments;
+};
+
+/** Of a step with types, or with an output that is not dense. */
+TypedPlan planTyped(const program::ElementwiseStep& step, std::span<const void* const> operands, const void* output);
+
+/** Where pack `pack` of a tensor begins, in elements. */
+template <typename Arguments, typename Tensor>
+WARPCONV_HOST_DEVICE int packOffset(const Arguments& x, const Tensor& operand, int pack, int width) {
   if (operand.flat) return pack * width;
   int offset = 0;
   for (int axis = x.axes - 1; axis >= 0; --axis) {

@@ -38,15 +38,18 @@ int64_t largest(const MatmulStep& x) {
 int64_t largest(const ElementwiseStep& x) {
   int64_t most = product(x.extents);
   for (const auto& strides : x.strides) most = std::max(most, reach(x.extents, strides));
-  return most;
+  return x.outputStrides.empty() ? most : std::max(most, reach(x.extents, x.outputStrides));
 }
+int64_t largest(const FormatStep& x) { return x.n * x.channels * x.area; }
 int64_t largest(const PoolStep& x) {
   // Windows may begin and end in the padding: coordinates there must fit, too.
   const int64_t rows = x.h + x.padding[0] + x.endPadding[0] + x.r * x.dilation[0] + x.stride[0];
   const int64_t columns = x.w + x.padding[1] + x.endPadding[1] + x.s * x.dilation[1] + x.stride[1];
   return std::max({x.planes * x.h * x.w, x.planes * x.p * x.q, rows, columns});
 }
-int64_t largest(const ReduceStep& x) { return std::max(x.outer * x.reduced * x.inner, x.outer * x.inner); }
+int64_t largest(const ReduceStep& x) {
+  return std::max(x.outer * x.reduced * std::max(x.inner, x.pitch), x.outer * x.inner);
+}
 int64_t largest(const SoftmaxStep& x) { return x.outer * x.reduced * x.inner; }
 int64_t largest(const NormalizeStep& x) { return std::max(x.rows * x.count, x.groups * x.channels); }
 int64_t largest(const LocalResponseStep& x) { return x.n * x.channels * x.inner; }

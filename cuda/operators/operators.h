@@ -24,13 +24,20 @@ Status matmul(const MatmulStep& step, const float* left, const float* right, con
 /** The output may be an operand that has its layout; otherwise no step's output may overlap what it reads. */
 Status elementwise(const ElementwiseStep& step, std::span<const float* const> operands, float* output,
                    cudaStream_t stream);
+/** Of steps that are not plain: with types, or an output that is not dense. */
+Status elementwiseHalves(const ElementwiseStep& step, std::span<const void* const> operands, void* output,
+                         cudaStream_t stream);
 Status pool(const PoolStep& step, const float* input, float* output, cudaStream_t stream);
+Status poolHalves(const PoolStep& step, const void* input, void* output, cudaStream_t stream);
 /** `output` holds int64 for argMaximum and argMinimum, and float32 otherwise. */
 Status reduce(const ReduceStep& step, const float* input, void* output, cudaStream_t stream);
+Status reduceHalves(const ReduceStep& step, const void* input, float* output, cudaStream_t stream);
 Status softmax(const SoftmaxStep& step, const float* input, float* output, cudaStream_t stream);
 /** `scale` and `shift` may be null. */
 Status normalize(const NormalizeStep& step, const float* scale, const float* shift, const float* input, float* output,
                  cudaStream_t stream);
+Status normalizeHalves(const NormalizeStep& step, const float* scale, const float* shift, const void* input,
+                       void* output, cudaStream_t stream);
 Status localResponse(const LocalResponseStep& step, const float* input, float* output, cudaStream_t stream);
 Status copy(const CopyStep& step, const void* input, void* output, cudaStream_t stream);
 Status fill(const FillStep& step, float* output, cudaStream_t stream);
@@ -50,6 +57,8 @@ Status gather(const GatherStep& step, const int64_t* indices, const void* input,
 /** With the step's positions and weights in device memory. */
 Status interpolate(const InterpolateStep& step, const int32_t* positions, const float* weights, const float* input,
                    float* output, cudaStream_t stream);
+Status interpolateHalves(const InterpolateStep& step, const int32_t* positions, const float* weights, const void* input,
+                         void* output, cudaStream_t stream);
 Status map(const MapStep& step, std::span<const void* const> operands, void* output, cudaStream_t stream);
 /** Leaves out what has an index that is out of range. Scattering, the output holds the data already. */
 Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream);

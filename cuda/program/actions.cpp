@@ -3,11 +3,21 @@
 #include <array>
 #include <span>
 
+#include "cuda/formats/convert.h"
+
 namespace warpconv::cuda {
 
 using namespace program;
 
 Action toAction(const ElementwiseStep& x) {
+  if (!x.isPlain()) {
+    return [x](const Site& site, cudaStream_t stream) {
+      std::array<const void*, ElementwiseStep::kMostOperands> operands{};
+      for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = site.memory.read<void>(x.operands[i]);
+      return operators::elementwiseHalves(x, std::span(operands.data(), x.operands.size()),
+                                          site.memory.write<void>(x.output), stream);
+    };
+  }
   return [x](const Site& site, cudaStream_t stream) {
     std::array<const float*, ElementwiseStep::kMostOperands> operands{};
     for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = site.memory.read(x.operands[i]);
@@ -18,13 +28,17 @@ Action toAction(const ElementwiseStep& x) {
 
 Action toAction(const PoolStep& x) {
   return [x](const Site& site, cudaStream_t stream) {
-    return operators::pool(x, site.memory.read(x.input), site.memory.write(x.output), stream);
+    const Memory& m = site.memory;
+    return x.isPlain() ? operators::pool(x, m.read(x.input), m.write(x.output), stream)
+                       : operators::poolHalves(x, m.read<void>(x.input), m.write<void>(x.output), stream);
   };
 }
 
 Action toAction(const ReduceStep& x) {
   return [x](const Site& site, cudaStream_t stream) {
-    return operators::reduce(x, site.memory.read(x.input), site.memory.write<void>(x.output), stream);
+    const Memory& m = site.memory;
+    return x.isPlain() ? operators::reduce(x, m.read(x.input), m.write<void>(x.output), stream)
+                       : operators::reduceHalves(x, m.read<void>(x.input), m.write(x.output), stream);
   };
 }
 
@@ -37,7 +51,10 @@ Action toAction(const SoftmaxStep& x) {
 Action toAction(const NormalizeStep& x) {
   return [x](const Site& site, cudaStream_t stream) {
     const Memory& m = site.memory;
-    return operators::normalize(x, m.read(x.scale), m.read(x.shift), m.read(x.input), m.write(x.output), stream);
+    const float *const scale = m.read(x.scale), *const shift = m.read(x.shift);
+    return x.type == FloatType::float32
+               ? operators::normalize(x, scale, shift, m.read(x.input), m.write(x.output), stream)
+               : operators::normalizeHalves(x, scale, shift, m.read<void>(x.input), m.write<void>(x.output), stream);
   };
 }
 
@@ -50,6 +67,13 @@ Action toAction(const LocalResponseStep& x) {
 Action toAction(const CopyStep& x) {
   return [x](const Site& site, cudaStream_t stream) {
     return operators::copy(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);
+  };
+}
+
+Action toAction(const FormatStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    return convertFormat({x.n, x.channels, x.area}, x.from, site.memory.read<void>(x.input), x.to,
+                         site.memory.write<void>(x.output), stream);
   };
 }
 

@@ -46,6 +46,8 @@ class ConstantFinder {
   }
   template <typename Other>
   void operator()(const char*, Other&) {}
+  template <typename Other>
+  void optional(const char*, Other&) {}
 
   const std::set<size_t>& found() const { return found_; }
 
@@ -251,7 +253,10 @@ class GpuProgram final : public PreparedProgram {
     ++interpolationsAdded_;
     actions_.push_back([x, positions, weights](const Site& site, cudaStream_t stream) {
       const Memory& m = site.memory;
-      return operators::interpolate(x, positions, weights, m.read(x.input), m.write(x.output), stream);
+      return x.type == FloatType::float32
+                 ? operators::interpolate(x, positions, weights, m.read(x.input), m.write(x.output), stream)
+                 : operators::interpolateHalves(x, positions, weights, m.read<void>(x.input), m.write<void>(x.output),
+                                                stream);
     });
     return {};
   }

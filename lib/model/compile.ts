@@ -1,6 +1,7 @@
 /** A graph, for inputs of given extents, as a program: the steps in order, and where every tensor lies. */
 import { inSlices, isDue, isSliced, resultOf, type MaybeSliced, type Sliced } from '../slices';
 import { arrayLength, packedBits } from '../tensor/packed';
+import type { Precision } from '../conv2d/names';
 import type { DataType } from '../tensor/tensor';
 import { Builder, shapeOf, type PlannedStep } from './builder';
 import { Chain, type NamedValues } from './chain';
@@ -10,6 +11,7 @@ import { Constants } from './constants';
 import { evaluate, evaluateFromDims, isFolded } from './fold';
 import { fuse } from './fuse';
 import type { Body, ConstantTensor, Graph, GraphNode } from './graph';
+import { halve, type Halved } from './half/index';
 import { joinInPlace } from './join';
 import { isHosted } from './hosted/index';
 import { HostNeeded, Lowering, ValueNeeded } from './lowering';
@@ -34,6 +36,9 @@ export interface Compiled {
   readonly outputs: readonly Port[];
   readonly steps: readonly PlannedStep[];
   readonly program: Omit<NativeProgramSpec, 'store'>;
+  readonly precision: Precision;
+  /** The nodes of convolutions that stay float32 in a network of halves, which have not the numbers of their filters */
+  readonly tooLarge: Halved['tooLarge'];
 }
 
 /** Everything that a run brings is of these dims; `constants` are inputs whose very elements are known. */
@@ -61,6 +66,7 @@ function isKnown(node: GraphNode): boolean {
  *
  * @param constants - those of the session: what follows from the graph's constants alone is the same for all dims
  * @param chains - those of the session, where others may be compiled for other dims
+ * @param precision - the least exact products that the device is to make; those of halves need a GPU that has them
  * @throws {@link ValueNeeded} where a node needs an input's elements; {@link WarpconvError}
  * `ERR_WARPCONV_INVALID_MODEL` or `ERR_WARPCONV_UNSUPPORTED` naming the node
  */
@@ -70,6 +76,7 @@ export async function compile(
   algorithm = 'auto',
   constants = new Constants(graph.constants.values()),
   chains?: Chains,
+  precision: Precision = 'fp32',
 ): Promise<Compiled> {
   const build = new Builder(algorithm, constants);
   const units = await chains?.unitsOf(constants.unfixed(graph.nodes));
@@ -87,7 +94,8 @@ export async function compile(
   const fused = await fuse(needed, written, constants);
   lowered.misfits.forEach((chain) => chains?.drop(chain));
   chains?.note({ graph, values: lowered.values, lowered: build.steps, fused });
-  const joined = await inSlices(joinInPlace(fused, written));
+  const { steps: precise, tooLarge } = await withPrecision(fused, written, constants, precision);
+  const joined = await inSlices(joinInPlace(precise, written));
   const steps = await inSlices(finish(joined));
   const inputStorages = inputs.map(({ port }) => port);
   return {
@@ -99,7 +107,32 @@ export async function compile(
     })),
     steps,
     program: await inSlices(place(steps, inputStorages, storages)),
+    precision,
+    tooLarge,
   };
+}
+
+async function withPrecision(
+  steps: readonly PlannedStep[],
+  outputs: ReadonlySet<Storage>,
+  constants: Constants,
+  precision: Precision,
+): Promise<{ readonly steps: readonly PlannedStep[]; readonly tooLarge: Halved['tooLarge'] }> {
+  switch (precision) {
+    case 'fp32':
+      return { steps, tooLarge: [] };
+    case 'tf32':
+      return { steps: steps.map(asTf32), tooLarge: [] };
+    case 'fp16':
+    case 'bf16':
+      return halve(steps, outputs, constants, precision === 'fp16' ? 'float16' : 'bfloat16');
+  }
+}
+
+function asTf32(planned: PlannedStep): PlannedStep {
+  const { step } = planned;
+  if (step.kind !== 'convolution' || step.convolution.keepsIntegers) return planned;
+  return { ...planned, step: { ...step, convolution: { ...step.convolution, precision: 'tf32' } } };
 }
 
 /** A graph whose tensors have known extents. */
@@ -424,7 +457,8 @@ function* finish(steps: readonly PlannedStep[]): Sliced<PlannedStep[]> {
   for (const [index, planned] of steps.entries()) {
     if (isDue(index)) yield;
     const { step } = planned;
-    if (step.kind === 'elementwise') {
+    // Those of halves have few already.
+    if (step.kind === 'elementwise' && step.types === undefined) {
       finished.push({ ...planned, step: { ...step, ...coalesce(step.extents, step.strides) } });
     } else {
       finished.push(planned);

@@ -1,6 +1,7 @@
 /** A compiled network, for people. */
 import type { NativeCandidate } from '../addon';
-import type { ConvolutionSpec } from '../native_types';
+import type { Precision } from '../conv2d/names';
+import type { ConvolutionSpec, TensorFormat } from '../native_types';
 import type { Compiled, Port } from './compile';
 import type { GraphNode } from './graph';
 import type { Step } from './steps';
@@ -17,6 +18,8 @@ export interface StepExplanation {
   readonly nodes: readonly string[];
   /** What it does, in a few words */
   readonly summary: string;
+  /** In a network of halves: the type of what it makes, and how that lies in memory. Elsewhere absent. */
+  readonly format?: string;
   /** Of a convolution: the algorithm, what one run is predicted to take, and the tiles by name */
   readonly algorithm?: string;
   readonly predictedMilliseconds?: number;
@@ -33,6 +36,8 @@ export interface StepExplanation {
 /** What was compiled for one set of input dims, or, of a network that runs in parts, for a run. */
 export interface SessionExplanation {
   readonly device: string;
+  /** The least exact products that are made; `'fp32'` where the device has no faster ones, whatever was asked for */
+  readonly precision: Precision;
   readonly inputs: readonly Port[];
   /** Those whose dims are known */
   readonly outputs: readonly Port[];
@@ -44,11 +49,12 @@ export interface SessionExplanation {
 
 export function explainProgram(
   device: string,
-  { inputs, outputs, steps, program }: Compiled,
+  { inputs, outputs, steps, program, precision }: Compiled,
   choices: readonly (NativeCandidate | null)[],
 ): SessionExplanation {
   return {
     device,
+    precision,
     inputs,
     outputs,
     steps: steps.map(({ step, nodes }, i) => {
@@ -57,6 +63,7 @@ export function explainProgram(
       const base = {
         ...{ kind: step.kind, nodes, summary: summaryOf(step) },
         ...(flops !== undefined && { flops }),
+        ...(isHalf(precision) && { format: describe(formatOf(step, precision)) }),
       };
       if (choice === null || choice === undefined) return base;
       const { algorithm, predictedMilliseconds, tiles } = choice;
@@ -112,6 +119,39 @@ function outputExtents({ inputDims, weightDims, padding, ...steps }: Convolution
   });
 }
 
+function isHalf(precision: Precision): precision is 'fp16' | 'bf16' {
+  return precision === 'fp16' || precision === 'bf16';
+}
+
+type Format = Pick<TensorFormat, 'type' | 'layout'>;
+
+/** Of what a step makes, where it is no plain float32 */
+function formatOf(step: Step<Operand>, precision: 'fp16' | 'bf16'): Format | undefined {
+  const half = { type: precision === 'fp16' ? 'float16' : 'bfloat16', layout: 'nhwc' } as const;
+  switch (step.kind) {
+    case 'convolution':
+      return step.convolution.format?.output;
+    case 'elementwise':
+      return step.outputType && half;
+    case 'pool':
+      return step.outputFormat;
+    case 'normalize':
+    case 'interpolate':
+      return step.type && half;
+    case 'copy':
+    case 'gather':
+      return step.bytes === 2 ? half : undefined;
+    case 'format':
+      return step.to;
+    default:
+      return undefined;
+  }
+}
+
+function describe(format: Format = { type: 'float32', layout: 'nchw' }): string {
+  return `${format.type} ${format.layout.toUpperCase()}`;
+}
+
 function product(extents: readonly number[]): number {
   return extents.reduce((all, extent) => all * extent, 1);
 }
@@ -143,6 +183,8 @@ function summaryOf(step: Step<Operand>): string {
       return `${step.cell} of ${step.steps} steps, ${step.hidden} units`;
     case 'roiAlign':
       return `${step.regions} regions of ${step.h}x${step.w}`;
+    case 'format':
+      return `${describe(step.from)} of ${step.n}x${step.channels}x${step.area}`;
     case 'copy':
       return `${step.extents.join('x')} elements`;
     default:

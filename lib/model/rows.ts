@@ -434,6 +434,10 @@ const RULES: Rules = {
     };
   },
 
+  format: () => {
+    throw new NotProved('halves are not followed');
+  },
+
   map: ({ kind: _, extents, operands, strides, output, ...fields }, rows) => {
     const row = boxOfRow(extents, strides, rows);
     return {

@@ -10,6 +10,7 @@ import type {
   NativeCandidate,
   NativeGpuBuffer,
   NativeStore,
+  TensorFormat,
 } from '../native_types';
 import type { DataType } from '../tensor/data_types';
 
@@ -94,8 +95,14 @@ export interface ElementwiseStep<B> {
   readonly operands: readonly B[];
   readonly strides: readonly (readonly number[])[];
   readonly code: readonly Instruction[];
+  readonly types?: readonly FloatType[];
+  readonly outputType?: FloatType;
+  readonly outputStrides?: readonly number[];
   readonly output: B;
 }
+
+/** What halves and their float32 are called. */
+export type FloatType = TensorFormat['type'];
 
 export const MOST_OPERANDS = 8;
 export const MOST_INSTRUCTIONS = 24;
@@ -115,6 +122,9 @@ export interface PoolStep<B> {
   readonly padding: readonly [number, number];
   readonly endPadding: readonly [number, number];
   readonly countPadding: boolean;
+  readonly channels?: number;
+  readonly inputFormat?: TensorFormat;
+  readonly outputFormat?: TensorFormat;
   readonly input: B;
   readonly output: B;
 }
@@ -127,6 +137,8 @@ export interface ReduceStep<B> {
   readonly reduced: number;
   readonly inner: number;
   readonly last: boolean;
+  readonly type?: FloatType;
+  readonly pitch?: number;
   readonly input: B;
   readonly output: B;
 }
@@ -151,6 +163,7 @@ export interface NormalizeStep<B> {
   readonly epsilon: number;
   readonly scale: B | null;
   readonly shift: B | null;
+  readonly type?: FloatType;
   readonly input: B;
   readonly output: B;
 }
@@ -206,6 +219,18 @@ export interface InterpolateStep<B> {
   readonly taps: number;
   readonly positions: Int32Array;
   readonly weights: Float64Array;
+  readonly type?: FloatType;
+  readonly input: B;
+  readonly output: B;
+}
+
+export interface FormatStep<B> {
+  readonly kind: 'format';
+  readonly n: number;
+  readonly channels: number;
+  readonly area: number;
+  readonly from: TensorFormat;
+  readonly to: TensorFormat;
   readonly input: B;
   readonly output: B;
 }
@@ -429,6 +454,7 @@ export type Step<B> =
   | FillStep<B>
   | GatherStep<B>
   | InterpolateStep<B>
+  | FormatStep<B>
   | MapStep<B>
   | IndexedStep<B>
   | SortStep<B>
@@ -452,6 +478,7 @@ const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = 
   fill: [],
   gather: ['input', 'indices'],
   interpolate: ['input'],
+  format: ['input'],
   map: [],
   indexed: ['input', 'indices'],
   sort: ['input'],

@@ -38,6 +38,7 @@ import { compile, requireOperators, type Bindings, type Compiled } from '../mode
 import { Constants } from '../model/constants';
 import type { Graph } from '../model/graph';
 import { withImages } from '../model/images';
+import type { Precision } from '../conv2d/names';
 import type * as metadata from '../model/metadata';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
 import { ValueNeeded } from '../model/lowering';
@@ -62,6 +63,7 @@ import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '
 import { residentOutputs } from './output_locations';
 import { RunOutputs } from './outputs';
 import { Profiling, writeOrWarn } from './profiling';
+import { precisionOn, warnOfTooLarge } from './precision';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from '../sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';
@@ -103,6 +105,8 @@ interface Shared {
   readonly running: Set<Promise<unknown>>;
   /** By the session that other threads use */
   readonly sharings: Map<SharingOwner, InferenceSession>;
+  /** Whether somebody has been told what stays float32 */
+  isWarned: boolean;
   /** While runs are recorded */
   profiling: Profiling | undefined;
   /** Who runs the network where this package cannot, if somebody may */
@@ -127,6 +131,8 @@ export class InferenceSession {
   readonly #chains: Chains | undefined;
   readonly #place: Place;
   readonly #options: SessionRequest;
+  /** That the device has */
+  readonly #precision: Precision;
   readonly #programs: Programs;
   /** Whether extents have to be compared with each other */
   readonly #sharesDimensions: boolean;
@@ -156,6 +162,7 @@ export class InferenceSession {
     this.#programs = shared.programs;
     this.#place = place;
     this.#options = options;
+    this.#precision = precisionOn(place, options.precision);
     this.#chains =
       fixedDims(this.#graph, this.#options.freeDimensions) === undefined
         ? new Chains(this.#constants)
@@ -573,11 +580,11 @@ export class InferenceSession {
   async #explain(dims: Bindings['dims']): Promise<SessionExplanation> {
     const whole = () => this.#use(this.#holdForDims(dims), (prepared) => this.#explainProgram(prepared));
     try {
-      return await (this.#split?.explain(this.device, dims) ?? whole());
+      return await (this.#split?.explain(this.device, this.#precision, dims) ?? whole());
     } catch (error) {
       // Elements that a run brings would be compiled in.
       if (!(error instanceof ValueNeeded) || this.#binder.canDecide(error, dims)) throw error;
-      return await this.#splitAt(error).explain(this.device, dims);
+      return await this.#splitAt(error).explain(this.device, this.#precision, dims);
     }
   }
 
@@ -733,14 +740,27 @@ export class InferenceSession {
 
   async #compile(bindings: Bindings): Promise<Compiled> {
     const { algorithm } = this.#options;
-    const compiled = await compile(this.#graph, bindings, algorithm, this.#constants, this.#chains).catch(
-      (error: unknown) => {
-        throw withOpenDims(error, this.#shared.inputs, bindings.dims);
-      },
-    );
+    const compiled = await compile(
+      this.#graph,
+      bindings,
+      algorithm,
+      this.#constants,
+      this.#chains,
+      this.#precision,
+    ).catch((error: unknown) => {
+      throw withOpenDims(error, this.#shared.inputs, bindings.dims);
+    });
+    this.#warnOf(compiled);
     // While native code prepares what was compiled.
     void this.#chains?.learn();
     return { ...compiled, program: await this.#withAlgorithms(compiled.program) };
+  }
+
+  /** Once a session. */
+  #warnOf({ tooLarge }: Compiled): void {
+    if (tooLarge.length === 0 || this.#shared.isWarned) return;
+    this.#shared.isWarned = true;
+    warnOfTooLarge(tooLarge);
   }
 
   async #withAlgorithms(program: Compiled['program']): Promise<Compiled['program']> {
@@ -851,6 +871,7 @@ function makeShared(
     resident,
     running: new Set(),
     sharings: new Map(),
+    isWarned: false,
     profiling: request.enableProfiling ? new Profiling(request.profileFilePrefix) : undefined,
     fallback,
     isReleased: false,

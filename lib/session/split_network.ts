@@ -5,6 +5,7 @@
 import type { Body, ConstantTensor, Graph, GraphNode, ValueInfo } from '../model/graph';
 import { readsOf } from '../model/graph';
 import { hostedOf, type BodyRun } from '../model/hosted';
+import type { Precision } from '../conv2d/names';
 import { hostedSteps, undecidedSteps, type SessionExplanation } from '../model/explain';
 import type { Bindings } from '../model/compile';
 import { HostNeeded, type ValueNeeded } from '../model/lowering';
@@ -79,12 +80,13 @@ export class SplitNetwork {
   }
 
   /** The parts as far as dims decide them. What comes after is told node by node. */
-  async explain(device: string, dims: Bindings['dims']): Promise<SessionExplanation> {
+  async explain(device: string, precision: Precision, dims: Bindings['dims']): Promise<SessionExplanation> {
     const { node, after } = this.#split;
     const first = await this.#first?.explain(dims);
     const names = new Set(this.#graph.outputs.map(({ name }) => name));
     return {
       device,
+      precision,
       inputs: this.#graph.inputs.map(({ name, type }) => ({ name, type, dims: dims.get(name)! })),
       outputs: first?.outputs.filter(({ name }) => names.has(name)) ?? [],
       steps: [

@@ -84,6 +84,11 @@ class Fields {
   void operator()(const char* name, T& field) {
     read(object_.Get(name), field);
   }
+  template <typename T>
+  void optional(const char* name, T& field) {
+    const Napi::Value value = object_.Get(name);
+    if (!value.IsUndefined()) read(value, field);
+  }
 
  private:
   static void read(const Napi::Value& value, int64_t& field) { field = toInteger(value, "a step's field"); }
@@ -135,6 +140,17 @@ class Fields {
   static void read(const Napi::Value& value, ElementwiseStep::Instruction& field) {
     Fields fields(toObject(value, "an instruction"));
     field.fields(fields);
+  }
+  static void read(const Napi::Value& value, FloatType& field) {
+    field = named<FloatType>(
+        value, {{"float32", FloatType::float32}, {"float16", FloatType::float16}, {"bfloat16", FloatType::bfloat16}});
+  }
+  static void read(const Napi::Value& value, Layout& field) {
+    field = named<Layout>(value, {{"nchw", Layout::nchw}, {"nhwc", Layout::nhwc}});
+  }
+  static void read(const Napi::Value& value, TensorFormat& field) {
+    Fields fields(toObject(value, "a format"));
+    fields("type", field.type), fields("layout", field.layout), fields("pitch", field.pitch);
   }
   static void read(const Napi::Value& value, PoolStep::Mode& field) {
     field = named<PoolStep::Mode>(value, {{"maximum", PoolStep::Mode::maximum}, {"average", PoolStep::Mode::average}});

@@ -9,6 +9,7 @@
 #include "cpu/algorithm/range.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/operators/cpu_operators.h"
+#include "cpu/operators/halves.h"
 #include "cpu/vector/prefetch.h"
 #include "devices/cpu_info.h"
 #include "divide.h"
@@ -38,6 +39,14 @@ Action toAction(const MatmulStep& x) {
 }
 
 Action toAction(const ElementwiseStep& x) {
+  if (!x.isPlain()) {
+    return infallible([x](const Memory& m, const RunContext& context) {
+      std::array<const void*, ElementwiseStep::kMostOperands> operands{};
+      for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = m.read<void>(x.operands[i]);
+      operators::halves::elementwise(x, std::span(operands.data(), x.operands.size()), m.write<void>(x.output),
+                                     context);
+    });
+  }
   return infallible([x](const Memory& m, const RunContext& context) {
     std::array<const float*, ElementwiseStep::kMostOperands> operands{};
     for (size_t i = 0; i < x.operands.size(); ++i) operands[i] = m.read(x.operands[i]);
@@ -47,13 +56,15 @@ Action toAction(const ElementwiseStep& x) {
 
 Action toAction(const PoolStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
-    operators::pool(x, m.read(x.input), m.write(x.output), context);
+    if (x.isPlain()) return operators::pool(x, m.read(x.input), m.write(x.output), context);
+    operators::halves::pool(x, m.read<void>(x.input), m.write<void>(x.output), context);
   });
 }
 
 Action toAction(const ReduceStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
-    operators::reduce(x, m.read(x.input), m.write<void>(x.output), context);
+    if (x.isPlain()) return operators::reduce(x, m.read(x.input), m.write<void>(x.output), context);
+    operators::halves::reduce(x, m.read<void>(x.input), m.write<void>(x.output), context);
   });
 }
 
@@ -65,7 +76,11 @@ Action toAction(const SoftmaxStep& x) {
 
 Action toAction(const NormalizeStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
-    operators::normalize(x, m.read(x.scale), m.read(x.shift), m.read(x.input), m.write(x.output), context);
+    const float *const scale = m.read(x.scale), *const shift = m.read(x.shift);
+    if (x.type == FloatType::float32) {
+      return operators::normalize(x, scale, shift, m.read(x.input), m.write(x.output), context);
+    }
+    operators::halves::normalize(x, scale, shift, m.read<void>(x.input), m.write<void>(x.output), context);
   });
 }
 
@@ -93,7 +108,16 @@ Action toAction(const GatherStep& x) {
 
 Action toAction(const InterpolateStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
-    operators::interpolate(x, m.read(x.input), m.write(x.output), context);
+    if (x.type == FloatType::float32) {
+      return operators::interpolate(x, m.read(x.input), m.write(x.output), context);
+    }
+    operators::halves::interpolate(x, m.read<void>(x.input), m.write<void>(x.output), context);
+  });
+}
+
+Action toAction(const FormatStep& x) {
+  return infallible([x](const Memory& m, const RunContext&) {
+    operators::halves::format(x, m.read<void>(x.input), m.write<void>(x.output));
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "problem/activation.h"
+#include "problem/conv_format.h"
 #include "problem/conv_problem.h"
 #include "problem/plan_request.h"
 #include "program/element_type.h"
@@ -14,11 +15,11 @@
 /**
  * The steps that a compiled network consists of: what is to be computed, for any device. Shapes are brought to the few
  * forms here by the compiler (lib/model), so that a device needs one kernel for each step and not one for each of
- * ONNX's operators. Elements are float32, dense and row-major unless a step has strides; extents and strides count
- * elements.
+ * ONNX's operators. Elements are float32, dense and row-major unless a step has types or strides; extents and strides
+ * count elements. Steps that have types compute in float32, and round once.
  *
  * Every struct lists its fields in `fields`, under the names that JavaScript gives them: the one place where the two
- * meet.
+ * meet. Those in `f.optional` may be absent.
  */
 namespace warpconv::program {
 
@@ -149,17 +150,27 @@ struct ElementwiseStep {
   /** For each operand one stride an axis, 0 where it is broadcast */
   std::vector<std::vector<int64_t>> strides;
   std::vector<Instruction> code;
+  /** Of the operands; none where all are float32 */
+  std::vector<FloatType> types;
+  FloatType outputType = FloatType::float32;
+  /** None where the output is dense */
+  std::vector<int64_t> outputStrides;
   Buffer output;
+
+  /** Whether everything is float32 and the output dense. */
+  bool isPlain() const { return types.empty() && outputType == FloatType::float32 && outputStrides.empty(); }
 
   template <typename Fields>
   void fields(Fields& f) {
     f("extents", extents), f("operands", operands), f("strides", strides), f("code", code), f("output", output);
+    f.optional("types", types), f.optional("outputType", outputType), f.optional("outputStrides", outputStrides);
   }
 };
 
 /**
  * Windows of `planes` (N * C) maps. Padded elements count for nothing, but for the divisor of `countPadding`. A window
- * of padding alone has the maximum -infinity and the average 0.
+ * of padding alone has the maximum -infinity and the average 0. Both formats are of one layout and, in NHWC, of one
+ * type; then each pixel has `channels` planes.
  */
 struct PoolStep {
   static constexpr const char* kKind = "pool";
@@ -175,19 +186,25 @@ struct PoolStep {
   /** Below and to the right, for the divisor of countPadding alone: a window of ceil_mode may reach beyond */
   std::array<int64_t, 2> endPadding{0, 0};
   bool countPadding = false;
+  int64_t channels = 1;
+  TensorFormat inputFormat, outputFormat;
   Buffer input, output;
+
+  bool isPlain() const { return inputFormat == TensorFormat{} && outputFormat == TensorFormat{}; }
 
   template <typename Fields>
   void fields(Fields& f) {
     f("mode", mode), f("planes", planes), f("h", h), f("w", w), f("p", p), f("q", q), f("r", r), f("s", s);
     f("stride", stride), f("dilation", dilation), f("padding", padding), f("endPadding", endPadding);
     f("countPadding", countPadding), f("input", input), f("output", output);
+    f.optional("channels", channels);
+    f.optional("inputFormat", inputFormat), f.optional("outputFormat", outputFormat);
   }
 };
 
 /**
  * output[outer, inner] over input[outer, reduced, inner]. argMaximum and argMinimum write int64, and take NaN for more
- * extreme than any number.
+ * extreme than any number. Halves have sums, means, maxima and minima, in float32.
  */
 struct ReduceStep {
   static constexpr const char* kKind = "reduce";
@@ -197,12 +214,18 @@ struct ReduceStep {
   int64_t outer = 1, reduced = 1, inner = 1;
   /** Of equal elements argMaximum and argMinimum take the first, or the last */
   bool last = false;
+  /** Of the input */
+  FloatType type = FloatType::float32;
+  /** Elements from one of the reduced axis to the next, where that is more than `inner`, or 0 */
+  int64_t pitch = 0;
   Buffer input, output;
+
+  bool isPlain() const { return type == FloatType::float32 && pitch == 0; }
 
   template <typename Fields>
   void fields(Fields& f) {
     f("mode", mode), f("outer", outer), f("reduced", reduced), f("inner", inner), f("last", last);
-    f("input", input), f("output", output);
+    f("input", input), f("output", output), f.optional("type", type), f.optional("pitch", pitch);
   }
 };
 
@@ -233,12 +256,15 @@ struct NormalizeStep {
   double epsilon = 1e-5;
   /** Each may be absent */
   Buffer scale, shift;
+  /** Of input and output */
+  FloatType type = FloatType::float32;
   Buffer input, output;
 
   template <typename Fields>
   void fields(Fields& f) {
     f("rows", rows), f("count", count), f("groups", groups), f("channels", channels), f("inner", inner);
     f("epsilon", epsilon), f("scale", scale), f("shift", shift), f("input", input), f("output", output);
+    f.optional("type", type);
   }
 };
 
@@ -317,12 +343,30 @@ struct InterpolateStep {
   int64_t outer = 1, axis = 1, count = 1, inner = 1, taps = 2;
   std::vector<int64_t> positions;
   std::vector<double> weights;
+  /** Of input and output */
+  FloatType type = FloatType::float32;
   Buffer input, output;
 
   template <typename Fields>
   void fields(Fields& f) {
     f("outer", outer), f("axis", axis), f("count", count), f("inner", inner), f("taps", taps);
     f("positions", positions), f("weights", weights), f("input", input), f("output", output);
+    f.optional("type", type);
+  }
+};
+
+/** A tensor of n images of so many channels and pixels in another format. */
+struct FormatStep {
+  static constexpr const char* kKind = "format";
+
+  int64_t n = 1, channels = 1, area = 1;
+  TensorFormat from, to;
+  Buffer input, output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("n", n), f("channels", channels), f("area", area), f("from", from), f("to", to);
+    f("input", input), f("output", output);
   }
 };
 
@@ -640,7 +684,7 @@ struct RoiAlignStep {
 
 using Step =
     std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep, NormalizeStep,
-                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, MapStep, IndexedStep, SortStep,
-                 ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep, RoiAlignStep>;
+                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, FormatStep, MapStep, IndexedStep,
+                 SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep, RoiAlignStep>;
 
 }  // namespace warpconv::program

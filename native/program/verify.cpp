@@ -1,10 +1,13 @@
 #include "program/verify.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace warpconv::program {
@@ -55,22 +58,55 @@ int64_t product(const std::vector<int64_t>& extents) {
   return elements;
 }
 
-/** Bytes of one buffer that a step touches. */
+/** Bytes of one buffer that a step touches: all from begin to end, or runs of so many, each a pitch behind the last. */
 struct Bytes {
   Buffer::Space space;
   int64_t index;
   int64_t begin, end;
+  int64_t run = 0, pitch = 0;
 
   bool overlaps(const Bytes& other) const {
-    return space == other.space && index == other.index && begin < other.end && other.begin < end;
+    const bool meet = space == other.space && index == other.index && begin < other.end && other.begin < end;
+    return meet && !isBetween(other);
+  }
+
+ private:
+  /** Whether the runs of one lie between those of the other, as channels of one tensor do that others are next to. */
+  bool isBetween(const Bytes& other) const {
+    if (pitch == 0 || pitch != other.pitch) return false;
+    const int64_t apart = ((other.begin - begin) % pitch + pitch) % pitch;
+    return run <= apart && apart + other.run <= pitch;
   }
 };
 
-/** The first and the last element that a box of these extents and strides touches; nothing where it has no elements. */
+/**
+ * The first and the last element that a box of these extents and strides touches; nothing where it has no elements.
+ * Runs of `run` elements have them all, each a multiple of `pitch` behind the first; both are 0 where there are no such
+ * runs.
+ */
 struct Reach {
   int64_t first = 0;
   int64_t last = 0;
+  int64_t run = 0, pitch = 0;
 };
+
+/** Takes the axes of the least strides for the runs, as few as will do. */
+void findRuns(std::span<const int64_t> extents, std::span<const int64_t> strides, Reach& reach) {
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    if (strides[axis] < 0) return;
+    if (extents[axis] > 1 && strides[axis] > 0) axes.emplace_back(strides[axis], extents[axis]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t run = 1;
+  for (size_t inner = 0; inner < axes.size(); run += (axes[inner].second - 1) * axes[inner].first, ++inner) {
+    int64_t pitch = 0;
+    for (size_t outer = inner; outer < axes.size(); ++outer) pitch = std::gcd(pitch, axes[outer].first);
+    if (run > pitch || pitch == 1) continue;
+    reach.run = run, reach.pitch = pitch;
+    return;
+  }
+}
 
 std::optional<Reach> reachOf(std::span<const int64_t> extents, std::span<const int64_t> strides) {
   require(extents.size() == strides.size(), "has not as many strides as axes");
@@ -87,6 +123,7 @@ std::optional<Reach> reachOf(std::span<const int64_t> extents, std::span<const i
     require(reach.last - reach.first <= kMost, "reaches further than 2^40 elements");
   }
   if (isEmpty) return std::nullopt;
+  findRuns(extents, strides, reach);
   return reach;
 }
 
@@ -105,8 +142,7 @@ class Verifier {
     require(!x.scale.isGiven() || isConstant, "has a scale that is no constant, or of filters that are none");
     readIfGiven(x.bias, problem.k);
     if (x.residual.isGiven()) readTensor(x.residual, format.residual, problem.n, problem.k, problem.p * problem.q);
-    requirePitch(format.output, problem.k);
-    write(x.output, spanOf(format.output, problem.n, problem.k, problem.p * problem.q), widthOf(format.output.type));
+    writeTensor(x.output, format.output, problem.n, problem.k, problem.p * problem.q);
   }
 
   void check(const MatmulStep& x) {
@@ -128,11 +164,18 @@ class Verifier {
     require(!x.extents.empty(), "has no axis");
     require(x.strides.size() == x.operands.size(), "has not as many lists of strides as operands");
     const int64_t elements = product(x.extents);
-    for (size_t i = 0; i < x.operands.size(); ++i) readBox(x.operands[i], x.extents, x.strides[i]);
+    require(x.types.empty() || x.types.size() == x.operands.size(), "has not a type for each operand");
+    const auto widthOfOperand = [&](size_t i) { return x.types.empty() ? 4 : widthOf(x.types[i]); };
+    for (size_t i = 0; i < x.operands.size(); ++i) readBox(x.operands[i], x.extents, x.strides[i], widthOfOperand(i));
     int64_t values = operands;
     for (const ElementwiseStep::Instruction& one : x.code) {
       require(one.a >= 0 && one.a < values && one.b >= 0 && one.b < values, "uses a value before it is made");
       ++values;
+    }
+    if (!x.isPlain()) {
+      writeBox(x.output, x.extents, x.outputStrides.empty() ? denseStrides(x.extents) : x.outputStrides,
+               widthOf(x.outputType));
+      return;
     }
     // It may be written over an operand: each element is read before it is written, or by another thread, as a float.
     reads_.clear();
@@ -148,15 +191,27 @@ class Verifier {
     }
     requireReachable(x.p, x.stride[0], x.r, x.dilation[0]);
     requireReachable(x.q, x.stride[1], x.s, x.dilation[1]);
-    read(x.input, product({x.planes, x.h, x.w}));
-    write(x.output, product({x.planes, x.p, x.q}));
+    product({x.planes, x.h, x.w}), product({x.planes, x.p, x.q});
+    require(x.planes % positive(x.channels) == 0, "has images of another number of channels");
+    require(x.isPlain() || (isHalves(x.inputFormat) && isHalves(x.outputFormat)), "has formats that pools do not take");
+    require(x.inputFormat.type == x.outputFormat.type, "has an output of another type");
+    readTensor(x.input, x.inputFormat, x.planes / x.channels, x.channels, x.h * x.w);
+    writeTensor(x.output, x.outputFormat, x.planes / x.channels, x.channels, x.p * x.q);
   }
 
   void check(const ReduceStep& x) {
     const bool isIndex = x.mode == ReduceStep::Mode::argMaximum || x.mode == ReduceStep::Mode::argMinimum;
     if (isIndex) positive(x.reduced);
-    read(x.input, product({x.outer, x.reduced, x.inner}));
+    const bool isOfHalves = x.mode == ReduceStep::Mode::sum || x.mode == ReduceStep::Mode::mean ||
+                            x.mode == ReduceStep::Mode::maximum || x.mode == ReduceStep::Mode::minimum;
+    require(x.isPlain() || (isOfHalves && x.type != FloatType::float32), "has no such mode, or pitch, for its type");
+    readTensor(x.input, {x.type, Layout::nhwc, x.pitch}, x.outer, x.inner, x.reduced);
     write(x.output, product({x.outer, x.inner}), isIndex ? 8 : 4);
+  }
+
+  void check(const FormatStep& x) {
+    readTensor(x.input, x.from, x.n, x.channels, x.area);
+    writeTensor(x.output, x.to, x.n, x.channels, x.area);
   }
 
   void check(const SoftmaxStep& x) {
@@ -170,8 +225,8 @@ class Verifier {
     require(product({x.channels, positive(x.inner)}) == extent(x.count), "has rows that are not its channels");
     readIfGiven(x.scale, parameters);
     readIfGiven(x.shift, parameters);
-    read(x.input, product({x.rows, x.count}));
-    write(x.output, product({x.rows, x.count}));
+    read(x.input, product({x.rows, x.count}), widthOf(x.type));
+    write(x.output, product({x.rows, x.count}), widthOf(x.type));
   }
 
   void check(const LocalResponseStep& x) {
@@ -186,9 +241,7 @@ class Verifier {
     require(!x.extents.empty(), "has no axis");
     require(product(x.extents) >= 1, "makes no element");
     readBox(x.input, x.extents, x.inputStrides, x.bytes);
-    requireWritable(x.output);
-    requireDistinct(x.extents, x.outputStrides);
-    requireApart(boxOf(x.output, x.extents, x.outputStrides, x.bytes));
+    writeBox(x.output, x.extents, x.outputStrides, x.bytes);
   }
 
   void check(const FillStep& x) { write(x.output, extent(x.count)); }
@@ -206,8 +259,8 @@ class Verifier {
     const bool areInside = std::all_of(x.positions.begin(), x.positions.end(),
                                        [&](int64_t position) { return position >= 0 && position < x.axis; });
     require(areInside, "has a tap outside of its axis");
-    read(x.input, product({x.outer, x.axis, x.inner}));
-    write(x.output, product({x.outer, x.count, x.inner}));
+    read(x.input, product({x.outer, x.axis, x.inner}), widthOf(x.type));
+    write(x.output, product({x.outer, x.count, x.inner}), widthOf(x.type));
   }
 
   void check(const MapStep& x) {
@@ -350,8 +403,12 @@ class Verifier {
     if (!reach) return std::nullopt;
     // There is one arena, whatever the number says.
     const int64_t index = buffer.space == Buffer::Space::arena ? 0 : buffer.index;
-    const Bytes touched{buffer.space, index, buffer.offset + reach->first * bytes,
-                        buffer.offset + (reach->last + 1) * bytes};
+    const Bytes touched{buffer.space,
+                        index,
+                        buffer.offset + reach->first * bytes,
+                        buffer.offset + (reach->last + 1) * bytes,
+                        reach->run * bytes,
+                        reach->pitch * bytes};
     require(touched.begin >= 0 && touched.end <= size, "reaches outside of a buffer");
     return touched;
   }
@@ -376,15 +433,48 @@ class Verifier {
 
   void read(const Buffer& buffer, int64_t elements, int64_t bytes = 4) { noteRead(runOf(buffer, elements, bytes)); }
 
+  static bool isHalves(const TensorFormat& format) {
+    return format.layout == Layout::nhwc && format.type != FloatType::float32;
+  }
+
   static void requirePitch(const TensorFormat& format, int64_t channels) {
     if (format.pitch == 0) return;
     require(format.layout == Layout::nhwc && format.pitch >= channels && format.pitch <= kMaxExtent,
             "has pixels that overlap");
   }
 
-  void readTensor(const Buffer& buffer, const TensorFormat& format, int64_t n, int64_t channels, int64_t area) {
+  /** Where the elements of a tensor lie; nothing where it has none. */
+  std::optional<Bytes> tensorOf(const Buffer& buffer, const TensorFormat& format, int64_t n, int64_t channels,
+                                int64_t area) const {
     requirePitch(format, channels);
-    read(buffer, spanOf(format, n, channels, area), widthOf(format.type));
+    const int64_t elements = product({n, channels, area});
+    if (format.pitch == 0 || elements == 0) return runOf(buffer, elements, widthOf(format.type));
+    return boxOf(buffer, std::array{n * area, channels}, std::array{format.pitch, int64_t{1}}, widthOf(format.type));
+  }
+
+  void readTensor(const Buffer& buffer, const TensorFormat& format, int64_t n, int64_t channels, int64_t area) {
+    noteRead(tensorOf(buffer, format, n, channels, area));
+  }
+
+  void writeTensor(const Buffer& buffer, const TensorFormat& format, int64_t n, int64_t channels, int64_t area) const {
+    require(product({n, channels, area}) >= 1, "makes no element");
+    requireWritable(buffer);
+    requireApart(tensorOf(buffer, format, n, channels, area));
+  }
+
+  void writeBox(const Buffer& buffer, const std::vector<int64_t>& extents, const std::vector<int64_t>& strides,
+                int64_t bytes) const {
+    require(product(extents) >= 1, "makes no element");
+    requireWritable(buffer);
+    const std::optional<Bytes> touched = boxOf(buffer, extents, strides, bytes);
+    requireDistinct(extents, strides);
+    requireApart(touched);
+  }
+
+  static std::vector<int64_t> denseStrides(const std::vector<int64_t>& extents) {
+    std::vector<int64_t> strides(extents.size(), 1);
+    for (size_t axis = extents.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * extents[axis];
+    return strides;
   }
 
   void readIfGiven(const Buffer& buffer, int64_t elements) {

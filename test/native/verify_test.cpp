@@ -74,6 +74,18 @@ class Filler {
     if (random_.chance(60)) field.index = random_.extreme();
     field.offset = random_.chance(60) ? random_.extreme() : random_.chance(2) ? 0 : 8 * random_.from(0, 3);
   }
+  void operator()(const char*, FloatType& field) { field = static_cast<FloatType>(random_.from(0, 2)); }
+  void operator()(const char*, TensorFormat& field) {
+    if (random_.chance(2)) return;
+    (*this)("type", field.type);
+    field.layout = random_.chance(4) ? Layout::nchw : Layout::nhwc;
+    field.pitch = random_.chance(2) ? 0 : random_.count();
+  }
+  /** Half of the steps are without. */
+  template <typename T>
+  void optional(const char* name, T& field) {
+    if (random_.chance(2)) (*this)(name, field);
+  }
   void operator()(const char*, PoolStep::Mode& field) { field = static_cast<PoolStep::Mode>(random_.from(0, 1)); }
   void operator()(const char*, ReduceStep::Mode& field) { field = static_cast<ReduceStep::Mode>(random_.from(0, 7)); }
   void operator()(const char*, ScanStep::Mode& field) { field = static_cast<ScanStep::Mode>(random_.from(0, 1)); }
@@ -222,9 +234,9 @@ constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>
                              randomStep<PoolStep>,        randomStep<ReduceStep>,        randomStep<SoftmaxStep>,
                              randomStep<NormalizeStep>,   randomStep<LocalResponseStep>, randomStep<CopyStep>,
                              randomStep<FillStep>,        randomStep<GatherStep>,        randomStep<InterpolateStep>,
-                             randomStep<MapStep>,         randomStep<IndexedStep>,       randomStep<SortStep>,
-                             randomStep<ScanStep>,        randomStep<TypedReduceStep>,   randomStep<TypedMatmulStep>,
-                             randomStep<RecurrentStep>,   randomStep<RoiAlignStep>};
+                             randomStep<FormatStep>,      randomStep<MapStep>,           randomStep<IndexedStep>,
+                             randomStep<SortStep>,        randomStep<ScanStep>,          randomStep<TypedReduceStep>,
+                             randomStep<TypedMatmulStep>, randomStep<RecurrentStep>,     randomStep<RoiAlignStep>};
 
 constexpr int64_t kShort = 1'000'000;
 
