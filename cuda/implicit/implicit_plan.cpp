@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "cuda/implicit/implicit.h"
@@ -31,19 +32,22 @@ double milliseconds(const GpuRequest& request, const Plan& plan, const Model& mo
   const ConvProblem& x = request.problem;
   const GpuTraits& traits = request.traits;
   const ImplicitTile& tile = kTiles[plan.tile].tile;
-  const int64_t tiles = tileCount(x, tile) * plan.split;
-  const auto each = static_cast<double>(ceilDivide(tiles, traits.multiprocessors));
+  const int64_t tiles = tileCount(x, tile);
+  // Tiles that a block makes one after the other, and that its multiprocessor does
+  const int64_t own = plan.persists ? ceilDivide(tiles, plan.blocks) : 1;
+  const int64_t all = plan.persists ? own * ceilDivide(plan.blocks, traits.multiprocessors)
+                                    : ceilDivide(plan.blocks, multiprocessorsInUse(traits, plan.split));
   const auto chunks = static_cast<double>(ceilDivide(chunksOf(x), plan.split));
-  const double products = static_cast<double>(tile.pixels * tile.filters) * kChunkChannels * model.product;
-  const double chunk = std::max({products, tile.stageBytes() / model.cacheBytes, model.chunk / tile.held});
-  double doublings = 0;
-  for (int blocks = 1; blocks < plan.split; blocks *= 2) ++doublings;
-  const double outputs = model.octet * tile.octets() + model.cluster * doublings;
-  const double cycles = model.begin + each * (chunks * chunk + outputs / tile.held);
-  const double perSecond = traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors);
+  const double chunk = model.chunks[plan.tile], outputs = model.octet * tile.octets();
+  const double alone = static_cast<double>(own) * (chunks * std::max(model.chunk, chunk) + outputs);
+  const double together = static_cast<double>(all) * (chunks * chunk + model.shared * outputs * tile.warpgroups());
+  const double cycles = model.begin + std::max(alone, together) + model.cluster * std::log2(plan.split);
+  const double arithmetic = cycles / (traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors));
   const auto width = static_cast<double>(widthOf(x.format.input.type));
   const double moved = width * static_cast<double>(x.inputSize() + x.weightSize() + x.outputSize());
-  return 1e3 * std::max(cycles / perSecond, moved / (model.shareOfBandwidth * traits.bytesPerSecond));
+  const double memory = moved / (model.shareOfBandwidth * traits.bytesPerSecond);
+  // Neither hides behind the other where both take about as long.
+  return 1e3 * std::cbrt(std::pow(arithmetic, 3) + std::pow(memory, 3));
 }
 
 std::vector<Plan> planTiles(const GpuRequest& request) {
@@ -75,6 +79,22 @@ Tiles extentsOf(const Plan& plan) {
 }
 
 bool isHalf(FloatType type) { return type == FloatType::float16 || type == FloatType::bfloat16; }
+
+/** What products may be of: halves of the input's own type, or as the precision has it; float32 where neither is. */
+FloatType productType(const GpuRequest& request) {
+  const FloatType given = request.problem.format.input.type;
+  if (isHalf(given)) return given;
+  if (request.precision == Precision::fp16) return FloatType::float16;
+  return request.precision == Precision::bf16 ? FloatType::bfloat16 : FloatType::float32;
+}
+
+/** As it is, where kernels take it so; or else as they would. */
+TensorFormat takenFormat(const TensorFormat& given, int64_t channels, FloatType type) {
+  constexpr int64_t kPitch = 8;
+  const int64_t pitch = given.pitch == 0 ? channels : given.pitch;
+  if (given.type == type && given.layout == Layout::nhwc && pitch % kPitch == 0) return given;
+  return {type, Layout::nhwc, channels % kPitch == 0 ? 0 : roundUp(channels, kPitch)};
+}
 
 /** The sentence that refuses how tensors lie, or nothing. */
 std::optional<std::string> refuseFormat(const ConvProblem& x) {
@@ -165,6 +185,14 @@ std::optional<std::string> refuseImplicit(const GpuRequest& request) {
     return "takes filters of fewer than 2^31 elements, channels rounded up to 64";
   }
   return std::nullopt;
+}
+
+ConvFormat formatImplicit(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
+  const FloatType type = implicit::productType(request);
+  if (type == FloatType::float32) return x.format;
+  return {implicit::takenFormat(x.format.input, x.c, type), implicit::takenFormat(x.format.residual, x.k, type),
+          implicit::takenFormat(x.format.output, x.k, type)};
 }
 
 Estimate estimateImplicit(const GpuRequest& request) {

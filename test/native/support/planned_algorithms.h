@@ -24,7 +24,7 @@ inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
     {"stem", cuda::kStemVariants, cuda::refuseStem, cuda::estimateStem, cuda::formsStem, cuda::packedStemVariant,
      nullptr},
     {"implicit", cuda::kImplicitVariants, cuda::refuseImplicit, cuda::estimateImplicit, cuda::formsImplicit, nullptr,
-     nullptr},
+     nullptr, cuda::formatImplicit},
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
     {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, cuda::formsDirect, nullptr, nullptr}};
 
