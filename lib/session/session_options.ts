@@ -39,7 +39,10 @@ export interface SessionOptions {
    * example `['cuda', 'cpu']`, or `[{ name: 'cuda', deviceId: 1 }]`. Its other providers are passed over.
    */
   readonly executionProviders?: readonly (string | { readonly name: string; readonly deviceId?: number })[];
-  /** Default `'fp32'`. */
+  /**
+   * The least exact products that may be made, and with `'fp16'` and `'bf16'` the type of the tensors between layers. Devices that
+   * have nothing faster compute in float32; `explain()` says in what. Default `'fp32'`.
+   */
   readonly precision?: Precision;
   /**
    * Of every convolution; default `'auto'`. `'tune'` measures for each of constant weights, where nothing is remembered,

@@ -217,30 +217,63 @@ std::pair<void*, int64_t> toBytes(const Napi::Value& value, const char* name) {
   return {data, static_cast<int64_t>(length) * bytesOfElement(type)};
 }
 
-float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
-  napi_typedarray_type type{};
+namespace {
+
+bool holds(napi_typedarray_type array, FloatType type) {
+  switch (type) {
+    case FloatType::float32: return array == napi_float32_array;
+    case FloatType::float16: return array == napi_float16_array || array == napi_uint16_array;
+    case FloatType::bfloat16: return array == napi_uint16_array;
+  }
+  return false;
+}
+
+const char* arraysOf(FloatType type) {
+  switch (type) {
+    case FloatType::float32: return "Float32Array";
+    case FloatType::float16: return "Float16Array or Uint16Array";
+    case FloatType::bfloat16: return "Uint16Array";
+  }
+  return "";
+}
+
+void* toElements(const Napi::Value& value, const char* name, FloatType type, int64_t elements) {
+  napi_typedarray_type array{};
   size_t length = 0;
   void* data = nullptr;
   // Raw, because the wrapper asks several times, and a small call has three arrays. It fails on what is no typed array.
-  const napi_status status = napi_get_typedarray_info(value.Env(), value, &type, &length, &data, nullptr, nullptr);
-  if (status != napi_ok || type != napi_float32_array) {
-    throwFailure(invalidArgument(std::string(name) + ".data must be a Float32Array"));
+  const napi_status status = napi_get_typedarray_info(value.Env(), value, &array, &length, &data, nullptr, nullptr);
+  if (status != napi_ok || !holds(array, type)) {
+    throwFailure(invalidArgument(std::string(name) + ".data must be a " + arraysOf(type)));
   }
   if (static_cast<int64_t>(length) != elements) {
     throwFailure(invalidArgument(std::string(name) + ".data has " + std::to_string(length) +
                                  " elements; the problem needs " + std::to_string(elements)));
   }
-  return static_cast<float*>(data);
+  return data;
 }
 
-float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elements) {
-  return value.IsNull() ? nullptr : toFloats(value, name, elements);
+}  // namespace
+
+float* toFloats(const Napi::Value& value, const char* name, int64_t elements) {
+  return static_cast<float*>(toElements(value, name, FloatType::float32, elements));
 }
 
-Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, int device) {
+TypedElements toFloatsOr(FloatType type, const Napi::Value& value, const char* name, int64_t elements) {
+  napi_typedarray_type array{};
+  const napi_status status = napi_get_typedarray_info(value.Env(), value, &array, nullptr, nullptr, nullptr, nullptr);
+  const FloatType own = status == napi_ok && array == napi_float32_array ? FloatType::float32 : type;
+  return {own, toElements(value, name, own, elements)};
+}
+
+TypedElements toOptionalFloatsOr(FloatType type, const Napi::Value& value, const char* name, int64_t elements) {
+  return value.IsNull() ? TypedElements{type, nullptr} : toFloatsOr(type, value, name, elements);
+}
+
+Operand toOperand(const Napi::Value& value, const char* name, FloatType type, int64_t elements, int device) {
   const std::shared_ptr<const GpuMemory> memory = value.IsTypedArray() ? nullptr : GpuBuffer::memoryOf(value);
-  if (memory == nullptr) return {toFloats(value, name, elements), nullptr};
-  const int64_t needed = elements * static_cast<int64_t>(sizeof(float));
+  if (memory == nullptr) return {toElements(value, name, type, elements), nullptr};
+  const int64_t needed = elements * widthOf(type);
   if (memory->device() != device || memory->bytes() != needed) {
     throwFailure(invalidArgument(std::string(name) + " has " + std::to_string(memory->bytes()) +
                                  " bytes on 'cuda:" + std::to_string(memory->device()) + "'; the problem needs " +
@@ -249,8 +282,8 @@ Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, 
   return {nullptr, memory};
 }
 
-Operand toOptionalOperand(const Napi::Value& value, const char* name, int64_t elements, int device) {
-  return value.IsNull() ? Operand{} : toOperand(value, name, elements, device);
+Operand toOptionalOperand(const Napi::Value& value, const char* name, FloatType type, int64_t elements, int device) {
+  return value.IsNull() ? Operand{} : toOperand(value, name, type, elements, device);
 }
 
 Napi::Array toArray(Napi::Env env, const std::array<int64_t, 4>& dims) {

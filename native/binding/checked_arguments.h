@@ -40,14 +40,27 @@ std::pair<void*, int64_t> toBytes(const Napi::Value& value, const char* name);
 /** The elements of a Float32Array of exactly `elements`. */
 float* toFloats(const Napi::Value& value, const char* name, int64_t elements);
 
-/** The same, with null for a JavaScript null. */
-float* toOptionalFloats(const Napi::Value& value, const char* name, int64_t elements);
+/** Elements in CPU memory. */
+struct TypedElements {
+  FloatType type;
+  /** Null for no tensor */
+  const void* data;
+};
 
-/** `elements` floats in a Float32Array or in a GpuBuffer of that device. */
-Operand toOperand(const Napi::Value& value, const char* name, int64_t elements, int device);
+/**
+ * Exactly `elements` in a Float32Array, or of `type` in an array that holds it: those of 16 bits also as their bits in
+ * a Uint16Array.
+ */
+TypedElements toFloatsOr(FloatType type, const Napi::Value& value, const char* name, int64_t elements);
+
+/** The same, with none for a JavaScript null. */
+TypedElements toOptionalFloatsOr(FloatType type, const Napi::Value& value, const char* name, int64_t elements);
+
+/** `elements` of that type in an array that holds it, or in a GpuBuffer of that device. */
+Operand toOperand(const Napi::Value& value, const char* name, FloatType type, int64_t elements, int device);
 
 /** The same, with neither for a JavaScript null. */
-Operand toOptionalOperand(const Napi::Value& value, const char* name, int64_t elements, int device);
+Operand toOptionalOperand(const Napi::Value& value, const char* name, FloatType type, int64_t elements, int device);
 
 /** Extents as a JavaScript array of numbers. */
 Napi::Array toArray(Napi::Env env, const std::array<int64_t, 4>& dims);

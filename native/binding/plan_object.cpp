@@ -9,6 +9,8 @@
 #include "binding/environment.h"
 #include "binding/external_memory.h"
 #include "binding/failure.h"
+#include "cpu/formats/formats.h"
+#include "memory/aligned_buffer.h"
 #include "planner/choose.h"
 
 namespace warpconv::binding {
@@ -78,6 +80,31 @@ Napi::Function PlanObject::define(Napi::Env env) {
                            });
 }
 
+namespace {
+
+/** Elements of 16 bits as float32, exactly; float32 as it is. */
+class Widened {
+ public:
+  Widened(const TypedElements& given, int64_t elements)
+      : Widened({given.type, Layout::nchw, 0}, 1, 1, elements, given.data) {}
+  /** In the order of NCHW, whatever the layout */
+  Widened(const TensorFormat& format, int64_t n, int64_t channels, int64_t area, const void* given)
+      : copy_(given == nullptr || format == TensorFormat{} ? 0 : n * channels * area),
+        floats_(static_cast<const float*>(given)) {
+    if (copy_.elements() == 0) return;
+    toPlain(format, n, channels, area, given, copy_.data(), {});
+    floats_ = copy_.data();
+  }
+
+  const float* floats() const { return floats_; }
+
+ private:
+  AlignedBuffer copy_;
+  const float* floats_;
+};
+
+}  // namespace
+
 struct PlanObject::Decision {
   PlanProblem asked;
   int device;
@@ -87,7 +114,8 @@ struct PlanObject::Decision {
 
   const ConvProblem& problem() const { return asked.problem; }
   Result<std::shared_ptr<const PreparedConvolution>> prepare(const Weights& weights) const {
-    return backend->prepare(choice.algorithm, asked, weights.weight, weights.bias);
+    const Widened weight(weights.weight, problem().weightSize()), bias(weights.bias, problem().k);
+    return backend->prepare(choice.algorithm, asked, weight.floats(), bias.floats());
   }
 };
 
@@ -125,17 +153,20 @@ Napi::Value PlanObject::candidates(const Napi::CallbackInfo& info) {
 
 /** Arguments 0 and 1: weight, bias. */
 PlanObject::Weights PlanObject::weightsFrom(const Napi::CallbackInfo& info) const {
-  return {.weight = toFloats(info[0], "weight", decision_->problem().weightSize()),
-          .bias = toOptionalFloats(info[1], "options.bias", decision_->problem().k)};
+  const ConvProblem& x = decision_->problem();
+  const FloatType type = x.format.input.type;
+  return {.weight = toFloatsOr(type, info[0], "weight", x.weightSize()),
+          .bias = toOptionalFloatsOr(type, info[1], "options.bias", x.k)};
 }
 
 /** Three arguments from `first` on: input, residual, output. */
 Operands PlanObject::operandsFrom(const Napi::CallbackInfo& info, size_t first) const {
   const ConvProblem& x = decision_->problem();
   const int device = decision_->device;
-  return {.input = toOperand(info[first], "input", x.inputSize(), device),
-          .residual = toOptionalOperand(info[first + 1], "options.residual", x.outputSize(), device),
-          .output = toOperand(info[first + 2], "options.output", x.outputSize(), device)};
+  return {.input = toOperand(info[first], "input", x.format.input.type, x.inputSpan(), device),
+          .residual =
+              toOptionalOperand(info[first + 1], "options.residual", x.format.residual.type, x.residualSpan(), device),
+          .output = toOperand(info[first + 2], "options.output", x.format.output.type, x.outputSpan(), device)};
 }
 
 std::shared_ptr<const PreparedConvolution> PlanObject::preparedOrThrow() const {
@@ -181,17 +212,16 @@ Napi::Value PlanObject::run(const Napi::CallbackInfo& info) {
   const std::array pinned{info[0], info[1], info[2]};
   const std::shared_ptr<const PreparedConvolution> prepared = preparedOrThrow();
   Environment& environment = Environment::of(env_);
-  const uint32_t id = prepared->canEnqueue(operands)
-                          // The operands are let go on this thread, when the call has settled.
-                          ? environment.startElsewhere(
-                                done, pinned,
-                                [prepared, operands](auto ended) {
-                                  return prepared->enqueue(operands, std::move(ended));
-                                },
-                                [prepared, operands] {})
-                          : environment.start(done, pinned, [prepared, operands](const Cancellation& cancellation) {
-                              return prepared->run(operands, &cancellation);
-                            });
+  const uint32_t id =
+      prepared->canEnqueue(operands)
+          // The operands are let go on this thread, when the call has settled.
+          ? environment.startElsewhere(
+                done, pinned,
+                [prepared, operands](auto ended) { return prepared->enqueue(operands, std::move(ended)); },
+                [prepared, operands] {})
+          : environment.start(done, pinned, [prepared, operands](const Cancellation& cancellation) {
+              return prepared->run(operands, &cancellation);
+            });
   return Napi::Number::New(env_, id);
 }
 
@@ -224,17 +254,24 @@ void PlanObject::convolveSync(const Napi::CallbackInfo& info) {
 
 /** Arguments: input and weight or nulls, what to compare, an object that gets the report, done. */
 Napi::Value PlanObject::holdContest(const Napi::CallbackInfo& info) {
-  Contest contest = toContest(info[2]);
-  contest.input = toOptionalFloats(info[0], "input", decision_->problem().inputSize());
-  contest.weight = toOptionalFloats(info[1], "weight", decision_->problem().weightSize());
+  const Contest contest = toContest(info[2]);
+  const ConvProblem& x = decision_->problem();
+  const Operand input = toOptionalOperand(info[0], "input", x.format.input.type, x.inputSpan(), decision_->device);
+  const TypedElements weight = toOptionalFloatsOr(x.format.input.type, info[1], "weight", x.weightSize());
   Environment& environment = Environment::of(env_);
   Gpu* gpu = &environment.gpu(decision_->device);
   auto slot = std::make_shared<ContestReport>();
   auto report = std::make_shared<Napi::ObjectReference>(Napi::Persistent(toObject(info[3], "report")));
   const uint32_t id = environment.start(
       toFunction(info[4], "done"), std::array{info.This(), info[0], info[1]},
-      [decision = decision_, gpu, contest = std::move(contest), slot](const Cancellation&) {
-        auto held = gpu->holdContest(contest, decision->asked);
+      [decision = decision_, gpu, contest, host = input.host, weight, slot](const Cancellation&) {
+        const ConvProblem& problem = decision->problem();
+        const Widened plain(problem.format.input, problem.n, problem.c, problem.h * problem.w, host);
+        const Widened filters(weight, problem.weightSize());
+        Contest given = contest;
+        given.input = plain.floats();
+        given.weight = filters.floats();
+        auto held = gpu->holdContest(given, decision->asked);
         if (held.isOk()) *slot = std::move(held.value());
         return held.isOk() ? Status{} : held.status();
       },

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "binding/checked_arguments.h"
 
 namespace warpconv::binding {
 
@@ -24,10 +25,11 @@ class PlanObject {
   ~PlanObject() { release(); }
 
  private:
-  /** In CPU memory: filters and, unless null, biases */
+  /** In CPU memory */
   struct Weights {
-    const float* weight;
-    const float* bias;
+    TypedElements weight;
+    /** None where the data is null */
+    TypedElements bias;
   };
   /** What the constructor settles: nothing of it changes. */
   struct Decision;

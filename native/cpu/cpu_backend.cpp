@@ -6,6 +6,8 @@
 
 #include "cpu/cpu_algorithm_list.h"
 #include "cpu/cpu_program.h"
+#include "cpu/formats/formats.h"
+#include "divide.h"
 #include "memory/aligned_buffer.h"
 #include "planner/measure.h"
 
@@ -15,14 +17,13 @@ namespace {
 class PreparedOnCpu final : public PreparedConvolution {
  public:
   /** `formBytes` are those of the weights' forms that nobody else has. */
-  PreparedOnCpu(Executor& executor, std::unique_ptr<CpuConvolution> convolution, int64_t formBytes)
-      : executor_(executor), convolution_(std::move(convolution)), formBytes_(formBytes) {}
+  PreparedOnCpu(Executor& executor, const ConvProblem& problem, std::unique_ptr<CpuConvolution> convolution,
+                int64_t formBytes)
+      : executor_(executor), problem_(problem), convolution_(std::move(convolution)), formBytes_(formBytes) {}
 
   Status run(const Operands& operands, const Cancellation* cancellation) const override {
-    return convolution_->run({static_cast<const float*>(operands.input.host),
-                              static_cast<const float*>(operands.residual.host),
-                              static_cast<float*>(operands.output.host)},
-                             {&executor_, cancellation});
+    return runFormatted(*convolution_, problem_, {operands.input.host, operands.residual.host, operands.output.host},
+                        {&executor_, cancellation});
   }
   bool canEnqueue(const Operands&) const override { return false; }
   Status enqueue(const Operands&, std::function<void(Status)>) const override {
@@ -32,6 +33,7 @@ class PreparedOnCpu final : public PreparedConvolution {
 
  private:
   Executor& executor_;
+  const ConvProblem problem_;
   const std::unique_ptr<CpuConvolution> convolution_;
   const int64_t formBytes_;
 };
@@ -42,10 +44,14 @@ struct Arena {
   AlignedBuffer weight;
   AlignedBuffer output;
 
-  explicit Arena(const ConvProblem& x) : input(x.inputSize()), weight(x.weightSize()), output(x.outputSize()) {
-    fillWithNoise(input.data(), input.elements());
+  explicit Arena(const ConvProblem& x)
+      : input(floatsFor(x.inputBytes())), weight(x.weightSize()), output(floatsFor(x.outputBytes())) {
     fillWithNoise(weight.data(), weight.elements());
+    AlignedBuffer plain(x.inputSize());
+    fillWithNoise(plain.data(), plain.elements());
+    fromPlain(x.format.input, x.n, x.c, x.h * x.w, plain.data(), input.data(), {});
   }
+  static int64_t floatsFor(int64_t bytes) { return ceilDivide(bytes, sizeof(float)); }
   Operands operands() { return {.input = {input.data(), {}}, .residual = {}, .output = {output.data(), {}}}; }
 };
 
@@ -111,24 +117,24 @@ Result<std::shared_ptr<const PreparedConvolution>> CpuBackend::prepare(const std
   Weights weights(weight, asked.problem.k, asked.problem.filterSize());
   std::unique_ptr<CpuConvolution> convolution = prepareConvolution(algorithm, asked, weights, bias);
   return std::shared_ptr<const PreparedConvolution>(
-      std::make_shared<PreparedOnCpu>(executor_, std::move(convolution), weights.bytes()));
+      std::make_shared<PreparedOnCpu>(executor_, asked.problem, std::move(convolution), weights.bytes()));
 }
 
 Result<std::shared_ptr<const PreparedConvolution>> CpuBackend::prepare(const std::string& algorithm,
                                                                        const PlanProblem& asked, Weights& weights,
                                                                        const float* bias) const {
-  return std::shared_ptr<const PreparedConvolution>(
-      std::make_shared<PreparedOnCpu>(executor_, prepareConvolution(algorithm, asked, weights, bias), 0));
+  return std::shared_ptr<const PreparedConvolution>(std::make_shared<PreparedOnCpu>(
+      executor_, asked.problem, prepareConvolution(algorithm, asked, weights, bias), 0));
 }
 
 std::unique_ptr<CpuConvolution> CpuBackend::prepareConvolution(const std::string& algorithm, const PlanProblem& asked,
                                                                Weights& weights, const float* bias) const {
-  return cpuAlgorithm(algorithm).prepare(asked.problem, asked.activation, {weights, bias}, cpu_,
+  return cpuAlgorithm(algorithm).prepare(plainProblem(asked.problem), asked.activation, {weights, bias}, cpu_,
                                          asked.request.switches);
 }
 
 bool CpuBackend::isPacked(const std::string& algorithm, const PlanProblem& asked, const Weights& weights) const {
-  return cpuAlgorithm(algorithm).isPacked(asked.problem, cpu_, weights);
+  return cpuAlgorithm(algorithm).isPacked(plainProblem(asked.problem), cpu_, weights);
 }
 
 Result<std::shared_ptr<program::Store>> CpuBackend::makeStore() {

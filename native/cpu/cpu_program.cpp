@@ -179,9 +179,9 @@ Action toAction(const ConvolutionStep& x, std::shared_ptr<const PreparedConvolut
   return [x, prepared = std::move(prepared)](const Memory& m, const RunContext& context) {
     // An operand's address is not const, since one struct serves inputs and outputs; inputs are only read.
     Operands operands;
-    operands.input.host = m.write(x.input);
-    operands.residual.host = m.write(x.residual);
-    operands.output.host = m.write(x.output);
+    operands.input.host = m.write<void>(x.input);
+    operands.residual.host = m.write<void>(x.residual);
+    operands.output.host = m.write<void>(x.output);
     return prepared->run(operands, context.cancellation);
   };
 }

@@ -11,10 +11,16 @@ namespace {
 
 std::string text(int64_t value) { return std::to_string(value); }
 
-Status checkDims(const char* name, std::span<const int64_t> dims) {
+/** Which of a caller's dims has an extent of N, C, H and W. */
+int64_t placeOf(size_t axis, Layout layout) {
+  constexpr int64_t kNhwc[] = {0, 3, 1, 2};
+  return layout == Layout::nhwc ? kNhwc[axis] : static_cast<int64_t>(axis);
+}
+
+Status checkDims(const char* name, std::span<const int64_t> dims, Layout layout = Layout::nchw) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 1 || dims[i] > kMaxExtent) {
-      return invalidArgument(std::string(name) + ".dims[" + text(static_cast<int64_t>(i)) + "] is " + text(dims[i]) +
+      return invalidArgument(std::string(name) + ".dims[" + text(placeOf(i, layout)) + "] is " + text(dims[i]) +
                              "; a convolution needs extents from 1 to " + text(kMaxExtent));
     }
   }
@@ -52,7 +58,7 @@ Status checkChannels(const ConvRequest& request) {
   const int64_t groups = request.groups;
   if (c % groups != 0) {
     return invalidArgument("options.groups is " + text(groups) + ", which does not divide the input's " + text(c) +
-                           " channels (input.dims[1])");
+                           " channels (input.dims[" + text(placeOf(1, request.format.input.layout)) + "])");
   }
   if (k % groups != 0) {
     return invalidArgument("options.groups is " + text(groups) + ", which does not divide the " + text(k) +
@@ -64,6 +70,14 @@ Status checkChannels(const ConvRequest& request) {
                            text(c / groups));
   }
   return {};
+}
+
+/** Whether pixels that are apart leave room for their channels, and elements can be counted. */
+Status checkFormat(const char* name, const TensorFormat& format, int64_t n, int64_t channels, int64_t area) {
+  if (format.pitch == 0) return {};
+  if (format.layout == Layout::nhwc && format.pitch >= channels && format.pitch <= kMaxElements / (n * area)) return {};
+  return invalidArgument(std::string(name) + ".pitch is " + text(format.pitch) + "; it is 0, or in NHWC at least the " +
+                         text(channels) + " channels, and leaves at most 2^40 elements");
 }
 
 /** Padding along one axis: before and after. */
@@ -126,7 +140,7 @@ std::string emptyOutput(const char* axis, int64_t extent, AxisPadding padding, i
 
 Status checkRequest(const ConvRequest& request) {
   const Status ranges = firstFailure({
-      checkDims("input", request.inputDims),
+      checkDims("input", request.inputDims, request.format.input.layout),
       checkDims("weight", request.weightDims),
       checkRange("options.stride[0]", request.stride.h, 1),
       checkRange("options.stride[1]", request.stride.w, 1),
@@ -164,6 +178,10 @@ Result<ConvProblem> makeConvProblem(const ConvRequest& request) {
       firstFailure({checkElements("input", request.inputDims), checkElements("weight", request.weightDims),
                     checkElements("the output", outputDims)});
   if (!sizes.isOk()) return sizes;
+  const Status formats = firstFailure({checkFormat("options.format.input", request.format.input, n, c, h * w),
+                                       checkFormat("options.format.residual", request.format.residual, n, k, p * q),
+                                       checkFormat("options.format.output", request.format.output, n, k, p * q)});
+  if (!formats.isOk()) return formats;
   return ConvProblem{.n = n,
                      .c = c,
                      .h = h,

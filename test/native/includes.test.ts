@@ -21,6 +21,7 @@ const LAYERS = [
   'cpu/sconv',
   'cpu/stem',
   'cpu/direct',
+  'cpu/formats',
   'cpu/microkernels',
   'cpu/algorithm',
   'cpu/vector_loops',

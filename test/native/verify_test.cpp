@@ -452,3 +452,95 @@ TEST_CASE("a map of as many operands as its operation takes, each with a type an
   many.operands.push_back(map.operands[1]), many.types.push_back(map.types[1]), many.strides.push_back({1});
   CHECK(contains(complaintOf(many), "too many"));
 }
+
+namespace {
+
+/** From the first 8 of 24 channels of 4 pixels, in halves, to the next 8. */
+FormatStep betweenChannels() {
+  FormatStep step;
+  step.channels = 8, step.area = 4;
+  step.from = step.to = {FloatType::float16, Layout::nhwc, 24};
+  step.input = {Buffer::Space::arena, 0, 0}, step.output = {Buffer::Space::arena, 0, 16};
+  return step;
+}
+
+std::string complaintOf(Step step) {
+  ProgramSpec spec;
+  spec.arenaBytes = 4 * 24 * 2;
+  spec.steps = {std::move(step)};
+  return std::string(verify(spec).message());
+}
+
+}  // namespace
+
+TEST_CASE("channels next to each other in the pixels of one tensor do not overlap") {
+  CHECK(complaintOf(betweenChannels()).empty());
+  FormatStep last = betweenChannels();
+  last.output.offset = 32;
+  CHECK(complaintOf(last).empty());
+  FormatStep before = last;
+  std::swap(before.input, before.output);
+  CHECK(complaintOf(before).empty());
+  FormatStep within = betweenChannels();
+  within.output.offset = 14;
+  CHECK(contains(complaintOf(within), "writes over what it reads"));
+  // The last channels and the first of the next pixel
+  FormatStep across = betweenChannels();
+  across.output.offset = 40, across.area = 3;
+  CHECK(contains(complaintOf(across), "writes over what it reads"));
+  FormatStep other = betweenChannels();
+  other.to.pitch = 16;
+  CHECK(contains(complaintOf(other), "writes over what it reads"));
+  FormatStep beyond = last;
+  beyond.output.offset = 34;
+  CHECK(contains(complaintOf(beyond), "reaches outside of a buffer"));
+  FormatStep narrow = betweenChannels();
+  narrow.to.pitch = 7;
+  CHECK(contains(complaintOf(narrow), "has pixels that overlap"));
+}
+
+TEST_CASE("an elementwise step writes channels between those that it reads") {
+  ElementwiseStep step;
+  step.extents = {4, 8};
+  step.operands = {{Buffer::Space::arena, 0, 0}};
+  step.strides = {{24, 1}};
+  step.code = {{ElementwiseStep::Operation::relu, 0, 0, 0, 0}};
+  step.types = {FloatType::float16};
+  step.outputType = FloatType::float16;
+  step.outputStrides = {24, 1};
+  step.output = {Buffer::Space::arena, 0, 16};
+  CHECK(complaintOf(step).empty());
+  ElementwiseStep wide = step;
+  wide.extents = {4, 9};
+  CHECK(contains(complaintOf(wide), "writes over what it reads"));
+  ElementwiseStep untyped = step;
+  untyped.types = {FloatType::float16, FloatType::float32};
+  CHECK(contains(complaintOf(untyped), "a type for each operand"));
+  ElementwiseStep over = step;
+  over.output.offset = 0;
+  CHECK(contains(complaintOf(over), "writes over what it reads"));
+}
+
+TEST_CASE("pools and reductions of halves are of the layouts and modes that there are") {
+  PoolStep pool;
+  pool.planes = 16, pool.channels = 8;
+  pool.inputFormat = pool.outputFormat = {FloatType::bfloat16, Layout::nhwc, 0};
+  pool.input = {Buffer::Space::arena, 0, 0}, pool.output = {Buffer::Space::arena, 0, 64};
+  CHECK(complaintOf(pool).empty());
+  PoolStep uneven = pool;
+  uneven.planes = 12;
+  CHECK(contains(complaintOf(uneven), "another number of channels"));
+  PoolStep mixed = pool;
+  mixed.outputFormat.type = FloatType::float16;
+  CHECK(contains(complaintOf(mixed), "another type"));
+  PoolStep planes = pool;
+  planes.inputFormat.layout = planes.outputFormat.layout = Layout::nchw;
+  CHECK(contains(complaintOf(planes), "formats that pools do not take"));
+  ReduceStep reduce;
+  reduce.mode = ReduceStep::Mode::mean, reduce.reduced = 4, reduce.inner = 8;
+  reduce.type = FloatType::float16, reduce.pitch = 16;
+  reduce.input = {Buffer::Space::arena, 0, 0}, reduce.output = {Buffer::Space::arena, 0, 128};
+  CHECK(complaintOf(reduce).empty());
+  reduce.mode = ReduceStep::Mode::product;
+  CHECK(contains(complaintOf(reduce), "no such mode"));
+}

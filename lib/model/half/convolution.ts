@@ -1,7 +1,9 @@
 /** Convolutions, and products of rows with constants, which are convolutions of single pixels. */
 import type { ConvolutionSpec } from '../../native_types';
+import type { Sliced } from '../../slices';
 import { filtersOf, floatsOf, isKnown } from '../scaling';
-import type { ConvolutionStep, MatmulStep } from '../steps';
+import type { Filters } from '../constants';
+import type { ConvolutionStep, MatmulStep, Step } from '../steps';
 import type { Operand } from '../values';
 import type { Halving } from './halving';
 import { HalfTensor } from './tensor';
@@ -24,7 +26,7 @@ export function halveConvolution(x: Halving, step: Convolution): boolean {
   if (!x.isWhole(output, n * filters * area)) return false;
   const isMap = h * w > 1 && n * area > 1;
   if (!isMap && x.runOf(input, n * channels * h * w)?.is(n, channels, h * w) !== true) return false;
-  if (!fitsHalves(x, step)) return false;
+  if (!fitsHalves(x, filtersOf(step), step.scale)) return false;
   const from = x.bringAligned(input, n, channels, h * w);
   const added = residual === null ? undefined : x.bringAligned(residual, n, filters, area);
   const to = HalfTensor.of(n, filters, area);
@@ -62,12 +64,21 @@ function isConstant({ weight, scale, bias }: Convolution): boolean {
   return [weight, scale, bias].every((operand) => operand === null || isKnown(operand));
 }
 
-/** Whether its filters, once they are scaled, are numbers in halves. */
-function fitsHalves(x: Halving, step: Convolution): boolean {
+/** What {@link Constants.findRanges} is to be asked for, if a step may be of halves. */
+export function filtersIn(step: Step<Operand>): Filters | undefined {
+  if (step.kind === 'convolution') return isKnown(step.weight) ? filtersOf(step) : undefined;
+  return step.kind === 'matmul' && isProductOfRows(step) ? matrixOf(step) : undefined;
+}
+
+function matrixOf({ right, k, n }: MatmulStep<Operand>): Filters {
+  return { data: right.storage.data as Float32Array, first: right.offset / 4, count: 1, size: k * n };
+}
+
+/** Whether filters, once they are scaled, are numbers in halves. */
+function fitsHalves(x: Halving, filters: Filters, factors: Operand | null): boolean {
   if (x.type === 'bfloat16') return true;
-  const filters = filtersOf(step);
   const ranges = x.constants.rangesOf(filters)!;
-  const scale = step.scale && floatsOf(step.scale, filters.count);
+  const scale = factors && floatsOf(factors, filters.count);
   for (let k = 0; k < filters.count; k++) {
     if (Math.abs(ranges[2 * k]! * (scale?.[k] ?? 1)) > GREATEST_HALF) {
       x.tooLarge.push(x.nodes);
@@ -87,21 +98,22 @@ export function outputArea({ inputDims, weightDims, padding, stride, dilation }:
   return p * q;
 }
 
-/** Of rows that are halves already, as the 1x1 convolution of one image. */
-export function halveMatmul(x: Halving, step: MatmulStep<Operand>): boolean {
-  const { m, n, k, output } = step;
-  const rows = x.runOf(step.left, m * k);
-  if (m === 1 || rows?.is(m, k, 1) !== true || !isProductOfRows(step)) return false;
-  if (!x.isWhole(output, m * n)) return false;
-  const weight = filtersOfProduct(x, step);
-  const convolution = pointwiseOf(step);
+/**
+ * Of rows that are halves already, as the convolution of an image whose pixels they are; of maps that follow each other in
+ * a row, as one whose filters are as large as they. A single row stays float32: its time is that of reading the matrix.
+ */
+export function* halveMatmul(x: Halving, step: MatmulStep<Operand>): Sliced<boolean> {
+  const { m, n, k, left, output } = step;
+  const rows = x.runOf(left, m * k);
+  if (rows === undefined || m === 1 || !isProductOfRows(step) || !x.isWhole(output, m * n)) return false;
+  const { channels, area } = rows;
+  if (rows.n !== m || channels * area !== k || !fitsHalves(x, matrixOf(step), null)) return false;
   const asConvolution: Convolution = {
-    ...{ kind: 'convolution', convolution, weight, scale: null },
-    ...{ input: step.left, bias: step.bias, residual: null, output },
+    ...{ kind: 'convolution', convolution: convolutionOf(step, rows), scale: null, residual: null },
+    ...{ input: left, weight: yield* filtersOfProduct(x, step), bias: step.bias, output },
   };
-  const from = x.bringAligned(step.left, m, k, 1);
   const to = HalfTensor.of(m, n, 1);
-  convolve(x, asConvolution, from, undefined, to);
+  convolve(x, asConvolution, x.bringAligned(left, m, channels, area), undefined, to);
   x.made(output.storage, to);
   return true;
 }
@@ -116,25 +128,36 @@ function isProductOfRows(step: MatmulStep<Operand>): boolean {
   return batch.length === 0 && isDense && isKnown(right) && isMatrix && isRow && alpha === 1;
 }
 
+/** Elements of a matrix that take about a millisecond */
+const TURNED_AT_ONCE = 2 ** 18;
+
 /** The right matrix, transposed unless it is already. */
-function filtersOfProduct(x: Halving, { right, rightStrides, k, n }: MatmulStep<Operand>): Operand {
-  if (rightStrides[0] === 1 && k > 1) return right;
-  const { storage, offset } = right;
-  const make = (): Operand => {
+function* filtersOfProduct(x: Halving, { right, rightStrides, k, n }: MatmulStep<Operand>): Sliced<Operand> {
+  if (rightStrides[0] === 1 && rightStrides[1] === k) return right;
+  const isShared = right.storage.isShared === true;
+  const make = function* (): Sliced<Operand> {
     const from = floatsOf(right, k * n);
     const data = new Float32Array(k * n);
-    for (let j = 0; j < n; j++) for (let i = 0; i < k; i++) data[j * k + i] = from[i * n + j]!;
-    const isShared = storage.isShared === true;
+    for (let [j, done] = [0, 0]; j < n; j++, done += k) {
+      if (done > TURNED_AT_ONCE) {
+        yield;
+        done = 0;
+      }
+      for (let i = 0; i < k; i++) data[j * k + i] = from[i * n + j]!;
+    }
     return { storage: { space: 'constant', bytes: data.byteLength, data, isShared }, offset: 0 };
   };
-  if (storage.isShared !== true) return make();
-  return x.constants.once(['transposed', storage.data!, offset, k, n], make);
+  const { data } = right.storage;
+  return isShared
+    ? yield* x.constants.onceInSlices(['transposed', data!, right.offset, k, n], make)
+    : yield* make();
 }
 
-function pointwiseOf({ m, n, k, activation }: MatmulStep<Operand>): ConvolutionSpec {
+function convolutionOf({ m, n, k, activation }: MatmulStep<Operand>, rows: HalfTensor): ConvolutionSpec {
+  const { channels, area } = rows;
   return {
-    inputDims: [1, k, 1, m],
-    weightDims: [n, k, 1, 1],
+    inputDims: area === 1 ? [1, k, 1, m] : [m, channels, 1, area],
+    weightDims: [n, channels, 1, area],
     stride: [1, 1],
     padding: [0, 0, 0, 0],
     dilation: [1, 1],

@@ -6,10 +6,9 @@
 import { isDue, inSlices, type Sliced } from '../../slices';
 import type { PlannedStep } from '../builder';
 import type { Constants } from '../constants';
-import { filtersOf, isKnown } from '../scaling';
-import { buffersRead } from '../steps';
-import type { Storage } from '../values';
-import { halveConvolution, halveMatmul } from './convolution';
+import { buffersRead, type Step } from '../steps';
+import type { Operand, Storage } from '../values';
+import { filtersIn, halveConvolution, halveMatmul } from './convolution';
 import { Copies } from './copy';
 import { halveElementwise } from './elementwise';
 import { Halving } from './halving';
@@ -39,7 +38,8 @@ function* filtersOfAll(steps: readonly PlannedStep[]) {
   const all = [];
   for (const [index, { step }] of steps.entries()) {
     if (isDue(index)) yield;
-    if (step.kind === 'convolution' && isKnown(step.weight)) all.push(filtersOf(step));
+    const filters = filtersIn(step);
+    if (filters !== undefined) all.push(filters);
   }
   return all;
 }
@@ -49,18 +49,18 @@ function* halveAll(x: Halving): Sliced<void> {
   for (const [index, planned] of x.steps.entries()) {
     if (isDue(index)) yield;
     x.nodes = planned.nodes;
-    if (isHalved(x, copies, planned)) continue;
-    for (const { storage } of buffersRead(planned.step)) x.requireFloats(storage);
-    x.emit(() => planned.step);
+    const { step } = planned;
+    const isHalved = step.kind === 'matmul' ? yield* halveMatmul(x, step) : halveStep(x, copies, step);
+    if (isHalved) continue;
+    for (const { storage } of buffersRead(step)) x.requireFloats(storage);
+    x.emit(() => step);
   }
 }
 
-function isHalved(x: Halving, copies: Copies, { step }: PlannedStep): boolean {
+function halveStep(x: Halving, copies: Copies, step: Step<Operand>): boolean {
   switch (step.kind) {
     case 'convolution':
       return halveConvolution(x, step);
-    case 'matmul':
-      return halveMatmul(x, step);
     case 'elementwise':
       return halveElementwise(x, step);
     case 'pool':

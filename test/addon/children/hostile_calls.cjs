@@ -21,6 +21,7 @@ function uniform() {
 const below = (n) => Math.floor(uniform() * n);
 const pick = (list) => list[below(list.length)];
 
+const FLOATS = { type: 'float32', layout: 'nchw', pitch: 0 };
 const SPEC = {
   inputDims: [1, 4, 8, 8],
   weightDims: [4, 4, 3, 3],
@@ -34,6 +35,8 @@ const SPEC = {
   variant: '',
   workspaceLimit: Infinity,
   sconv: { schedule: null, presentation: null, vectorPacking: true, packing: 'onDemand' },
+  format: { input: FLOATS, residual: FLOATS, output: FLOATS },
+  precision: 'fp32',
 };
 const store = new addon.Store(-1);
 const PROGRAM = {

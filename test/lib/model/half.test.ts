@@ -158,6 +158,13 @@ test('a transpose between maps and rows is none', async () => {
   expect(rows.filter(([, , h]) => h === 1)).toHaveLength(4);
 });
 
+test('a product with maps in a row is a convolution of their extents', async () => {
+  const steps = stepsOf(await compiledOf('vgg'));
+  const filters = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
+  expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,1,9', '16,32,1,1', '5,16,1,1']);
+  expect(ofKind(steps, 'format')).toHaveLength(2);
+});
+
 test('an output in the middle of a network is converted once, and read as halves', async () => {
   const compiled = await written([2, 3, 8, 8], (x) => {
     const middle = x.relu(x.conv('x', 3, 8, 3));
