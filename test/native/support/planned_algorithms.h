@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/depthwise/depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
@@ -23,6 +24,7 @@ inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
     {"stem", cuda::kStemVariants, cuda::refuseStem, cuda::estimateStem, cuda::formsStem, cuda::packedStemVariant,
      nullptr},
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
+    {"depthwise", {}, cuda::refuseDepthwise, cuda::estimateDepthwise, cuda::formsDepthwise, nullptr, nullptr},
     {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, cuda::formsDirect, nullptr, nullptr}};
 
 }  // namespace warpconv::test
