@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cuda/algorithm.h"
+#include "cuda/depthwise/depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
@@ -13,8 +14,8 @@
 namespace warpconv::cuda {
 
 std::span<const GpuAlgorithm> gpuAlgorithms() {
-  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle,  kIm2win, kHalo,
-                                                 kStem,      kImplicit, kIm2col, kDirect};
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win,    kHalo,  kStem,
+                                                 kImplicit,  kIm2col,  kDepthwise, kDirect};
   return kAlgorithms;
 }
 

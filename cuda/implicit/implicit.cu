@@ -7,6 +7,7 @@
 #include "cuda/implicit/tensor_map.h"
 #include "cuda/kernel/launch.cuh"
 #include "cuda/kernel/lazy_kernel.h"
+#include "cuda/planning/half_format.h"
 #include "divide.h"
 
 namespace warpconv::cuda {
@@ -66,8 +67,8 @@ class Implicit final : public GpuConvolution {
     Arguments& x = arguments_;
     x.bias = bias;
     x.activation = activation;
-    x.residualPitch = pitchOf(problem.format.residual);
-    x.outputPitch = pitchOf(problem.format.output);
+    x.residualPitch = static_cast<int>(pitchOf(problem.format.residual, problem.k));
+    x.outputPitch = static_cast<int>(pitchOf(problem.format.output, problem.k));
     x.pixels = s.n * s.p * s.q;
     x.channels = s.k;
     x.filterRows = static_cast<int>(filterRows(problem));
@@ -86,10 +87,6 @@ class Implicit final : public GpuConvolution {
     x.byColumns = FastDivisor(s.s);
     x.stages = plan.stages;
     x.split = plan.split;
-  }
-
-  int pitchOf(const TensorFormat& format) const {
-    return static_cast<int>(format.pitch == 0 ? problem_.k : format.pitch);
   }
 
   const ConvProblem problem_;

@@ -5,6 +5,7 @@
 #include "cuda/implicit/implicit.h"
 #include "cuda/implicit/plan.h"
 #include "cuda/planning/considered_tiles.h"
+#include "cuda/planning/half_format.h"
 #include "cuda/planning/shape.h"
 #include "divide.h"
 
@@ -16,6 +17,8 @@ namespace {
 constexpr int64_t kStaticBytes = 144;
 /** Of each block the system takes a part. */
 constexpr int64_t kReservedBytes = 1024;
+/** Pixels lie a multiple of as many elements apart: the copy engine counts in pieces of 16 bytes. */
+constexpr int64_t kPitch = 8;
 /** Stages begin on a boundary of as many bytes. */
 constexpr int kAlignment = 1024;
 
@@ -78,24 +81,6 @@ Tiles extentsOf(const Plan& plan) {
   return {{"blockM", tile.pixels}, {"blockN", tile.filters}, {"splits", plan.split}, {"stages", plan.stages}};
 }
 
-bool isHalf(FloatType type) { return type == FloatType::float16 || type == FloatType::bfloat16; }
-
-/** What products may be of: halves of the input's own type, or as the precision has it; float32 where neither is. */
-FloatType productType(const GpuRequest& request) {
-  const FloatType given = request.problem.format.input.type;
-  if (isHalf(given)) return given;
-  if (request.precision == Precision::fp16) return FloatType::float16;
-  return request.precision == Precision::bf16 ? FloatType::bfloat16 : FloatType::float32;
-}
-
-/** As it is, where kernels take it so; or else as they would. */
-TensorFormat takenFormat(const TensorFormat& given, int64_t channels, FloatType type) {
-  constexpr int64_t kPitch = 8;
-  const int64_t pitch = given.pitch == 0 ? channels : given.pitch;
-  if (given.type == type && given.layout == Layout::nhwc && pitch % kPitch == 0) return given;
-  return {type, Layout::nhwc, channels % kPitch == 0 ? 0 : roundUp(channels, kPitch)};
-}
-
 /** The sentence that refuses how tensors lie, or nothing. */
 std::optional<std::string> refuseFormat(const ConvProblem& x) {
   const TensorFormat& input = x.format.input;
@@ -104,11 +89,8 @@ std::optional<std::string> refuseFormat(const ConvProblem& x) {
       return "takes tensors of 16-bit floats in NHWC, all of one type";
     }
   }
-  const auto pitchOf = [](const TensorFormat& format, int64_t channels) {
-    return format.pitch == 0 ? channels : format.pitch;
-  };
-  if (pitchOf(input, x.c) % 8 != 0 || pitchOf(x.format.residual, x.k) % 8 != 0 ||
-      pitchOf(x.format.output, x.k) % 8 != 0) {
+  if (pitchOf(input, x.c) % kPitch != 0 || pitchOf(x.format.residual, x.k) % kPitch != 0 ||
+      pitchOf(x.format.output, x.k) % kPitch != 0) {
     return "takes tensors whose pixels lie a multiple of 8 elements apart";
   }
   return std::nullopt;
@@ -187,13 +169,7 @@ std::optional<std::string> refuseImplicit(const GpuRequest& request) {
   return std::nullopt;
 }
 
-ConvFormat formatImplicit(const GpuRequest& request) {
-  const ConvProblem& x = request.problem;
-  const FloatType type = implicit::productType(request);
-  if (type == FloatType::float32) return x.format;
-  return {implicit::takenFormat(x.format.input, x.c, type), implicit::takenFormat(x.format.residual, x.k, type),
-          implicit::takenFormat(x.format.output, x.k, type)};
-}
+ConvFormat formatImplicit(const GpuRequest& request) { return halfFormat(request, implicit::kPitch); }
 
 Estimate estimateImplicit(const GpuRequest& request) {
   const implicit::Plan plan = implicit::planImplicit(request);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/depthwise/depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
@@ -26,6 +27,14 @@ inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
     {"implicit", cuda::kImplicitVariants, cuda::refuseImplicit, cuda::estimateImplicit, cuda::formsImplicit, nullptr,
      nullptr, cuda::formatImplicit},
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
+    {"depthwise",
+     {},
+     cuda::refuseDepthwise,
+     cuda::estimateDepthwise,
+     cuda::formsDepthwise,
+     nullptr,
+     nullptr,
+     cuda::formatDepthwise},
     {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, cuda::formsDirect, nullptr, nullptr}};
 
 }  // namespace warpconv::test
