@@ -1,10 +1,12 @@
 #include <algorithm>
 
 #include "cuda/algorithm.h"
+#include "cuda/depthwise/depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
+#include "cuda/implicit/implicit.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
 #include "cuda/stem/stem.h"
@@ -12,7 +14,8 @@
 namespace warpconv::cuda {
 
 std::span<const GpuAlgorithm> gpuAlgorithms() {
-  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kHalo, kStem, kIm2col, kDirect};
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win,    kHalo,  kStem,
+                                                 kImplicit,  kIm2col,  kDepthwise, kDirect};
   return kAlgorithms;
 }
 

@@ -18,7 +18,7 @@ struct Axis {
 };
 
 /** Outermost first as the output has them, and as few as there can be. */
-std::vector<Axis> axesOf(const program::CopyStep& step) {
+std::vector<Axis> joinedAxesOf(const program::CopyStep& step) {
   std::vector<Axis> axes;
   for (size_t i = 0; i < step.extents.size(); ++i) {
     if (step.extents[i] != 1) axes.push_back({step.extents[i], step.inputStrides[i], step.outputStrides[i]});
@@ -78,11 +78,11 @@ std::optional<Transpose> transposeOf(std::vector<Axis> axes) {
 
 }  // namespace
 
-int64_t joinedAxes(const program::CopyStep& step) { return static_cast<int64_t>(axesOf(step).size()); }
+int64_t joinedAxes(const program::CopyStep& step) { return static_cast<int64_t>(joinedAxesOf(step).size()); }
 
 CopyPlan planCopy(const program::CopyStep& step, uintptr_t input, uintptr_t output) {
   constexpr int kWidestWord = 16;
-  std::vector<Axis> axes = axesOf(step);
+  std::vector<Axis> axes = joinedAxesOf(step);
   CopyPlan plan{static_cast<int>(step.bytes), {}, std::nullopt};
   for (; plan.word < kWidestWord && canDouble(axes, plan.word, input, output); plan.word *= 2) doubleWords(axes);
   for (const Axis& axis : axes) plan.positions.append(axis.extent, {axis.input, axis.output});

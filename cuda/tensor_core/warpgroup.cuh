@@ -22,6 +22,16 @@ __device__ inline uint64_t columnsAt(uint32_t shared, uint32_t stepsApart) {
   return (shared & 0x3ffff) >> 4 | static_cast<uint64_t>(stepsApart >> 4) << 16 | (kColumnsApart >> 4) << 32;
 }
 
+/**
+ * Where an operand lies in shared memory as the copy engine leaves it: rows of 128 bytes, 16 steps of FP16 each 32 of
+ * them, whose pieces of 16 bytes are exchanged with those of the seven rows around it. `shared` is a multiple of 1,024,
+ * and 32 times at most 3 more.
+ */
+__device__ inline uint64_t swizzledAt(uint32_t shared) {
+  constexpr uint64_t kEightRowsApart = 1024, kSwizzle128 = uint64_t{1} << 62;
+  return (shared & 0x3ffff) >> 4 | (kEightRowsApart >> 4) << 32 | kSwizzle128;
+}
+
 /** For the rest of this warpgroup's life: registers go back, or are taken once others have given them back. */
 template <int kRegisters>
 __device__ inline void leaveRegisters() {
@@ -66,6 +76,14 @@ __device__ inline void waitForProducts(float (&sums)[kCount]) {
 #define WARPCONV_SUMS_32(i) WARPCONV_SUMS_16(i), WARPCONV_SUMS_16(i + 16)
 #define WARPCONV_SUMS_48(i) WARPCONV_SUMS_32(i), WARPCONV_SUMS_16(i + 32)
 #define WARPCONV_SUMS_64(i) WARPCONV_SUMS_32(i), WARPCONV_SUMS_32(i + 32)
+#define WARPCONV_SUMS_96(i) WARPCONV_SUMS_64(i), WARPCONV_SUMS_32(i + 64)
+#define WARPCONV_SUMS_128(i) WARPCONV_SUMS_64(i), WARPCONV_SUMS_64(i + 64)
+
+/** Until no more than kRunning groups of products run on, without a word on which registers have changed. */
+template <int kRunning>
+__device__ inline void waitForEarlierProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kRunning) : "memory");
+}
 
 /**
  * Begins sums = a * b, or sums += a * b where `add`, 64 x 64 by 8 steps, from the four warps of a warpgroup. With
@@ -107,6 +125,8 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
 #define WARPCONV_NEW_SUMS_32(i) WARPCONV_NEW_SUMS_16(i), WARPCONV_NEW_SUMS_16(i + 16)
 #define WARPCONV_NEW_SUMS_48(i) WARPCONV_NEW_SUMS_32(i), WARPCONV_NEW_SUMS_16(i + 32)
 #define WARPCONV_NEW_SUMS_64(i) WARPCONV_NEW_SUMS_32(i), WARPCONV_NEW_SUMS_32(i + 32)
+#define WARPCONV_NEW_SUMS_96(i) WARPCONV_NEW_SUMS_64(i), WARPCONV_NEW_SUMS_32(i + 64)
+#define WARPCONV_NEW_SUMS_128(i) WARPCONV_NEW_SUMS_64(i), WARPCONV_NEW_SUMS_64(i + 64)
 #define WARPCONV_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define WARPCONV_NAMES_12 WARPCONV_NAMES_8 ", %8, %9, %10, %11"
 #define WARPCONV_NAMES_16 WARPCONV_NAMES_12 ", %12, %13, %14, %15"
@@ -123,6 +143,16 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
   WARPCONV_NAMES_48       \
   ", "                    \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WARPCONV_NAMES_96                                                                                          \
+  WARPCONV_NAMES_64                                                                                                \
+  ", "                                                                                                             \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, " \
+  "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WARPCONV_NAMES_128                                                                                         \
+  WARPCONV_NAMES_96                                                                                                \
+  ", "                                                                                                             \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, " \
+  "%115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define WARPCONV_MULTIPLY_ROWS(kind, signs, columns, names, a_names, b_name, add, ...)                              \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" columns kind " {" names "}, " a_names ", " b_name ", " add signs \
                : __VA_ARGS__                                                                                        \
@@ -135,11 +165,13 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
                "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", add, 1, 1, 0, 0; }"                           \
                : __VA_ARGS__                                                                                       \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
-#define WARPCONV_MULTIPLY_FP16(columns, names, a_name, b_name, add, ...)                                               \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", " add \
-               ", 1, 1, 0, 0;"                                                                                         \
-               : __VA_ARGS__                                                                                           \
+#define WARPCONV_MULTIPLY_BOTH(kind, columns, names, a_name, b_name, add, ...)                               \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns kind " {" names "}, " a_name ", " b_name ", " add \
+               ", 1, 1, 0, 0;"                                                                               \
+               : __VA_ARGS__                                                                                 \
                : "l"(a), "l"(b))
+#define WARPCONV_MULTIPLY_FP16(...) WARPCONV_MULTIPLY_BOTH("k16.f32.f16.f16", __VA_ARGS__)
+#define WARPCONV_MULTIPLY_BF16(...) WARPCONV_MULTIPLY_BOTH("k16.f32.bf16.bf16", __VA_ARGS__)
 
 /**
  * The same with operands of FP16 and 16 steps, both in shared memory: rows of `a` lie as columns of `b` do, see
@@ -155,10 +187,15 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
       multiply(columns, WARPCONV_NAMES_##count, a_names, b_name, "0", WARPCONV_NEW_SUMS_##count(0)); \
     }                                                                                                \
   }
-WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 16, "32", "%16", "%17")
-WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 32, "64", "%32", "%33")
-WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 48, "96", "%48", "%49")
-WARPCONV_DEFINE_MULTIPLY(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16, uint64_t, 64, "128", "%64", "%65")
+#define WARPCONV_DEFINE_BOTH(name, multiply)                                  \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 16, "32", "%16", "%17")  \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 32, "64", "%32", "%33")  \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 48, "96", "%48", "%49")  \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 64, "128", "%64", "%65") \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 96, "192", "%96", "%97") \
+  WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 128, "256", "%128", "%129")
+WARPCONV_DEFINE_BOTH(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16)
+WARPCONV_DEFINE_BOTH(beginMultiplyBf16, WARPCONV_MULTIPLY_BF16)
 
 /** The same with 64, 96 and 128 columns where it is not known before whether to add. */
 __device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b, bool add) {
@@ -189,13 +226,18 @@ WARPCONV_DEFINE_ROWS(beginMultiplyBf16, WARPCONV_MULTIPLY_BF16_ROWS)
 WARPCONV_DEFINE_ROWS(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32_ROWS)
 
 #undef WARPCONV_DEFINE_ROWS
+#undef WARPCONV_DEFINE_BOTH
 #undef WARPCONV_DEFINE_MULTIPLY
 #undef WARPCONV_MULTIPLY_FP16_ROWS
 #undef WARPCONV_MULTIPLY_BF16_ROWS
 #undef WARPCONV_MULTIPLY_TF32_ROWS
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
+#undef WARPCONV_MULTIPLY_BF16
+#undef WARPCONV_MULTIPLY_BOTH
 #undef WARPCONV_MULTIPLY_FP16_WHERE
+#undef WARPCONV_NAMES_128
+#undef WARPCONV_NAMES_96
 #undef WARPCONV_NAMES_64
 #undef WARPCONV_NAMES_48
 #undef WARPCONV_NAMES_32
@@ -203,6 +245,8 @@ WARPCONV_DEFINE_ROWS(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32_ROWS)
 #undef WARPCONV_NAMES_16
 #undef WARPCONV_NAMES_12
 #undef WARPCONV_NAMES_8
+#undef WARPCONV_NEW_SUMS_128
+#undef WARPCONV_NEW_SUMS_96
 #undef WARPCONV_NEW_SUMS_64
 #undef WARPCONV_NEW_SUMS_48
 #undef WARPCONV_NEW_SUMS_32
@@ -211,6 +255,8 @@ WARPCONV_DEFINE_ROWS(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32_ROWS)
 #undef WARPCONV_NEW_SUMS_12
 #undef WARPCONV_NEW_SUMS_8
 #undef WARPCONV_NEW_SUMS_4
+#undef WARPCONV_SUMS_128
+#undef WARPCONV_SUMS_96
 #undef WARPCONV_SUMS_64
 #undef WARPCONV_SUMS_48
 #undef WARPCONV_SUMS_32

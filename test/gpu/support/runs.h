@@ -62,7 +62,7 @@ unsigned fuzzSeed();
 /** The algorithm's variants that take the problem; the empty name stands for its own choice. */
 std::vector<std::string> variantsFor(const cuda::GpuAlgorithm& algorithm, const ConvProblem& problem);
 
-/** The algorithms under test: all, or the one that WARPCONV_GPU_ALGORITHM names. */
+/** The algorithms under test: all that take float32, or the one that WARPCONV_GPU_ALGORITHM names. */
 std::vector<cuda::GpuAlgorithm> algorithmsUnderTest();
 
 }  // namespace warpconv::test

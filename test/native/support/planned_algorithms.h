@@ -1,9 +1,11 @@
 #pragma once
 
+#include "cuda/depthwise/depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
+#include "cuda/implicit/implicit.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
 #include "cuda/stem/stem.h"
@@ -22,7 +24,17 @@ inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
      nullptr},
     {"stem", cuda::kStemVariants, cuda::refuseStem, cuda::estimateStem, cuda::formsStem, cuda::packedStemVariant,
      nullptr},
+    {"implicit", cuda::kImplicitVariants, cuda::refuseImplicit, cuda::estimateImplicit, cuda::formsImplicit, nullptr,
+     nullptr, cuda::formatImplicit},
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
+    {"depthwise",
+     {},
+     cuda::refuseDepthwise,
+     cuda::estimateDepthwise,
+     cuda::formsDepthwise,
+     nullptr,
+     nullptr,
+     cuda::formatDepthwise},
     {"direct", {}, cuda::refuseDirect, cuda::estimateDirect, cuda::formsDirect, nullptr, nullptr}};
 
 }  // namespace warpconv::test

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/depthwise/tile.h"
+
+namespace warpconv::cuda {
+
+struct GpuRequest;
+
+namespace depthwise {
+
+/** What a launch needs beside the problem. */
+struct Plan {
+  /** Of kTiles */
+  int tile;
+  /** Output rows of a thread */
+  int run;
+  /** Threads that have the channels of a slice */
+  int lanes;
+  /** Strips of an output row, slices of the channels, and runs of a map */
+  int strips, slices, runs;
+  int64_t blocks;
+  double milliseconds;
+};
+
+/** Only for what `refuseDepthwise` lets pass. */
+Plan planDepthwise(const GpuRequest& request);
+
+/** The same with so many output rows a thread, where the tile takes runs. */
+Plan planRun(const GpuRequest& request, int run);
+
+}  // namespace depthwise
+}  // namespace warpconv::cuda

@@ -1,0 +1,33 @@
+#include <array>
+#include <utility>
+
+#include "cuda/implicit/kernels.cuh"
+
+namespace warpconv::cuda::implicit {
+namespace {
+
+template <typename Element, int kIndex>
+constexpr Kernel singleKernel() {
+  if constexpr (kTiles[kIndex].tile.canBeSingle()) return implicitKernel<Element, kIndex, false>;
+  return nullptr;
+}
+
+struct Kernels {
+  Kernel single, persistent;
+};
+
+template <typename Element>
+constexpr auto kKernels = []<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+  return std::array<Kernels, kTileCount>{
+      Kernels{singleKernel<Element, kIndices>(), implicitKernel<Element, kIndices, true>}...};
+}
+(std::make_integer_sequence<int, kTileCount>());
+
+}  // namespace
+
+Kernel kernelOf(int tile, bool isBfloat, bool persists) {
+  const Kernels& kernels = isBfloat ? kKernels<Bf16>[tile] : kKernels<Fp16>[tile];
+  return persists ? kernels.persistent : kernels.single;
+}
+
+}  // namespace warpconv::cuda::implicit

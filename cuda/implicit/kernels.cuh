@@ -1,0 +1,215 @@
+#pragma once
+
+#include "cuda/implicit/outputs.cuh"
+#include "cuda/implicit/products.cuh"
+#include "cuda/kernel/cluster.cuh"
+#include "cuda/kernel/launch.cuh"
+#include "cuda/kernel/partial_barrier.cuh"
+
+namespace warpconv::cuda::implicit {
+
+/** Sums of a warpgroup's 64 pixels. */
+template <typename Element, ImplicitTile kTile, bool kPersists>
+class Sums {
+ public:
+  /** Adds up `chunks` stages of the ring, at least one, which are free once they have been multiplied. */
+  __device__ void add(const Ring<kTile, kPersists>& ring, RingPlace& at, int stages, int chunks) {
+    multiply<false>(ring, at);
+    int before = at.stage;
+    at.advance(stages);
+    for (int i = 1; i < chunks; ++i) {
+      multiply<true>(ring, at);
+      waitForEarlierProducts<1>();
+      if (threadIdx.x % 32 == 0) arrive(ring.free(before));
+      before = at.stage;
+      at.advance(stages);
+    }
+    waitForProducts(sums_);
+    if (threadIdx.x % 32 == 0) arrive(ring.free(before));
+  }
+
+  __device__ Octet octet(int i) const {
+    Octet octet;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) octet.x[j] = sums_[(i / 2 * 4 + j / 2) * 4 + i % 2 * 2 + j % 2];
+    return octet;
+  }
+
+ private:
+  /** Begins the products of a stage, once it is there. Its first one begins the sums unless they are to be added to. */
+  template <bool kAdd>
+  __device__ void multiply(const Ring<kTile, kPersists>& ring, const RingPlace& at) {
+    waitForPhase(ring.full(at.stage), at.parity);
+    constexpr int kWarpgroupBytes = 64 * 2 * kChunkChannels;
+    const uint64_t pixels = swizzledAt(ring.pixels(at.stage) + warpgroupIndex() * kWarpgroupBytes);
+    const uint64_t filters = swizzledAt(ring.filters(at.stage));
+    // Of 16 bytes, to the next 16 channels
+    constexpr int kStepUnits = 2;
+    beginProducts();
+    Element::template multiply<kAdd>(sums_, pixels, filters);
+#pragma unroll
+    for (int step = 1; step < kChunkChannels / 16; ++step) {
+      Element::template multiply<true>(sums_, pixels + step * kStepUnits, filters + step * kStepUnits);
+    }
+    commitProducts();
+  }
+
+  float sums_[kTile.sumsOfThread()];
+};
+
+/** Of an octet of the thread of a block. */
+__device__ inline OctetPlace placeOf(int octet, int thread) {
+  OctetPlace place = OctetPlace::of(octet, thread % 128);
+  place.pixel += thread / 128 * 64;
+  return place;
+}
+
+/** Those of this thread's first octets. */
+template <int kCount, typename Element>
+__device__ void readResiduals(const Outputs<Element>& outputs, Elements (&residuals)[kCount + 1]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) residuals[i] = outputs.residualAt(placeOf(i, threadIdx.x));
+}
+
+/** Stores a block's own sums, of whose first octets the residuals have been read. */
+template <int kRead, typename Element, ImplicitTile kTile>
+__device__ void storeSums(const Outputs<Element>& outputs, const Sums<Element, kTile, false>& sums,
+                          const Elements (&residuals)[kRead + 1]) {
+#pragma unroll
+  for (int i = 0; i < kTile.octets(); ++i) {
+    const OctetPlace place = placeOf(i, threadIdx.x);
+    Octet octet = sums.octet(i);
+    outputs.store(place, octet, i < kRead ? residuals[i < kRead ? i : 0] : outputs.residualAt(place));
+  }
+}
+
+/**
+ * Adds up the sums of a cluster's blocks and stores what comes of it, each block its share of the octets. `memory`, the
+ * same in all blocks, takes the place of stages that have been multiplied: halves of four sums, of octet after octet
+ * those of all threads.
+ */
+template <typename Element, ImplicitTile kTile>
+__device__ void exchangeSums(const Outputs<Element>& outputs, const Sums<Element, kTile, false>& sums, int rank,
+                             int blocks, float4* memory) {
+  constexpr int kThreads = kTile.consumers(), kItems = kTile.octets() * kThreads;
+#pragma unroll
+  for (int i = 0; i < kTile.octets(); ++i) {
+    const Octet o = sums.octet(i);
+    const int item = i * kThreads + threadIdx.x;
+    memory[item] = make_float4(o.x[0], o.x[1], o.x[2], o.x[3]);
+    memory[kItems + item] = make_float4(o.x[4], o.x[5], o.x[6], o.x[7]);
+  }
+  synchroniseCluster(blocks);
+  const int end = kItems * (rank + 1) / blocks;
+  for (int item = kItems * rank / blocks + threadIdx.x; item < end; item += kThreads) {
+    const OctetPlace place = placeOf(item / kThreads, item % kThreads);
+    const Elements residual = outputs.residualAt(place);
+    Octet octet{};
+    for (int from = 0; from < blocks; ++from) {
+      const auto* const theirs = static_cast<const float4*>(__cluster_map_shared_rank(memory, from));
+      const float4 low = theirs[item], high = theirs[kItems + item];
+      octet.x[0] += low.x, octet.x[1] += low.y, octet.x[2] += low.z, octet.x[3] += low.w;
+      octet.x[4] += high.x, octet.x[5] += high.y, octet.x[6] += high.z, octet.x[7] += high.w;
+    }
+    outputs.store(place, octet, residual);
+  }
+  awaitClusterReads();
+}
+
+/** Of one tile, or of a share of its sum. By the threads that multiply. */
+template <typename Element, ImplicitTile kTile>
+__device__ void makeTile(const Arguments& x, const Ring<kTile, false>& ring, const OwnTile& tile, int rank, int chunks,
+                         float4* memory) {
+  waitForKernelsBefore();
+  letNextKernelBegin();
+  const Outputs<Element> outputs(x, tile);
+  // Residuals of larger tiles are more than there are registers for.
+  constexpr int kAhead = kTile.octets() <= 4 ? kTile.octets() : 0;
+  Elements residuals[kAhead + 1];
+  if (x.split == 1) readResiduals<kAhead>(outputs, residuals);
+  RingPlace at;
+  Sums<Element, kTile, false> sums;
+  sums.add(ring, at, x.stages, chunks);
+  if (x.split > 1) {
+    synchroniseFirst<kTile.consumers()>();
+    exchangeSums(outputs, sums, rank, x.split, memory);
+    return;
+  }
+  storeSums<kAhead>(outputs, sums, residuals);
+}
+
+/** Of tile after tile. By the threads that multiply. */
+template <typename Element, ImplicitTile kTile>
+__device__ void makeTiles(const Arguments& x, const Ring<kTile, true>& ring) {
+  waitForKernelsBefore();
+  RingPlace at;
+  Sums<Element, kTile, true> sums;
+  const BoxedOutputs<Element, kTile> outputs(x, ring);
+  int parity = 0;
+  for (int i = blockIdx.x; i < x.tiles; i += gridDim.x, parity ^= 1) {
+    sums.add(ring, at, x.stages, x.chunks);
+    if (i + gridDim.x >= x.tiles) letNextKernelBegin();
+    outputs.store(OwnTile::of<kTile>(x, i), sums, parity);
+  }
+  // They read shared memory, which goes with the block.
+  if (threadIdx.x % 128 == 0) waitForStoresToRead();
+}
+
+/**
+ * Convolution as a matrix product of pixels by filters, whose first operand is never stored: the last warp has the copy
+ * engine bring, tap by tap, the channels of a tile's pixels, and filters, to a ring of stages, which warpgroups
+ * multiply, each 64 of the pixels. A block that persists takes tile after tile: the next elements are on their way
+ * while it finishes outputs, and these while it multiplies. One that does not has one tile, or with the others of a
+ * cluster a share of its sum.
+ */
+template <typename Element, int kIndex, bool kPersists>
+__global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].tile.held)
+    implicitKernel(const __grid_constant__ Arguments x) {
+  constexpr ImplicitTile kTile = kTiles[kIndex].tile;
+  extern __shared__ float4 memory[];
+  __shared__ uint64_t barriers[Ring<kTile, kPersists>::kBarriers];
+
+  const Ring<kTile, kPersists> ring(memory, barriers);
+  const int rank = kPersists ? 0 : blockIdx.x % x.split;
+  const int firstTile = kPersists ? blockIdx.x : blockIdx.x / x.split;
+  const Share share(x, rank);
+  const bool produces = threadIdx.x == kTile.consumers();
+  if (produces) {
+    prefetchMap(x.input);
+    ring.makeBarriers(x.stages);
+  }
+  __syncthreads();
+  if (threadIdx.x < kTile.consumers()) {
+    if constexpr (kPersists) {
+      makeTiles<Element, kTile>(x, ring);
+    } else {
+      auto* const stages = reinterpret_cast<char*>(memory) + (ring.pixels(0) - sharedAddress(memory));
+      makeTile<Element, kTile>(x, ring, OwnTile::of<kTile>(x, firstTile), rank, share.end - share.first,
+                               reinterpret_cast<float4*>(stages));
+    }
+    return;
+  }
+  if (produces) {
+    Producer<kTile, kPersists> producer(x, ring, share);
+    producer.beginFilters(OwnTile::of<kTile>(x, firstTile));
+    waitForKernelsBefore();
+    if constexpr (kPersists) {
+      int parity = 0;
+      for (int i = firstTile; i < x.tiles; i += gridDim.x, parity ^= 1) {
+        const OwnTile tile = OwnTile::of<kTile>(x, i);
+        producer.bring(tile);
+        if (x.residual != nullptr) producer.bringResidual(tile, parity);
+      }
+    } else {
+      producer.bring(OwnTile::of<kTile>(x, firstTile));
+    }
+    letNextKernelBegin();
+  }
+  __syncwarp();
+  if (!kPersists && x.split > 1) {
+    synchroniseCluster(x.split);
+    awaitClusterReads();
+  }
+}
+
+}  // namespace warpconv::cuda::implicit

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "cuda/algorithm.h"
+#include "cuda/implicit/model.h"
+#include "cuda/implicit/tile.h"
+
+namespace warpconv::cuda::implicit {
+
+/** What a request comes down to. */
+struct Plan {
+  /** Of kTiles */
+  int tile = 0;
+  /** Blocks of a cluster, each of which sums over some of the chunks */
+  int split = 1;
+  int stages = 1;
+  /** Blocks take tile after tile */
+  bool persists = false;
+  int64_t blocks = 1;
+  double milliseconds = 0;
+};
+
+/** Of the sum: taps times chunks of the input's channels. */
+int64_t chunksOf(const ConvProblem& problem);
+
+/** Output channels rounded up to those that are ordered together. */
+int64_t filterRows(const ConvProblem& problem);
+
+FilterForm formOf(const ConvProblem& problem);
+
+int64_t tileCount(const ConvProblem& problem, const ImplicitTile& tile);
+
+/** Dynamic shared memory of a block, with what its alignment may take. */
+int sharedBytes(const ImplicitTile& tile, const Plan& plan);
+/** The most that sharedBytes of any plan comes to */
+int mostSharedBytes(const GpuTraits& traits);
+
+/** With that many blocks a cluster, at most as many as there are chunks. */
+Plan planTile(const GpuRequest& request, int tile, int split, const Model& model = kModel);
+
+/** Only for what is not refused. */
+Plan planImplicit(const GpuRequest& request);
+
+}  // namespace warpconv::cuda::implicit

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "cuda/algorithm.h"
+
+namespace warpconv::cuda {
+
+/**
+ * The format of algorithms that compute with 16-bit floats in NHWC: that of the request, where kernels take its tensors
+ * as they are, or else as they would. Elements are of the input's type, or of what the precision lets products be of;
+ * where neither is of 16 bits it is the request's format, which such algorithms refuse. Pixels lie a multiple of
+ * `elements` apart.
+ */
+ConvFormat halfFormat(const GpuRequest& request, int64_t elements);
+
+inline bool isHalf(FloatType type) { return type != FloatType::float32; }
+
+/** Elements from one pixel to the next of an NHWC tensor. */
+inline int64_t pitchOf(const TensorFormat& format, int64_t channels) {
+  return format.pitch == 0 ? channels : format.pitch;
+}
+
+}  // namespace warpconv::cuda
