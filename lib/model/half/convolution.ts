@@ -163,11 +163,19 @@ function* filtersOfProduct(x: Halving, { right, rightStrides, k, n }: MatmulStep
     : yield* make();
 }
 
+/** Of a map of so many pixels whose rows do not matter: as high as it is wide, since long windows suit no kernel. */
+function heightOf(area: number): number {
+  let height = Math.floor(Math.sqrt(area));
+  while (area % height !== 0) height--;
+  return height;
+}
+
 function convolutionOf({ m, n, k, activation }: MatmulStep<Operand>, rows: HalfTensor): ConvolutionSpec {
   const { channels, area } = rows;
+  const height = heightOf(area);
   return {
-    inputDims: area === 1 ? [1, k, 1, m] : [m, channels, 1, area],
-    weightDims: [n, channels, 1, area],
+    inputDims: area === 1 ? [1, k, 1, m] : [m, channels, height, area / height],
+    weightDims: [n, channels, height, area / height],
     stride: [1, 1],
     padding: [0, 0, 0, 0],
     dilation: [1, 1],
