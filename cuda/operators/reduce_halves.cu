@@ -18,8 +18,9 @@ constexpr int kMostThreads = 1024;
 constexpr int kAtOnce = 4;
 
 /**
- * How blocks share [outer, length, inner]. A cluster of blocks, each of lanes * workers threads, owns `lanes` neighbouring
- * words of one place in `outer`; of all workers of its blocks, worker w adds up the elements w, w + all, … of each.
+ * How blocks share [outer, length, inner]. A cluster of blocks, each of lanes * workers threads, owns `lanes`
+ * neighbouring words of one place in `outer`; of all workers of its blocks, worker w adds up the elements w, w + all, …
+ * of each.
  */
 struct WordLines {
   int length, inner, pitch, words;
@@ -84,8 +85,8 @@ __device__ constexpr float none() {
 }
 
 /**
- * WordLines says which block has which words. Block b is number b % cluster of its cluster; thread t is lane t % lanes and
- * worker t / lanes. Sums are joined in a fixed order, within blocks and then in the first block of the cluster.
+ * WordLines says which block has which words. Block b is number b % cluster of its cluster; thread t is lane t % lanes
+ * and worker t / lanes. Sums are joined in a fixed order, within blocks and then in the first block of the cluster.
  */
 template <Mode kMode, typename Type, int kWidth>
 __global__ void __launch_bounds__(kMostThreads)
