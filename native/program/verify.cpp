@@ -219,7 +219,7 @@ class Verifier {
     for (const int64_t count : {x.padding, x.w, x.q}) requireWindowCount(count, 0);
     requireReachable(x.q, x.stride, x.taps, x.dilation);
     require(x.type != FloatType::float32, "makes no halves");
-    require(product({x.channels, x.taps}) <= x.pitch && x.pitch <= kMaxExtent, "has pixels that overlap");
+    require(product({positive(x.channels), x.taps}) <= x.pitch && x.pitch <= kMaxExtent, "has pixels that overlap");
     read(x.input, product({x.n, x.channels, x.h, x.w}));
     write(x.output, product({x.n, x.h, x.q, x.pitch}), widthOf(x.type));
   }

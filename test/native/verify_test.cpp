@@ -220,6 +220,19 @@ Step randomStep<RecurrentStep>(Random& random) {
   return step;
 }
 
+/** Mostly of halves whose pixels have room for all taps */
+template <>
+Step randomStep<UnfoldStep>(Random& random) {
+  UnfoldStep step;
+  Filler filler(random);
+  step.fields(filler);
+  if (random.chance(20)) return step;
+  step.type = random.chance(2) ? FloatType::float16 : FloatType::bfloat16;
+  step.channels = random.from(1, 3), step.taps = random.from(1, 3);
+  step.pitch = step.channels * step.taps + random.from(0, 2);
+  return step;
+}
+
 template <>
 Step randomStep<RoiAlignStep>(Random& random) {
   RoiAlignStep step;
