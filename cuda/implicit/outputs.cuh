@@ -3,6 +3,7 @@
 #include "cuda/epilogue/epilogue.cuh"
 #include "cuda/implicit/arguments.h"
 #include "cuda/implicit/block.cuh"
+#include "cuda/kernel/in_register.cuh"
 #include "cuda/kernel/partial_barrier.cuh"
 #include "cuda/tensor_core/warpgroup.cuh"
 
@@ -66,6 +67,19 @@ template <typename Element>
 __device__ inline Elements encoded(const Octet& sums) {
   return make_uint4(Element::encode(sums.x[0], sums.x[1]), Element::encode(sums.x[2], sums.x[3]),
                     Element::encode(sums.x[4], sums.x[5]), Element::encode(sums.x[6], sums.x[7]));
+}
+
+/** Of an octet once its activation is applied. In the other order a few registers of the largest tiles are spilled. */
+template <typename Element>
+__device__ inline Elements finished(Octet& sums, const BoundedActivation& activation) {
+  if (isClamp(activation)) {
+#pragma unroll
+    for (float& sum : sums.x) sum = clamp(sum, activation);
+    return encoded<Element>(sums);
+  }
+#pragma unroll
+  for (float& sum : sums.x) sum = activate(sum, activation);
+  return encoded<Element>(sums);
 }
 
 /** Finishes octets and stores them where they belong. */
@@ -166,8 +180,7 @@ class BoxedOutputs {
   template <typename Sums>
   __device__ void store(const OwnTile& tile, const Sums& sums, int parity) const {
     const int thread = threadIdx.x % 128;
-    const bool hasResidual = x_.residual != nullptr;
-    if (hasResidual) {
+    if (x_.residual != nullptr) {
       waitForPhase(ring_.residualThere(), parity);
     } else {
       // The one that stores what was there before
@@ -177,19 +190,19 @@ class BoxedOutputs {
     }
 #pragma unroll
     for (int i = 0; i < kTile.octets(); ++i) {
-      const OctetPlace place = OctetPlace::of(i, thread);
+      // Found anew for each octet: kept, a few registers of the largest tiles are spilled.
+      const OctetPlace place = OctetPlace::of(i, inRegister(thread));
       const int channel = tile.firstFilter + place.channel;
       Octet octet = sums.octet(i);
       addBias(octet, x_.bias, channel, x_.channels - channel);
       const uint32_t at = addressOf(place);
-      if (hasResidual) add<Element>(octet, loadShared(at));
-      activateAll(octet, x_.activation);
-      const Elements elements = encoded<Element>(octet);
+      if (x_.residual != nullptr) add<Element>(octet, loadShared(at));
+      const Elements elements = finished<Element>(octet, x_.activation);
       storeFour(at, elements.x, elements.y, elements.z, elements.w);
     }
     publishToProducts();
     synchroniseWarpgroup();
-    if (thread == 0) storeBoxes(tile, hasResidual);
+    if (thread == 0) storeBoxes(tile);
     __syncwarp();
   }
 
@@ -212,14 +225,14 @@ class BoxedOutputs {
     return boxes_ + place.channel / kTile.boxFilters() * kTile.boxBytes() + 16 * (place.pixel * kPieces + exchanged);
   }
 
-  __device__ void storeBoxes(const OwnTile& tile, bool hasResidual) const {
+  __device__ void storeBoxes(const OwnTile& tile) const {
 #pragma unroll
     for (int box = 0; box < kTile.filters / kTile.boxFilters(); ++box) {
       storeBox(x_.outputBoxes, tile.firstPixel + 64 * warpgroup_, tile.firstFilter + box * kTile.boxFilters(),
                boxes_ + box * kTile.boxBytes());
     }
     commitStores();
-    if (!hasResidual) return;
+    if (x_.residual == nullptr) return;
     waitForStoresToRead();
     arrive(ring_.outputsStored());
   }
