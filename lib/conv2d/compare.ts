@@ -12,6 +12,8 @@ import { openChosen } from './tuning';
 /** One convolution by this package and by cuDNN, on the same GPU and tensors. */
 export interface CudnnComparison {
   readonly device: string;
+  /** The least exact products that either may make. */
+  readonly precision: Precision;
   /** What this package used. */
   readonly algorithm: AlgorithmName;
   /** Of one call, without copies: the median of many, in turns with cuDNN's. */
@@ -104,6 +106,7 @@ function toComparison(
   const [ours, cudnn] = [fastest(results, 0), fastest(results, 1)];
   return {
     device,
+    precision,
     algorithm: ours.algorithm as AlgorithmName,
     milliseconds: ours.milliseconds.median,
     workspaceBytes: ours.workspaceBytes,
