@@ -95,7 +95,7 @@ export async function compile(
   lowered.misfits.forEach((chain) => chains?.drop(chain));
   chains?.note({ graph, values: lowered.values, lowered: build.steps, fused });
   const { steps: precise, tooLarge } = await withPrecision(fused, written, constants, precision);
-  const joined = await inSlices(joinInPlace(precise, written));
+  const joined = await inSlices(joinInPlace(await inSlices(withoutDead(precise, written)), written));
   const steps = await inSlices(finish(joined));
   const inputStorages = inputs.map(({ port }) => port);
   return {

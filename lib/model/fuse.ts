@@ -456,7 +456,8 @@ function without(
   return { rest: pruned, position: pruned.operands.findIndex((operand) => operand.storage === storage) };
 }
 
-function activationOf({ operation, p, q }: Instruction): NativeActivation | undefined {
+/** That of an instruction, if convolutions have it. */
+export function activationOf({ operation, p, q }: Instruction): NativeActivation | undefined {
   switch (operation) {
     case 'relu':
     case 'sigmoid':

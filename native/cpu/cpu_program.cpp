@@ -116,8 +116,8 @@ Action toAction(const InterpolateStep& x) {
 }
 
 Action toAction(const FormatStep& x) {
-  return infallible([x](const Memory& m, const RunContext&) {
-    operators::halves::format(x, m.read<void>(x.input), m.write<void>(x.output));
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::halves::format(x, m.read<void>(x.input), m.write<void>(x.output), context);
   });
 }
 

@@ -31,7 +31,7 @@ Candidate candidateOf(const ConvProblem& problem, const GpuTraits& traits, std::
   return *found;
 }
 
-void checkTile(const Candidate& candidate, cuda::pointwise::Layout layout, int channels, int elements, int height) {
+void checkTile(const Candidate& candidate, pointwise::Layout layout, int channels, int elements, int height) {
   INFO(candidate.name());
   const auto* tile = std::get_if<DynamicTile>(&candidate.tile);
   REQUIRE(tile != nullptr);
@@ -61,10 +61,10 @@ GpuRequest requestFor(const ConvProblem& problem, std::string variant, const Gpu
 //   the staged tile, 96 * 16 floats, is smaller. 16 offsets of pixels: 7488.
 TEST_CASE("L1: a layer of 96 filters is blocked as worked out by hand") {
   const ConvProblem problem = problemOf(1, 16, 112, 96);
-  checkTile(candidateOf(problem, kTuring, "L1-c1-b2"), cuda::pointwise::Layout::filtersAcrossLanes, 1, 2, 2);
-  checkTile(candidateOf(problem, kTuring, "L1-c4-b2"), cuda::pointwise::Layout::filtersAcrossLanes, 4, 6, 4);
+  checkTile(candidateOf(problem, kTuring, "L1-c1-b2"), pointwise::Layout::filtersAcrossLanes, 1, 2, 2);
+  checkTile(candidateOf(problem, kTuring, "L1-c4-b2"), pointwise::Layout::filtersAcrossLanes, 4, 6, 4);
   const Candidate best = candidateOf(problem, kTuring, "L1-c8-b2");
-  checkTile(best, cuda::pointwise::Layout::filtersAcrossLanes, 8, 12, 8);
+  checkTile(best, pointwise::Layout::filtersAcrossLanes, 8, 12, 8);
   CHECK(best.iterations == 2);
   CHECK(best.intensity == doctest::Approx(96.0 * 16 * 2 / 112));
   CHECK(best.blocks == 784);
@@ -85,10 +85,10 @@ TEST_CASE("L1: a layer of 96 filters is blocked as worked out by hand") {
 TEST_CASE("L2: a layer of 32 filters is blocked as worked out by hand") {
   const ConvProblem problem = problemOf(1, 144, 28, 32);
   CHECK(candidateOf(problem, kTuring, "L2-c2-b2").lost() == "leaves half of the lanes without an element");
-  checkTile(candidateOf(problem, kTuring, "L2-c4-b2"), cuda::pointwise::Layout::pixelsAcrossLanes, 4, 1, 1);
-  checkTile(candidateOf(problem, kTuring, "L2-c16-b2"), cuda::pointwise::Layout::pixelsAcrossLanes, 16, 4, 2);
+  checkTile(candidateOf(problem, kTuring, "L2-c4-b2"), pointwise::Layout::pixelsAcrossLanes, 4, 1, 1);
+  checkTile(candidateOf(problem, kTuring, "L2-c16-b2"), pointwise::Layout::pixelsAcrossLanes, 16, 4, 2);
   const Candidate best = candidateOf(problem, kTuring, "L2-c32-b2");
-  checkTile(best, cuda::pointwise::Layout::pixelsAcrossLanes, 32, 8, 4);
+  checkTile(best, pointwise::Layout::pixelsAcrossLanes, 32, 8, 4);
   CHECK(best.intensity == doctest::Approx(16.0 * 8 / 24));
   CHECK(best.blocks == 196);
   CHECK(best.ofPaper);

@@ -1,4 +1,5 @@
 /** Small networks in the shapes of well-known ones, as PyTorch exports them, for sessions in halves. */
+import { FLOAT16, nearestBits } from '../../lib/tensor/small_floats';
 import { node, onnxModel, tensor, value } from './onnx_builder';
 import { Random } from './random';
 
@@ -10,7 +11,11 @@ export class NetworkWriter {
   readonly #initializers: ReturnType<typeof tensor>[] = [];
   readonly #random: Random;
 
-  constructor(seed = 1) {
+  /** @param type - of the input, and of constants that are reals */
+  constructor(
+    seed = 1,
+    private readonly type: 'float32' | 'float16' = 'float32',
+  ) {
     this.#random = new Random(seed);
   }
 
@@ -33,7 +38,9 @@ export class NetworkWriter {
 
   constant(dims: readonly number[], elements: ArrayLike<number>): string {
     const name = `w${this.#initializers.length}`;
-    this.#initializers.push(tensor(name, dims, elements));
+    const stored =
+      this.type === 'float32' ? elements : Array.from(elements, (one) => nearestBits(one, FLOAT16));
+    this.#initializers.push(tensor(name, dims, stored, this.type));
     return name;
   }
 
@@ -88,7 +95,7 @@ export class NetworkWriter {
 
   model(dims: readonly number[], outputs: readonly string[]): Uint8Array {
     return onnxModel({
-      inputs: [value('x', dims)],
+      inputs: [value('x', dims, this.type)],
       initializers: this.#initializers,
       nodes: this.#nodes,
       outputs: outputs.map((name) => value(name)),
@@ -103,8 +110,8 @@ export interface HalfNetwork {
 
 type Write = (x: NetworkWriter) => string | readonly string[];
 
-function network(dims: readonly number[], write: Write): HalfNetwork {
-  const x = new NetworkWriter();
+function network(dims: readonly number[], write: Write, type?: 'float16'): HalfNetwork {
+  const x = new NetworkWriter(1, type);
   const outputs = write(x);
   return { dims, model: x.model(dims, typeof outputs === 'string' ? [outputs] : outputs) };
 }
@@ -116,16 +123,18 @@ function classifier(x: NetworkWriter, input: string, channels: number): string {
 
 const IMAGES = [2, 3, 13, 14] as const;
 
+const resnet: Write = (x) => {
+  const stem = x.relu(x.conv('x', 3, 16, 7, { stride: 2 }));
+  let last = x.add('MaxPool', [stem], { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] });
+  for (let block = 0; block < 3; block++) {
+    const inner = x.relu(x.conv(x.relu(x.conv(last, 16, 8)), 8, 8, 3));
+    last = x.relu(x.sum(x.conv(inner, 8, 16), last));
+  }
+  return [classifier(x, last, 16), last];
+};
+
 export const HALF_NETWORKS: Readonly<Record<string, HalfNetwork>> = {
-  resnet: network(IMAGES, (x) => {
-    const stem = x.relu(x.conv('x', 3, 16, 7, { stride: 2 }));
-    let last = x.add('MaxPool', [stem], { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] });
-    for (let block = 0; block < 3; block++) {
-      const inner = x.relu(x.conv(x.relu(x.conv(last, 16, 8)), 8, 8, 3));
-      last = x.relu(x.sum(x.conv(inner, 8, 16), last));
-    }
-    return classifier(x, last, 16);
-  }),
+  resnet: network(IMAGES, (x) => resnet(x)[0]!),
 
   vgg: network(IMAGES, (x) => {
     const maps = x.relu(x.conv(x.relu(x.conv('x', 3, 16, 3)), 16, 24, 3));
@@ -287,3 +296,6 @@ export const HALF_NETWORKS: Readonly<Record<string, HalfNetwork>> = {
     return last;
   }),
 };
+
+/** Whose input, filters and outputs are float16 */
+export const RESNET_OF_FLOAT16 = network(IMAGES, resnet, 'float16');

@@ -6,7 +6,7 @@ import type { Filters } from '../constants';
 import type { ConvolutionStep, MatmulStep, Step } from '../steps';
 import type { Operand } from '../values';
 import type { Halving } from './halving';
-import { HalfTensor } from './tensor';
+import { HalfTensor, type HalfType } from './tensor';
 
 type Convolution = ConvolutionStep<Operand>;
 
@@ -35,15 +35,16 @@ export function halveConvolution(x: Halving, step: Convolution): boolean {
   return true;
 }
 
-function convolve(
+/** Emits a convolution of halves, and returns its place among the steps. */
+export function convolve(
   x: Halving,
   step: Convolution,
   from: HalfTensor,
   added: HalfTensor | undefined,
   to: HalfTensor,
-): void {
+): number {
   const precision = x.type === 'float16' ? 'fp16' : 'bf16';
-  x.emit(() => ({
+  return x.emit(() => ({
     ...step,
     convolution: {
       ...step.convolution,
@@ -74,13 +75,18 @@ function matrixOf({ right, k, n }: MatmulStep<Operand>): Filters {
   return { data: right.storage.data as Float32Array, first: right.offset / 4, count: 1, size: k * n };
 }
 
+/** Whether it is a number in halves, unless it is none in float32. */
+export function fitsHalf(type: HalfType, value: number): boolean {
+  return type === 'bfloat16' || !(Math.abs(value) > GREATEST_HALF);
+}
+
 /** Whether filters, once they are scaled, are numbers in halves. */
 function fitsHalves(x: Halving, filters: Filters, factors: Operand | null): boolean {
   if (x.type === 'bfloat16') return true;
   const ranges = x.constants.rangesOf(filters)!;
   const scale = factors && floatsOf(factors, filters.count);
   for (let k = 0; k < filters.count; k++) {
-    if (Math.abs(ranges[2 * k]! * (scale?.[k] ?? 1)) > GREATEST_HALF) {
+    if (!fitsHalf(x.type, ranges[2 * k]! * (scale?.[k] ?? 1))) {
       x.tooLarge.push(x.nodes);
       return false;
     }
@@ -112,9 +118,13 @@ export function* halveMatmul(x: Halving, step: MatmulStep<Operand>): Sliced<bool
     ...{ kind: 'convolution', convolution: convolutionOf(step, rows), scale: null, residual: null },
     ...{ input: left, weight: yield* filtersOfProduct(x, step), bias: step.bias, output },
   };
+  const from = x.bringAligned(left, m, channels, area);
   const to = HalfTensor.of(m, n, 1);
-  convolve(x, asConvolution, x.bringAligned(left, m, channels, area), undefined, to);
+  const index = convolve(x, asConvolution, from, undefined, to);
   x.made(output.storage, to);
+  const greatest = x.type === 'float16' ? x.constants.rangesOf(matrixOf(step))![0]! : 0;
+  if (area === 1)
+    x.noteProduct(output.storage, { step: asConvolution, from, index, greatest, nodes: x.nodes });
   return true;
 }
 
@@ -153,11 +163,19 @@ function* filtersOfProduct(x: Halving, { right, rightStrides, k, n }: MatmulStep
     : yield* make();
 }
 
+/** Of a map of so many pixels whose rows do not matter: as high as it is wide, since long windows suit no kernel. */
+function heightOf(area: number): number {
+  let height = Math.floor(Math.sqrt(area));
+  while (area % height !== 0) height--;
+  return height;
+}
+
 function convolutionOf({ m, n, k, activation }: MatmulStep<Operand>, rows: HalfTensor): ConvolutionSpec {
   const { channels, area } = rows;
+  const height = heightOf(area);
   return {
-    inputDims: area === 1 ? [1, k, 1, m] : [m, channels, 1, area],
-    weightDims: [n, channels, 1, area],
+    inputDims: area === 1 ? [1, k, 1, m] : [m, channels, height, area / height],
+    weightDims: [n, channels, height, area / height],
     stride: [1, 1],
     padding: [0, 0, 0, 0],
     dilation: [1, 1],

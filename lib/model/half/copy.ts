@@ -42,8 +42,11 @@ export class Copies {
       const join = joined.isOpen && part ? { from: sourceOf(from, ways, part), into: part } : undefined;
       x.copy(ways, join);
     } else {
+      const { n, channels, area } = part!;
+      const rounded = HalfTensor.of(n, channels, area);
       x.requireFloats(input.storage);
-      x.toHalves(input, part!);
+      x.toHalves(input, rounded);
+      x.copied(rounded, part!, joined.isOpen ? { from: rounded, into: part! } : undefined);
     }
     return true;
   }
@@ -76,6 +79,8 @@ function halveWhole(x: Halving, step: Copy): boolean {
       if (plan === undefined) continue;
       if (plan.part !== undefined) {
         x.made(step.output.storage, sourceOf(from, plan.ways, to));
+        const product = from.size === to.size ? x.products.get(step.input.storage) : undefined;
+        if (product !== undefined) x.noteProduct(step.output.storage, product);
         return true;
       }
       if (best === undefined || (isAlongChannels(plan.ways) && !isAlongChannels(best.ways))) {

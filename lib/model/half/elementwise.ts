@@ -3,6 +3,7 @@ import type { ElementwiseStep } from '../steps';
 import { sizeOf, stridesOf, type Operand } from '../values';
 import { beginOf, placed, waysThrough, type Region } from './axes';
 import { firstOf, type Halving } from './halving';
+import { absorbed } from './products';
 import { HalfTensor } from './tensor';
 
 type Elementwise = ElementwiseStep<Operand>;
@@ -11,6 +12,7 @@ export function halveElementwise(x: Halving, step: Elementwise): boolean {
   const { extents, output, operands, code } = step;
   const size = sizeOf(extents);
   if (!x.isWhole(output, size)) return false;
+  if (absorbed(x, step)) return true;
   const like = operands
     .map((operand, i) => (isDense(step, i) ? x.runOf(operand, size) : undefined))
     .find((tensor) => tensor !== undefined);

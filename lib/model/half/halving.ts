@@ -1,8 +1,9 @@
 /** What the kinds of steps share while a network's steps are given halves. */
 import type { TensorFormat } from '../../native_types';
+import type { DataType } from '../../tensor/data_types';
 import type { PlannedStep } from '../builder';
 import type { Constants } from '../constants';
-import type { Step } from '../steps';
+import { buffersRead, type ConvolutionStep, type FloatType, type Step } from '../steps';
 import type { Operand, Storage } from '../values';
 import { placed, waysThrough, beginOf, type Ways } from './axes';
 import { HalfTensor, SECTOR, type HalfType } from './tensor';
@@ -17,9 +18,41 @@ interface Pending {
   readonly join: Join | undefined;
 }
 
+/** A convolution that was a product of rows, whose result one step alone reads. */
+export interface Product {
+  readonly step: ConvolutionStep<Operand>;
+  readonly from: HalfTensor;
+  /** Its place among the steps that have been emitted */
+  readonly index: number;
+  /** The largest magnitude among its filters; of bfloat16, nobody asks */
+  readonly greatest: number;
+  readonly nodes: readonly string[];
+}
+
 export interface Join {
   readonly from: HalfTensor;
   readonly into: HalfTensor;
+}
+
+/** So many elements that follow each other, in another type. */
+export interface Cast {
+  readonly operand: Operand;
+  readonly size: number;
+  readonly from: FloatType;
+  readonly to: FloatType;
+}
+
+const FLOAT_TYPES: ReadonlySet<string> = new Set(['float32', 'float16', 'bfloat16'] satisfies FloatType[]);
+const isFloatType = (type: DataType | undefined): type is FloatType => FLOAT_TYPES.has(type ?? '');
+
+/** What a step casts, if it does nothing else. */
+export function castOf(step: Step<Operand>): Cast | undefined {
+  if (step.kind !== 'map' || step.operation !== 'identity') return undefined;
+  const [from, to, size] = [step.types[0], step.outputType, step.extents[0]!];
+  const isRun = step.extents.length === 1 && (size === 1 || step.strides[0]![0] === 1);
+  return isRun && isFloatType(from) && isFloatType(to)
+    ? { operand: step.operands[0]!, size, from, to }
+    : undefined;
 }
 
 /** Elements of float32. */
@@ -40,12 +73,16 @@ export class Halving {
   nodes: readonly string[] = [];
   /** Those of convolutions whose filters halves do not have */
   readonly tooLarge: (readonly string[])[] = [];
-  readonly #pending: Pending[] = [];
+  readonly products = new Map<Storage, Product>();
+  readonly #pending: (Pending | undefined)[] = [];
   /** By the float32 that they are in the place of; the first has all of it */
   readonly #halves = new Map<Storage, HalfTensor[]>();
+  /** The nodes that made the halves */
+  readonly #makers = new Map<Storage, readonly string[]>();
   /** Those that are float32, too */
   readonly #floats = new Set<Storage>();
   readonly #writers = new Map<Storage, number[]>();
+  readonly #readers = new Map<Storage, number>();
 
   constructor(
     steps: readonly PlannedStep[],
@@ -62,6 +99,9 @@ export class Halving {
       const writers = this.#writers.get(storage);
       if (writers === undefined) this.#writers.set(storage, [index]);
       else writers.push(index);
+      for (const read of new Set(buffersRead(step).map((operand) => operand.storage))) {
+        this.#readers.set(read, (this.#readers.get(read) ?? 0) + 1);
+      }
     });
   }
 
@@ -111,11 +151,11 @@ export class Halving {
   }
 
   /** A copy of a tensor, in another of its dims. */
-  copied(from: HalfTensor, to: HalfTensor): HalfTensor {
+  copied(from: HalfTensor, to: HalfTensor, join?: Join): HalfTensor {
     const { n, channels, area } = from;
     const strides = [channels * area, area, 1];
     const region = (tensor: HalfTensor) => ({ tensor, first: 0, strides });
-    this.copy(waysThrough([n, channels, area], [region(to), region(from)])!);
+    this.copy(waysThrough([n, channels, area], [region(to), region(from)])!, join);
     return to;
   }
 
@@ -136,17 +176,31 @@ export class Halving {
     }, join);
   }
 
-  /** Emits the step that rounds a tensor of float32. */
+  /** Emits the step that rounds a tensor of float32, or takes the halves that it was widened from. */
   toHalves(operand: Operand, tensor: HalfTensor): void {
     const { n, channels, area } = tensor;
+    const widened = this.#widenedAt(operand.storage);
+    const input = widened && {
+      storage: widened.operand.storage,
+      offset: widened.operand.offset + operand.offset / 2,
+    };
     this.emit(() => ({
       kind: 'format',
       ...{ n, channels, area },
-      from: PLAIN,
+      from: widened === undefined ? PLAIN : { ...PLAIN, type: widened.from },
       to: tensor.format(this.type),
-      input: operand,
+      input: input ?? operand,
       output: tensor.operand,
     }));
+  }
+
+  /** What all of a storage was widened from, if it is that. */
+  #widenedAt(storage: Storage): Cast | undefined {
+    const [writer, ...others] = this.writersOf(storage);
+    const step = writer === undefined || others.length > 0 ? undefined : this.steps[writer]!.step;
+    const cast = step && castOf(step);
+    const isWidened = cast !== undefined && cast.to === 'float32' && cast.from !== 'float32';
+    return isWidened && step!.output.offset === 0 && cast.size === elementsOf(storage) ? cast : undefined;
   }
 
   /** Sees to it that a storage is float32, whatever it is besides. */
@@ -155,19 +209,21 @@ export class Halving {
     if (tensor === undefined || this.#floats.has(storage)) return;
     this.#floats.add(storage);
     const { n, channels, area } = tensor;
-    this.emit(() => ({
+    const make = (): Step<Operand> => ({
       kind: 'format',
       ...{ n, channels, area },
       from: tensor.format(this.type),
       to: PLAIN,
       input: tensor.operand,
       output: { storage, offset: 0 },
-    }));
+    });
+    this.#pending.push({ nodes: this.#makers.get(storage)!, make, join: undefined });
   }
 
   /** Notes that a storage is this tensor now. */
   made(storage: Storage, tensor: HalfTensor): void {
     this.#halves.set(storage, [tensor]);
+    this.#makers.set(storage, this.nodes);
   }
 
   #add(storage: Storage, tensor: HalfTensor): void {
@@ -180,17 +236,27 @@ export class Halving {
     this.#floats.add(storage);
   }
 
-  emit(make: () => Step<Operand>, join?: Join): void {
-    this.#pending.push({ nodes: this.nodes, make, join });
+  /** Notes that a storage is what a product makes, if one step reads it. */
+  noteProduct(storage: Storage, product: Product): void {
+    if (this.#readers.get(storage) === 1 && !this.outputs.has(storage)) this.products.set(storage, product);
+  }
+
+  /** Returns its place, for {@link withdraw}. */
+  emit(make: () => Step<Operand>, join?: Join): number {
+    return this.#pending.push({ nodes: this.nodes, make, join }) - 1;
+  }
+
+  withdraw(index: number): void {
+    this.#pending[index] = undefined;
   }
 
   /** All steps, once tensors that are joined lie where they are joined. */
   finish(): PlannedStep[] {
     for (const output of this.outputs) this.requireFloats(output);
-    const gone = joinTensors(this.#pending.map(({ join }) => join));
+    const gone = joinTensors(this.#pending.map((pending) => pending?.join));
     return this.#pending
-      .filter((_, index) => !gone.has(index))
-      .map(({ nodes, make }) => ({ nodes, step: make() }));
+      .filter((pending, index) => pending !== undefined && !gone.has(index))
+      .map((pending) => ({ nodes: pending!.nodes, step: pending!.make() }));
   }
 }
 

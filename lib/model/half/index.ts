@@ -13,7 +13,7 @@ import { Copies } from './copy';
 import { halveElementwise } from './elementwise';
 import { Halving } from './halving';
 import type { HalfType } from './tensor';
-import { halveAlong, halveNormalize, halvePool, halveReduce } from './windows';
+import { halveAlong, halveCast, halveNormalize, halvePool, halveReduce } from './windows';
 
 export interface Halved {
   readonly steps: PlannedStep[];
@@ -76,6 +76,8 @@ function halveStep(x: Halving, copies: Copies, step: Step<Operand>): boolean {
       return copies.copy(step);
     case 'fill':
       return copies.fill(step);
+    case 'map':
+      return halveCast(x, step);
     default:
       return false;
   }

@@ -1,7 +1,7 @@
-/** Pools, means over maps, resizes and normalised rows. */
-import type { GatherStep, InterpolateStep, NormalizeStep, PoolStep, ReduceStep } from '../steps';
+/** Pools, means over maps, resizes, normalised rows, and casts. */
+import type { GatherStep, InterpolateStep, MapStep, NormalizeStep, PoolStep, ReduceStep } from '../steps';
 import type { Operand } from '../values';
-import type { Halving } from './halving';
+import { castOf, PLAIN, type Halving } from './halving';
 import { HalfTensor, WORD } from './tensor';
 
 export function halvePool(x: Halving, step: PoolStep<Operand>): boolean {
@@ -82,4 +82,21 @@ export function halveNormalize(x: Halving, step: NormalizeStep<Operand>): boolea
 function packed(x: Halving, tensor: HalfTensor): HalfTensor {
   const { n, channels, area } = tensor;
   return tensor.pin() ? tensor : x.copied(tensor, HalfTensor.packed(n, channels, area));
+}
+
+/** To the type that it has as halves: their elements in the order of NCHW. */
+export function halveCast(x: Halving, step: MapStep<Operand>): boolean {
+  const cast = castOf(step);
+  const from = cast?.to === x.type ? x.runOf(cast.operand, cast.size) : undefined;
+  if (from === undefined) return false;
+  const { n, channels, area } = from;
+  x.emit(() => ({
+    kind: 'format',
+    ...{ n, channels, area },
+    from: from.format(x.type),
+    to: { ...PLAIN, type: x.type },
+    input: from.operand,
+    output: step.output,
+  }));
+  return true;
 }

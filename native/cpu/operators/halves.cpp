@@ -1,9 +1,9 @@
 #include "cpu/operators/halves.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "cpu/formats/formats.h"
 #include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/odometer.h"
 #include "typed/small_floats.h"
@@ -46,31 +46,17 @@ void forEachPosition(const std::vector<int64_t>& extents, const std::vector<int6
   for (int64_t i = 0; i < count; ++i, odometer.next()) body(i, odometer.offset(0));
 }
 
-/** Where element `pixel` of channel c of image n lies. */
-int64_t placeOf(const TensorFormat& format, int64_t channels, int64_t area, int64_t n, int64_t c, int64_t pixel) {
-  if (format.layout == Layout::nchw) return (n * channels + c) * area + pixel;
-  return (n * area + pixel) * (format.pitch == 0 ? channels : format.pitch) + c;
-}
+std::vector<float> floatsOf(int64_t count) { return std::vector<float>(static_cast<size_t>(count)); }
 
-void changeFormat(const FormatStep& x, const void* input, void* output) {
-  for (int64_t n = 0; n < x.n; ++n) {
-    for (int64_t c = 0; c < x.channels; ++c) {
-      for (int64_t pixel = 0; pixel < x.area; ++pixel) {
-        const float value = readAs(x.from.type, input, placeOf(x.from, x.channels, x.area, n, c, pixel));
-        writeAs(x.to.type, value, output, placeOf(x.to, x.channels, x.area, n, c, pixel));
-      }
-    }
-  }
-}
-
-std::vector<float> widened(FloatType type, const void* data, int64_t count) {
-  std::vector<float> floats(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) floats[static_cast<size_t>(i)] = readAs(type, data, i);
+/** Of elements that follow each other. */
+std::vector<float> widened(FloatType type, const void* data, int64_t count, const RunContext& context) {
+  std::vector<float> floats = floatsOf(count);
+  toPlain({type, Layout::nhwc, 0}, 1, count, 1, data, floats.data(), context);
   return floats;
 }
 
-void narrow(const std::vector<float>& floats, FloatType type, void* data) {
-  for (size_t i = 0; i < floats.size(); ++i) writeAs(type, floats[i], data, static_cast<int64_t>(i));
+void narrow(const std::vector<float>& floats, FloatType type, void* data, const RunContext& context) {
+  fromPlain({type, Layout::nhwc, 0}, 1, static_cast<int64_t>(floats.size()), 1, floats.data(), data, context);
 }
 
 }  // namespace
@@ -101,41 +87,40 @@ void elementwise(const ElementwiseStep& step, std::span<const void* const> opera
 }
 
 void pool(const PoolStep& step, const void* input, void* output, const RunContext& context) {
-  PoolStep plain = step;
-  plain.inputFormat = plain.outputFormat = {};
   const int64_t n = step.planes / step.channels;
-  std::vector<float> from(static_cast<size_t>(step.planes * step.h * step.w));
-  std::vector<float> to(static_cast<size_t>(step.planes * step.p * step.q));
-  changeFormat({n, step.channels, step.h * step.w, step.inputFormat, {}, {}, {}}, input, from.data());
-  operators::pool(plain, from.data(), to.data(), context);
-  changeFormat({n, step.channels, step.p * step.q, {}, step.outputFormat, {}, {}}, to.data(), output);
+  std::vector<float> from = floatsOf(step.planes * step.h * step.w), to = floatsOf(step.planes * step.p * step.q);
+  toPlain(step.inputFormat, n, step.channels, step.h * step.w, input, from.data(), context);
+  operators::pool(step, from.data(), to.data(), context);
+  fromPlain(step.outputFormat, n, step.channels, step.p * step.q, to.data(), output, context);
 }
 
 void reduce(const ReduceStep& step, const void* input, void* output, const RunContext& context) {
+  std::vector<float> from = floatsOf(step.outer * step.reduced * step.inner);
+  toPlain({step.type, Layout::nhwc, step.pitch}, step.outer, step.inner, step.reduced, input, from.data(), context);
   ReduceStep plain = step;
-  plain.type = FloatType::float32, plain.pitch = 0;
-  std::vector<float> from(static_cast<size_t>(step.outer * step.reduced * step.inner));
-  const TensorFormat dense{FloatType::float32, Layout::nhwc, 0};
-  changeFormat({step.outer, step.inner, step.reduced, {step.type, Layout::nhwc, step.pitch}, dense, {}, {}}, input,
-               from.data());
+  plain.outer = step.outer * step.inner, plain.inner = 1;
   operators::reduce(plain, from.data(), output, context);
 }
 
 void normalize(const NormalizeStep& step, const float* scale, const float* shift, const void* input, void* output,
                const RunContext& context) {
-  const std::vector<float> from = widened(step.type, input, step.rows * step.count);
+  const std::vector<float> from = widened(step.type, input, step.rows * step.count, context);
   std::vector<float> to(from.size());
   operators::normalize(step, scale, shift, from.data(), to.data(), context);
-  narrow(to, step.type, output);
+  narrow(to, step.type, output, context);
 }
 
 void interpolate(const InterpolateStep& step, const void* input, void* output, const RunContext& context) {
-  const std::vector<float> from = widened(step.type, input, step.outer * step.axis * step.inner);
-  std::vector<float> to(static_cast<size_t>(step.outer * step.count * step.inner));
+  const std::vector<float> from = widened(step.type, input, step.outer * step.axis * step.inner, context);
+  std::vector<float> to = floatsOf(step.outer * step.count * step.inner);
   operators::interpolate(step, from.data(), to.data(), context);
-  narrow(to, step.type, output);
+  narrow(to, step.type, output, context);
 }
 
-void format(const FormatStep& step, const void* input, void* output) { changeFormat(step, input, output); }
+void format(const FormatStep& step, const void* input, void* output, const RunContext& context) {
+  std::vector<float> plain = floatsOf(step.n * step.channels * step.area);
+  toPlain(step.from, step.n, step.channels, step.area, input, plain.data(), context);
+  fromPlain(step.to, step.n, step.channels, step.area, plain.data(), output, context);
+}
 
 }  // namespace warpconv::operators::halves

@@ -3,7 +3,7 @@ import { compile, type Compiled } from '../../../lib/model/compile';
 import { parseOnnx } from '../../../lib/model/onnx/load';
 import { buffersRead, type Step } from '../../../lib/model/steps';
 import type { Operand, Storage } from '../../../lib/model/values';
-import { HALF_NETWORKS, NetworkWriter } from '../../support/half_networks';
+import { HALF_NETWORKS, NetworkWriter, RESNET_OF_FLOAT16 } from '../../support/half_networks';
 
 type Steps = readonly Step<Operand>[];
 
@@ -154,14 +154,16 @@ test('a transpose between maps and rows is none', async () => {
   const steps = stepsOf(await compiledOf('convnext'));
   expect(ofKind(steps, 'copy')).toEqual([]);
   expect(ofKind(steps, 'matmul').map(({ m }) => m)).toEqual([2]);
-  const rows = ofKind(steps, 'convolution').map(({ convolution }) => convolution.inputDims);
-  expect(rows.filter(([, , h]) => h === 1)).toHaveLength(4);
+  const rows = ofKind(steps, 'convolution').filter(({ convolution }) => convolution.inputDims[2] === 1);
+  expect(rows).toHaveLength(4);
+  // The scale of each layer and what is added to it
+  expect(rows.filter(({ scale, residual }) => scale !== null && residual !== null)).toHaveLength(2);
 });
 
 test('a product with maps in a row is a convolution of their extents', async () => {
   const steps = stepsOf(await compiledOf('vgg'));
   const filters = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
-  expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,1,9', '16,32,1,1', '5,16,1,1']);
+  expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
   expect(ofKind(steps, 'format')).toHaveLength(2);
 });
 
@@ -210,6 +212,20 @@ test('a convolution of single pixels, and one of filters that a run brings, stay
   expect(stepsOf(compiled).map(({ kind }) => kind)).toEqual(['convolution']);
   const brought = await written([2, 2, 3, 3], (x) => [x.add('Conv', ['x', 'x'])]);
   expect(stepsOf(brought).map(({ kind }) => kind)).toEqual(['convolution']);
+});
+
+test('a network of float16 gets halves and gives them without float32 between', async () => {
+  const { model, dims } = RESNET_OF_FLOAT16;
+  const steps = stepsOf(await halved(model, dims));
+  const ends = ofKind(steps, 'format').map(({ from, to }) =>
+    [from, to].map(({ type, layout }) => type + layout),
+  );
+  expect(ends).toEqual([
+    ['float16nchw', 'float16nhwc'],
+    ['float16nhwc', 'float16nchw'],
+  ]);
+  // Of the classifier
+  expect(ofKind(steps, 'map')).toHaveLength(1);
 });
 
 test('float32 is as it was', async () => {
