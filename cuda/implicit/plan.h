@@ -15,7 +15,7 @@ struct Plan {
   /** Blocks of a cluster, each of which sums over some of the chunks */
   int split = 1;
   int stages = 1;
-  /** Blocks take tile after tile: only where neither residual nor output is of float32 */
+  /** Blocks take tile after tile: where outputs are stored by boxes */
   bool persists = false;
   int64_t blocks = 1;
   double milliseconds = 0;
