@@ -53,6 +53,8 @@ function widthsOf(step: Step<Operand>): { reads: number[]; write: number } {
       return all(width(step.type));
     case 'format':
       return all(width(step.from.type), width(step.to.type));
+    case 'unfold':
+      return all(4, 2);
     case 'copy':
       return all(step.bytes);
     case 'gather':
@@ -95,10 +97,8 @@ describe('halves stay halves', () => {
     'grouped and dilated',
   ])('in a %s, once its input is rounded', async (name) => {
     const steps = stepsOf(await compiledOf(name));
-    expect(ofKind(steps, 'format').map(({ from, to }) => `${from.type} ${to.type}`)).toEqual([
-      'float32 float16',
-    ]);
-    expect(steps[0]!.kind).toBe('format');
+    expect(ofKind(steps, 'format')).toEqual([]);
+    expect(ofKind(steps, 'unfold')).toEqual([steps[0]]);
   });
 
   test('up to the mean of maps, which is float32, as is the classifier', async () => {
@@ -160,11 +160,24 @@ test('a transpose between maps and rows is none', async () => {
   expect(rows.filter(({ scale, residual }) => scale !== null && residual !== null)).toHaveLength(2);
 });
 
+test('the columns of the windows over a few channels are channels', async () => {
+  const steps = stepsOf(await compiledOf('resnet'));
+  expect(steps[0]).toMatchObject({ kind: 'unfold', taps: 7, q: 7, stride: 2, padding: 3, pitch: 24 });
+  const [{ convolution }] = ofKind(steps, 'convolution') as [
+    ReturnType<typeof ofKind<'convolution'>>[number],
+  ];
+  expect(convolution).toMatchObject({
+    inputDims: [2, 21, 13, 7],
+    weightDims: [16, 21, 7, 1],
+    stride: [2, 1],
+  });
+});
+
 test('a product with maps in a row is a convolution of their extents', async () => {
   const steps = stepsOf(await compiledOf('vgg'));
   const filters = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
-  expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
-  expect(ofKind(steps, 'format')).toHaveLength(2);
+  expect(filters).toEqual(['16,9,3,1', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
+  expect(ofKind(steps, 'format')).toHaveLength(1);
 });
 
 test('an output in the middle of a network is converted once, and read as halves', async () => {
@@ -173,7 +186,7 @@ test('an output in the middle of a network is converted once, and read as halves
     return [x.conv(middle, 8, 8), middle];
   });
   const steps = stepsOf(compiled);
-  expect(steps.map(({ kind }) => kind)).toEqual(['format', 'convolution', 'convolution', 'format', 'format']);
+  expect(steps.map(({ kind }) => kind)).toEqual(['unfold', 'convolution', 'convolution', 'format', 'format']);
   expect(compiled.program.steps.slice(-2).map(({ output }) => output.space)).toEqual(['output', 'output']);
 });
 
@@ -186,7 +199,7 @@ test('what steps of either kind read is converted once', async () => {
   });
   const kinds = stepsOf(compiled).map(({ kind }) => kind);
   expect(kinds).toEqual([
-    'format',
+    'unfold',
     'convolution',
     'format',
     'softmax',
@@ -214,18 +227,15 @@ test('a convolution of single pixels, and one of filters that a run brings, stay
   expect(stepsOf(brought).map(({ kind }) => kind)).toEqual(['convolution']);
 });
 
-test('a network of float16 gets halves and gives them without float32 between', async () => {
+test('a network of float16 gives halves without float32 between', async () => {
   const { model, dims } = RESNET_OF_FLOAT16;
   const steps = stepsOf(await halved(model, dims));
   const ends = ofKind(steps, 'format').map(({ from, to }) =>
     [from, to].map(({ type, layout }) => type + layout),
   );
-  expect(ends).toEqual([
-    ['float16nchw', 'float16nhwc'],
-    ['float16nhwc', 'float16nchw'],
-  ]);
-  // Of the classifier
-  expect(ofKind(steps, 'map')).toHaveLength(1);
+  expect(ends).toEqual([['float16nhwc', 'float16nchw']]);
+  // Of the input, whose columns become channels, and of the classifier
+  expect(ofKind(steps, 'map')).toHaveLength(2);
 });
 
 test('float32 is as it was', async () => {
