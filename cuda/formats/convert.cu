@@ -48,8 +48,9 @@ __device__ T fromFloat(float value, bool isBfloat16) {
 
 /** The first `count` of kWidth adjacent elements, in whole accesses where that is all of them. */
 template <int kWidth, typename T>
-__device__ void readElements(const T* from, bool isBfloat16, int64_t count, float (&values)[kWidth]) {
-  if (kWidth % kPerAccess<T> == 0 && count >= kWidth) {
+__device__ void readElements(const T* from, bool isBfloat16, int64_t count, float (&values)[kWidth],
+                             bool isWhole = true) {
+  if (kWidth % kPerAccess<T> == 0 && isWhole && count >= kWidth) {
 #pragma unroll
     for (int i = 0; i < kWidth; i += kPerAccess<T>) {
       const Access<T> access = *reinterpret_cast<const Access<T>*>(from + i);
@@ -63,8 +64,9 @@ __device__ void readElements(const T* from, bool isBfloat16, int64_t count, floa
 }
 
 template <int kWidth, typename T>
-__device__ void writeElements(T* to, bool isBfloat16, int64_t count, const float (&values)[kWidth]) {
-  if (kWidth % kPerAccess<T> == 0 && count >= kWidth) {
+__device__ void writeElements(T* to, bool isBfloat16, int64_t count, const float (&values)[kWidth],
+                              bool isWhole = true) {
+  if (kWidth % kPerAccess<T> == 0 && isWhole && count >= kWidth) {
 #pragma unroll
     for (int i = 0; i < kWidth; i += kPerAccess<T>) {
       Access<T> access;
@@ -81,27 +83,34 @@ __device__ void writeElements(T* to, bool isBfloat16, int64_t count, const float
   }
 }
 
+/** Elements that one thread moves at a time along a row */
+template <typename From, typename To>
+inline constexpr int kPerPiece = std::max(kPerAccess<From>, kPerAccess<To>);
+
 /** Rows of adjacent elements, each `fromStride` and `toStride` elements behind the one before. */
 struct Rows {
   int64_t count, length;
   int64_t fromStride, toStride;
-  /** A row's pieces, of kWidth elements */
+  /** A row's pieces, of kPerPiece elements */
   int64_t pieces;
+  /** Whether elements may be read, and written, by whole accesses */
+  bool readsWhole, writesWhole;
   HalfTypes halves;
 };
 
 /** Thread i of the grid moves piece i % pieces of row i / pieces, and goes on a grid further. */
-template <int kWidth, typename From, typename To>
+template <typename From, typename To>
 __global__ void __launch_bounds__(kConvertThreads)
     rowsKernel(const __grid_constant__ Rows x, const From* __restrict__ from, To* __restrict__ to) {
   beginStep();
+  constexpr int kWidth = kPerPiece<From, To>;
   const int64_t step = int64_t{gridDim.x} * kConvertThreads;
   for (int64_t i = int64_t{blockIdx.x} * kConvertThreads + threadIdx.x; i < x.count * x.pieces; i += step) {
     const int64_t row = x.count == 1 ? 0 : i / x.pieces;
     const int64_t first = (i - row * x.pieces) * kWidth;
     float values[kWidth];
-    readElements(from + row * x.fromStride + first, x.halves.fromBfloat16, x.length - first, values);
-    writeElements(to + row * x.toStride + first, x.halves.toBfloat16, x.length - first, values);
+    readElements(from + row * x.fromStride + first, x.halves.fromBfloat16, x.length - first, values, x.readsWhole);
+    writeElements(to + row * x.toStride + first, x.halves.toBfloat16, x.length - first, values, x.writesWhole);
   }
 }
 
@@ -263,19 +272,13 @@ class FormatCopy {
   static constexpr const char* kWhat = "converting a tensor's format";
 
   Status copyRows(int64_t count, int64_t length, int64_t fromStride, int64_t toStride) const {
-    constexpr int kWidth = std::max(kPerAccess<From>, kPerAccess<To>);
-    if (isAligned(from_, {fromStride}) && isAligned(to_, {toStride})) {
-      return copyRowsBy<kWidth>(count, length, fromStride, toStride);
-    }
-    return copyRowsBy<1>(count, length, fromStride, toStride);
-  }
-
-  template <int kWidth>
-  Status copyRowsBy(int64_t count, int64_t length, int64_t fromStride, int64_t toStride) const {
-    const Rows rows{count, length, fromStride, toStride, ceilDivide(length, kWidth), halves_};
-    const int64_t blocks = ceilDivide(count * rows.pieces, kConvertThreads);
-    return operators::launch(kWhat, rowsKernel<kWidth, From, To>, {blocksFor(blocks), kConvertThreads}, stream_, rows,
-                             from_, to_);
+    const int64_t pieces = ceilDivide(length, kPerPiece<From, To>);
+    const Rows rows{
+        count,  length, fromStride, toStride, pieces, isAligned(from_, {fromStride}), isAligned(to_, {toStride}),
+        halves_};
+    const int64_t blocks = ceilDivide(count * pieces, kConvertThreads);
+    return operators::launch(kWhat, rowsKernel<From, To>, {blocksFor(blocks), kConvertThreads}, stream_, rows, from_,
+                             to_);
   }
 
   Status fewPlanesToPixels(int64_t pitch) const {

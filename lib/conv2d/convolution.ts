@@ -135,10 +135,9 @@ export function requireTypes(
   weight: TensorArgument,
   { bias, residual }: Pick<Conv2dRequest, 'bias' | 'residual'>,
 ): void {
-  const meaning = `the input is ${type}`;
-  requireType(weight, ['float32', type], meaning);
-  if (bias !== null) requireType(bias, ['float32', type], meaning);
-  if (residual !== null) requireType(residual, [type], meaning);
+  requireType(weight, type, 'float32');
+  if (bias !== null) requireType(bias, type, 'float32');
+  if (residual !== null) requireType(residual, type);
 }
 
 function placeRequest({ input, weight, options }: Request): PlacedRequest {
@@ -163,14 +162,10 @@ export function planRequestOf(
   place: Place,
 ): PlanRequest {
   const precision = asked ?? DEFAULT_PRECISION[type];
-  const spec: ConvolutionSpec = {
-    inputDims: toNchw(inputDims, layout),
-    weightDims,
-    device: indexOf(place),
-    precision,
-    ...method,
-    ...formatOf({ type, layout }),
-  };
+  const plain = { inputDims: toNchw(inputDims, layout), weightDims, device: indexOf(place), ...method };
+  // Native code has the same defaults, and to be told of them takes it a good part of a small call.
+  const isPlain = precision === 'fp32' && type === 'float32' && layout === 'nchw';
+  const spec: ConvolutionSpec = isPlain ? plain : { ...plain, precision, ...formatOf({ type, layout }) };
   return { spec, place, precision, deterministic };
 }
 

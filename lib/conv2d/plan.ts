@@ -246,9 +246,9 @@ export class Conv2d<T extends FloatType = 'float32'> {
     this.#requireLive();
     const { type, inputDims } = this.#prepared;
     const { place } = this.#prepared.request;
-    requireType(image, [type], 'what the plan was created for');
+    requireType(image, type, type, 'what the plan was created for');
     requireDims(image, inputDims, 'what the plan was created for');
-    if (request.residual) requireType(request.residual, [type], `the input is ${type}`);
+    if (request.residual) requireType(request.residual, type);
     const { output, signal } = request;
     const elements = readableElements(image, place);
     const residual =
@@ -270,7 +270,7 @@ export class Conv2d<T extends FloatType = 'float32'> {
   }
 
   #givenOutput(output: TensorArgument): NativeElements {
-    requireType(output, [this.#prepared.type], `the input is ${this.#prepared.type}`);
+    requireType(output, this.#prepared.type);
     requireDims(output, this.outputDims, 'the dims of the output');
     return writableElements(output, this.#prepared.request.place);
   }

@@ -111,17 +111,19 @@ function readFloatType(name: string, tensor: object, type: unknown): FloatType {
 }
 
 /**
- * Checks that a tensor has the type that goes with the input's.
+ * Checks that a tensor has the input's type.
  *
- * @param types - the input's, and others that go with it
+ * @param other - a type that goes with it
  */
 export function requireType(
   { name, type }: TensorArgument,
-  types: readonly FloatType[],
-  meaning: string,
+  input: FloatType,
+  other = input,
+  meaning?: string,
 ): void {
-  if (types.includes(type)) return;
-  throw invalid(`${name}.type must be ${alternatives([...new Set(types)])} (${meaning}), got '${type}'`);
+  if (type === input || type === other) return;
+  const types = alternatives(other === input ? [input] : [other, input]);
+  throw invalid(`${name}.type must be ${types} (${meaning ?? `the input is ${input}`}), got '${type}'`);
 }
 
 /** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */

@@ -8,6 +8,7 @@ import {
   conv2d,
   conv2dSync,
   Tensor,
+  tune,
   type AlgorithmName,
   type FloatType,
   type Layout,
@@ -24,6 +25,9 @@ import {
   type FuzzProblem,
 } from '../support/random';
 import { outputDims, reference, type Operands, type Problem } from '../support/reference';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 
 const device = TEST_DEVICE;
 const TYPES = ['float32', 'float16', 'bfloat16'] as const;
@@ -368,6 +372,34 @@ describe('refuses, naming the argument', () => {
       'input.data must be a Float16Array or Uint16Array, got Float32Array',
     );
   });
+});
+
+test('tuning remembers types, layouts and precisions apart', async () => {
+  const before = process.env.WARPCONV_CACHE_DIR;
+  process.env.WARPCONV_CACHE_DIR = mkdtempSync(path.join(tmpdir(), 'warpconv-formats-'));
+  const problem = { weightDims: [3, 5, 3, 3], inputDims: [1, 5, 7, 9] };
+  const asked = [
+    problem,
+    { ...problem, inputType: 'float16' },
+    { ...problem, layout: 'nhwc', inputDims: [1, 7, 9, 5] },
+    { ...problem, precision: 'tf32' },
+  ] as const;
+  const first = await tune(asked, { device });
+  expect(first.map(({ tuning }) => tuning?.fromCache)).toEqual([false, false, false, false]);
+  expect(first.map(({ type, layout, precision }) => [type, layout, precision])).toEqual([
+    ['float32', 'nchw', 'fp32'],
+    ['float16', 'nchw', 'fp16'],
+    ['float32', 'nhwc', 'fp32'],
+    ['float32', 'nchw', 'tf32'],
+  ]);
+  expect((await tune(asked, { device })).map(({ tuning }) => tuning?.fromCache)).toEqual([
+    true,
+    true,
+    true,
+    true,
+  ]);
+  rmSync(process.env.WARPCONV_CACHE_DIR, { recursive: true });
+  process.env.WARPCONV_CACHE_DIR = before;
 });
 
 test('a plan of float32 weights for float16 inputs', async () => {
