@@ -16,6 +16,7 @@ import type {
   NativeGpuBuffer,
   NativeStore,
   NativeElements,
+  FloatArray,
 } from './native_types';
 
 export type * from './native_types';
@@ -102,9 +103,12 @@ export interface NativePlan {
   readonly predictedMilliseconds: number;
   candidates(): NativeCandidate[];
 
-  /** Copies weight and bias into the layout the algorithm wants. Needed once before `run` and `runSync`. */
-  prepare(weight: Float32Array, bias: Float32Array | null, done: Done): CallId;
-  prepareSync(weight: Float32Array, bias: Float32Array | null): void;
+  /**
+   * Copies weight and bias into the layout the algorithm wants. Needed once before `run` and `runSync`. Elements of 16
+   * bits are of the input's type.
+   */
+  prepare(weight: FloatArray, bias: FloatArray | null, done: Done): CallId;
+  prepareSync(weight: FloatArray, bias: FloatArray | null): void;
 
   run(input: NativeElements, residual: NativeElements | null, output: NativeElements, done: Done): CallId;
   runSync(input: NativeElements, residual: NativeElements | null, output: NativeElements): void;
@@ -115,8 +119,8 @@ export interface NativePlan {
 
   /** On a GPU: computes the problem in several ways, judges and times them. Null tensors are random ones. */
   holdContest(
-    input: Float32Array | null,
-    weight: Float32Array | null,
+    input: FloatArray | null,
+    weight: FloatArray | null,
     contest: NativeContest,
     report: Partial<NativeContestReport>,
     done: Done,
@@ -136,8 +140,8 @@ export interface NativePlan {
 }
 
 export type ConvolveOperands = [
-  weight: Float32Array,
-  bias: Float32Array | null,
+  weight: FloatArray,
+  bias: FloatArray | null,
   input: NativeElements,
   residual: NativeElements | null,
   output: NativeElements,

@@ -96,7 +96,7 @@ export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' 
   const place = locate(checkDeviceOrAuto('device', device));
   const spec = { ...shapes, device: indexOf(place) };
   const chosen = { native: openPlan(spec) };
-  const request = { spec, place, precision: 'fp32', deterministic: false } as const;
+  const request = { spec, place, precision: spec.precision, deterministic: false };
   const remembered = spec.algorithm === 'tune' ? openRemembered(request) : undefined;
   return describeAlgorithms(spec, remembered ?? chosen);
 }

@@ -44,7 +44,8 @@ export type {
   TuneOptions,
   TuneProgress,
 } from './conv2d/options';
-export type { AlgorithmName, Precision } from './conv2d/names';
+export type { AlgorithmName, Layout, Precision } from './conv2d/names';
+export type { FloatType } from './native_types';
 export type { Port } from './model/compile';
 export type { SessionExplanation, StepExplanation } from './model/explain';
 export type { ImageOptions } from './session/images';

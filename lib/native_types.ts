@@ -27,9 +27,15 @@ export interface NativeSconvSwitches {
   readonly packing: 'onDemand' | 'ahead';
 }
 
+/** The types of a convolution's tensors. */
+export type FloatType = 'float32' | 'float16' | 'bfloat16';
+
+/** The arrays that hold elements of these types, those of 16 bits as their bits or in a Float16Array. */
+export type FloatArray = Float32Array | Uint16Array;
+
 /** How a tensor of four axes lies in memory. */
 export interface TensorFormat {
-  readonly type: 'float32' | 'float16' | 'bfloat16';
+  readonly type: FloatType;
   readonly layout: 'nchw' | 'nhwc';
   /** Elements from one pixel to the next of an NHWC tensor whose pixels are apart, or 0 */
   readonly pitch: number;
@@ -122,4 +128,4 @@ export interface NativeStore {
 }
 
 /** Where a tensor's elements are, as native code takes them. */
-export type NativeElements = Float32Array | NativeGpuBuffer;
+export type NativeElements = FloatArray | NativeGpuBuffer;

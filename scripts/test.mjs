@@ -101,6 +101,7 @@ async function gpuTests(sanitize) {
     'chains',
     'digits',
     'fixtures',
+    'formats',
     'fusion',
     'fuzz',
     'images',

@@ -27,75 +27,90 @@ struct alignas(kAccessBytes) Access {
   T elements[kPerAccess<T>];
 };
 
-__device__ float toFloat(float value) { return value; }
-__device__ float toFloat(__half value) { return __half2float(value); }
-__device__ float toFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
+/** Whether elements of 16 bits are of bfloat16. */
+struct HalfTypes {
+  bool fromBfloat16, toBfloat16;
+};
+
+__device__ float toFloat(float value, bool) { return value; }
+__device__ float toFloat(uint16_t bits, bool isBfloat16) {
+  return isBfloat16 ? __uint_as_float(uint32_t{bits} << 16) : __half2float(__ushort_as_half(bits));
+}
 
 template <typename T>
-__device__ T fromFloat(float value) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(value);
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(value);
-  } else {
+__device__ T fromFloat(float value, bool isBfloat16) {
+  if constexpr (std::is_same_v<T, float>) {
     return value;
+  } else {
+    return isBfloat16 ? __bfloat16_as_ushort(__float2bfloat16_rn(value)) : __half_as_ushort(__float2half_rn(value));
   }
 }
 
 /** The first `count` of kWidth adjacent elements, in whole accesses where that is all of them. */
 template <int kWidth, typename T>
-__device__ void readElements(const T* from, int64_t count, float (&values)[kWidth]) {
-  if (kWidth % kPerAccess<T> == 0 && count >= kWidth) {
+__device__ void readElements(const T* from, bool isBfloat16, int64_t count, float (&values)[kWidth],
+                             bool isWhole = true) {
+  if (kWidth % kPerAccess<T> == 0 && isWhole && count >= kWidth) {
 #pragma unroll
     for (int i = 0; i < kWidth; i += kPerAccess<T>) {
       const Access<T> access = *reinterpret_cast<const Access<T>*>(from + i);
 #pragma unroll
-      for (int j = 0; j < kPerAccess<T> && i + j < kWidth; ++j) values[i + j] = toFloat(access.elements[j]);
+      for (int j = 0; j < kPerAccess<T> && i + j < kWidth; ++j) values[i + j] = toFloat(access.elements[j], isBfloat16);
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = i < count ? toFloat(from[i]) : 0.0f;
+    for (int i = 0; i < kWidth; ++i) values[i] = i < count ? toFloat(from[i], isBfloat16) : 0.0f;
   }
 }
 
 template <int kWidth, typename T>
-__device__ void writeElements(T* to, int64_t count, const float (&values)[kWidth]) {
-  if (kWidth % kPerAccess<T> == 0 && count >= kWidth) {
+__device__ void writeElements(T* to, bool isBfloat16, int64_t count, const float (&values)[kWidth],
+                              bool isWhole = true) {
+  if (kWidth % kPerAccess<T> == 0 && isWhole && count >= kWidth) {
 #pragma unroll
     for (int i = 0; i < kWidth; i += kPerAccess<T>) {
       Access<T> access;
 #pragma unroll
-      for (int j = 0; j < kPerAccess<T> && i + j < kWidth; ++j) access.elements[j] = fromFloat<T>(values[i + j]);
+      for (int j = 0; j < kPerAccess<T> && i + j < kWidth; ++j)
+        access.elements[j] = fromFloat<T>(values[i + j], isBfloat16);
       *reinterpret_cast<Access<T>*>(to + i) = access;
     }
   } else {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      if (i < count) to[i] = fromFloat<T>(values[i]);
+      if (i < count) to[i] = fromFloat<T>(values[i], isBfloat16);
     }
   }
 }
+
+/** Elements that one thread moves at a time along a row */
+template <typename From, typename To>
+inline constexpr int kPerPiece = std::max(kPerAccess<From>, kPerAccess<To>);
 
 /** Rows of adjacent elements, each `fromStride` and `toStride` elements behind the one before. */
 struct Rows {
   int64_t count, length;
   int64_t fromStride, toStride;
-  /** A row's pieces, of kWidth elements */
+  /** A row's pieces, of kPerPiece elements */
   int64_t pieces;
+  /** Whether elements may be read, and written, by whole accesses */
+  bool readsWhole, writesWhole;
+  HalfTypes halves;
 };
 
 /** Thread i of the grid moves piece i % pieces of row i / pieces, and goes on a grid further. */
-template <int kWidth, typename From, typename To>
+template <typename From, typename To>
 __global__ void __launch_bounds__(kConvertThreads)
     rowsKernel(const __grid_constant__ Rows x, const From* __restrict__ from, To* __restrict__ to) {
   beginStep();
+  constexpr int kWidth = kPerPiece<From, To>;
   const int64_t step = int64_t{gridDim.x} * kConvertThreads;
   for (int64_t i = int64_t{blockIdx.x} * kConvertThreads + threadIdx.x; i < x.count * x.pieces; i += step) {
     const int64_t row = x.count == 1 ? 0 : i / x.pieces;
     const int64_t first = (i - row * x.pieces) * kWidth;
     float values[kWidth];
-    readElements(from + row * x.fromStride + first, x.length - first, values);
-    writeElements(to + row * x.toStride + first, x.length - first, values);
+    readElements(from + row * x.fromStride + first, x.halves.fromBfloat16, x.length - first, values, x.readsWhole);
+    writeElements(to + row * x.toStride + first, x.halves.toBfloat16, x.length - first, values, x.writesWhole);
   }
 }
 
@@ -107,6 +122,7 @@ struct Pixels {
   int64_t pieces;
   /** Whether pixels are written whole, with zeros behind their channels */
   bool isWhole;
+  HalfTypes halves;
 };
 
 /**
@@ -125,15 +141,16 @@ __global__ void __launch_bounds__(kConvertThreads)
     const From* const planes = from + image * x.channels * x.area + pixel;
     float values[kFewChannels];
 #pragma unroll
-    for (int c = 0; c < kFewChannels; ++c) values[c] = c < x.channels ? toFloat(planes[c * x.area]) : 0.0f;
+    for (int c = 0; c < kFewChannels; ++c)
+      values[c] = c < x.channels ? toFloat(planes[c * x.area], x.halves.fromBfloat16) : 0.0f;
     const int64_t place = image * x.area + pixel;
     const bool isWhole = x.isWhole && (x.channels == kFewChannels || place + 1 < x.images * x.area);
     if (isWhole) {
-      writeElements(to + place * x.pitch, kFewChannels, values);
+      writeElements(to + place * x.pitch, x.halves.toBfloat16, kFewChannels, values);
     } else {
 #pragma unroll
       for (int c = 0; c < kFewChannels; ++c) {
-        if (c < x.channels) to[place * x.pitch + c] = fromFloat<To>(values[c]);
+        if (c < x.channels) to[place * x.pitch + c] = fromFloat<To>(values[c], x.halves.toBfloat16);
       }
     }
   }
@@ -151,6 +168,7 @@ struct Transposition {
   int64_t nearTiles, farTiles;
   /** Whether elements may be read, and written, by whole accesses */
   bool readsWhole, writesWhole;
+  HalfTypes halves;
 };
 
 constexpr int kTile = 64;
@@ -196,7 +214,7 @@ __global__ void __launch_bounds__(kConvertThreads, kBlocksHeld)
     const auto read = [&]<int kWidth>(std::integral_constant<int, kWidth>) {
       forPieces<kWidth>(nearLeft, farLeft, [&](int i, int j) {
         float values[kWidth];
-        readElements(source + j * x.fromStride + i, nearLeft - i, values);
+        readElements(source + j * x.fromStride + i, x.halves.fromBfloat16, nearLeft - i, values);
 #pragma unroll
         for (int n = 0; n < kWidth; ++n) tile[j][i + n] = values[n];
       });
@@ -206,7 +224,7 @@ __global__ void __launch_bounds__(kConvertThreads, kBlocksHeld)
         float values[kWidth];
 #pragma unroll
         for (int n = 0; n < kWidth; ++n) values[n] = tile[i + n][j];
-        writeElements(target + j * x.toStride + i, farLeft - i, values);
+        writeElements(target + j * x.toStride + i, x.halves.toBfloat16, farLeft - i, values);
       });
     };
     x.readsWhole ? read(std::integral_constant<int, kPerAccess<From>>{}) : read(std::integral_constant<int, 1>{});
@@ -230,8 +248,8 @@ bool isAligned(const T* data, std::initializer_list<int64_t> distances) {
 template <typename From, typename To>
 class FormatCopy {
  public:
-  FormatCopy(const FormatExtents& extents, const From* from, To* to, cudaStream_t stream)
-      : x_(extents), from_(from), to_(to), stream_(stream) {}
+  FormatCopy(const FormatExtents& extents, const HalfTypes& halves, const From* from, To* to, cudaStream_t stream)
+      : x_(extents), halves_(halves), from_(from), to_(to), stream_(stream) {}
 
   /** Adjacent elements, all of them */
   Status copyAll() const {
@@ -254,24 +272,18 @@ class FormatCopy {
   static constexpr const char* kWhat = "converting a tensor's format";
 
   Status copyRows(int64_t count, int64_t length, int64_t fromStride, int64_t toStride) const {
-    constexpr int kWidth = std::max(kPerAccess<From>, kPerAccess<To>);
-    if (isAligned(from_, {fromStride}) && isAligned(to_, {toStride})) {
-      return copyRowsBy<kWidth>(count, length, fromStride, toStride);
-    }
-    return copyRowsBy<1>(count, length, fromStride, toStride);
-  }
-
-  template <int kWidth>
-  Status copyRowsBy(int64_t count, int64_t length, int64_t fromStride, int64_t toStride) const {
-    const Rows rows{count, length, fromStride, toStride, ceilDivide(length, kWidth)};
-    const int64_t blocks = ceilDivide(count * rows.pieces, kConvertThreads);
-    return operators::launch(kWhat, rowsKernel<kWidth, From, To>, {blocksFor(blocks), kConvertThreads}, stream_, rows,
-                             from_, to_);
+    const int64_t pieces = ceilDivide(length, kPerPiece<From, To>);
+    const Rows rows{
+        count,  length, fromStride, toStride, pieces, isAligned(from_, {fromStride}), isAligned(to_, {toStride}),
+        halves_};
+    const int64_t blocks = ceilDivide(count * pieces, kConvertThreads);
+    return operators::launch(kWhat, rowsKernel<From, To>, {blocksFor(blocks), kConvertThreads}, stream_, rows, from_,
+                             to_);
   }
 
   Status fewPlanesToPixels(int64_t pitch) const {
     const bool isWhole = pitch == kFewChannels && isAligned(to_, {pitch});
-    const Pixels pixels{x_.n, x_.channels, x_.area, pitch, ceilDivide(x_.area, kConvertThreads), isWhole};
+    const Pixels pixels{x_.n, x_.channels, x_.area, pitch, ceilDivide(x_.area, kConvertThreads), isWhole, halves_};
     return operators::launch(kWhat, pixelsKernel<From, To>, {blocksFor(x_.n * pixels.pieces), kConvertThreads}, stream_,
                              pixels, from_, to_);
   }
@@ -287,13 +299,15 @@ class FormatCopy {
                                  .nearTiles = ceilDivide(near, kTile),
                                  .farTiles = ceilDivide(far, kTile),
                                  .readsWhole = isAligned(from_, {fromStride, far * fromStride}),
-                                 .writesWhole = isAligned(to_, {toStride, near * toStride})};
+                                 .writesWhole = isAligned(to_, {toStride, near * toStride}),
+                                 .halves = halves_};
     const int64_t blocks = matrices.images * matrices.nearTiles * matrices.farTiles;
     return operators::launch(kWhat, transposeKernel<From, To>, {blocksFor(blocks), kConvertThreads}, stream_, matrices,
                              from_, to_);
   }
 
   const FormatExtents x_;
+  const HalfTypes halves_;
   const From* const from_;
   To* const to_;
   const cudaStream_t stream_;
@@ -301,9 +315,7 @@ class FormatCopy {
 
 template <typename Function>
 Status withElement(FloatType type, Function function) {
-  if (type == FloatType::float16) return function(__half{});
-  if (type == FloatType::bfloat16) return function(__nv_bfloat16{});
-  return function(float{});
+  return type == FloatType::float32 ? function(float{}) : function(uint16_t{});
 }
 
 /** From one pixel to the next where pixels lie one after the other, else 0. Some planes are such pixels, too. */
@@ -320,7 +332,8 @@ Status convertFormat(const FormatExtents& extents, const TensorFormat& fromForma
     return withElement(toFormat.type, [&](auto target) {
       using From = decltype(source);
       using To = decltype(target);
-      const FormatCopy<From, To> copy(extents, static_cast<const From*>(from), static_cast<To*>(to), stream);
+      const HalfTypes halves{fromFormat.type == FloatType::bfloat16, toFormat.type == FloatType::bfloat16};
+      const FormatCopy<From, To> copy(extents, halves, static_cast<const From*>(from), static_cast<To*>(to), stream);
       const int64_t fromPitch = pitchOf(fromFormat, extents), toPitch = pitchOf(toFormat, extents);
       const bool isDense = fromPitch == toPitch && (fromPitch == 0 || fromPitch == extents.channels);
       if (isDense) return copy.copyAll();

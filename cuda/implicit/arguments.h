@@ -11,7 +11,7 @@ namespace warpconv::cuda::implicit {
 struct Arguments {
   /** Of the input, by windows of one tap: 64 channels of a tile's pixels */
   CUtensorMap input;
-  /** Boxes of 64 pixels by a tile's boxFilters */
+  /** Boxes of 64 pixels by a tile's boxFilters, for blocks that persist */
   CUtensorMap residualBoxes, outputBoxes;
   /** See filter_order.cu */
   const void* filters;
@@ -20,6 +20,8 @@ struct Arguments {
   void* output;
   /** Elements from one pixel to the next */
   int residualPitch, outputPitch;
+  /** Of float32, and not of the input's type: not for blocks that persist */
+  bool floatResidual, floatOutput;
   BoundedActivation activation;
   /** N * P * Q, and K */
   int pixels, channels;

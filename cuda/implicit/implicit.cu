@@ -69,6 +69,8 @@ class Implicit final : public GpuConvolution {
     x.activation = activation;
     x.residualPitch = static_cast<int>(pitchOf(problem.format.residual, problem.k));
     x.outputPitch = static_cast<int>(pitchOf(problem.format.output, problem.k));
+    x.floatResidual = !isHalf(problem.format.residual.type);
+    x.floatOutput = !isHalf(problem.format.output.type);
     x.pixels = s.n * s.p * s.q;
     x.channels = s.k;
     x.filterRows = static_cast<int>(filterRows(problem));

@@ -22,6 +22,14 @@ constexpr int64_t kPitch = 8;
 /** Stages begin on a boundary of as many bytes. */
 constexpr int kAlignment = 1024;
 
+/**
+ * Whether outputs can go through boxes of the copy engine, which writes whole pieces of 16 bytes: on an H200 it wrote
+ * seven elements beyond a channel that was the last.
+ */
+bool isBoxed(const ConvProblem& x) {
+  return isHalf(x.format.residual.type) && isHalf(x.format.output.type) && x.k % kPitch == 0;
+}
+
 int64_t tilesN(const ConvProblem& x, const ImplicitTile& tile) { return ceilDivide(x.k, tile.filters); }
 
 /** As many as blocks that share a multiprocessor have room for. */
@@ -57,6 +65,7 @@ std::vector<Plan> planTiles(const GpuRequest& request) {
   std::vector<Plan> plans;
   for (int tile = 0; tile < kTileCount; ++tile) {
     if (!request.variant.empty() && request.variant != kTiles[tile].variant) continue;
+    if (!canTake(kTiles[tile].tile, request.problem)) continue;
     Plan best = planTile(request, tile, 1);
     // A cluster makes one tile.
     for (int split = 2;
@@ -84,9 +93,10 @@ Tiles extentsOf(const Plan& plan) {
 /** The sentence that refuses how tensors lie, or nothing. */
 std::optional<std::string> refuseFormat(const ConvProblem& x) {
   const TensorFormat& input = x.format.input;
-  for (const TensorFormat& one : {x.format.input, x.format.residual, x.format.output}) {
-    if (one.layout != Layout::nhwc || !isHalf(one.type) || one.type != input.type) {
-      return "takes tensors of 16-bit floats in NHWC, all of one type";
+  for (const TensorFormat& one : {x.format.residual, x.format.output}) {
+    if (!isHalf(input.type) || input.layout != Layout::nhwc || one.layout != Layout::nhwc ||
+        (isHalf(one.type) && one.type != input.type)) {
+      return "takes an input of 16-bit floats in NHWC, and a residual and an output in NHWC of that type or of float32";
     }
   }
   if (pitchOf(input, x.c) % kPitch != 0 || pitchOf(x.format.residual, x.k) % kPitch != 0 ||
@@ -123,6 +133,8 @@ int64_t tileCount(const ConvProblem& x, const ImplicitTile& tile) {
   return ceilDivide(x.n * x.p * x.q, tile.pixels) * tilesN(x, tile);
 }
 
+bool canTake(const ImplicitTile& tile, const ConvProblem& x) { return tile.canBeSingle() || isBoxed(x); }
+
 int sharedBytes(const ImplicitTile& tile, const Plan& plan) {
   const int exchanged = plan.split > 1 ? 4 * tile.pixels * tile.filters : 0;
   return kAlignment + (plan.persists ? tile.outputBytes() : 0) + std::max(plan.stages * tile.stageBytes(), exchanged);
@@ -136,7 +148,7 @@ Plan planTile(const GpuRequest& request, int index, int split, const Model& mode
   const int64_t blocks = tileCount(request.problem, tile) * split;
   const int64_t sharing = std::clamp<int64_t>(ceilDivide(blocks, traits.multiprocessors), 1, tile.held);
   Plan plan{index, split};
-  plan.persists = !tile.canBeSingle() || blocks > sharing * traits.multiprocessors;
+  plan.persists = !tile.canBeSingle() || (isBoxed(request.problem) && blocks > sharing * traits.multiprocessors);
   plan.blocks = plan.persists ? std::min(blocks, sharing * traits.multiprocessors) : blocks;
   if (plan.persists) {
     plan.stages = stagesOf(traits, tile, sharing, tile.outputBytes());
@@ -163,6 +175,8 @@ std::optional<std::string> refuseImplicit(const GpuRequest& request) {
   if (auto refusal = refuseLarge(x)) return refusal;
   if (x.groups > 1) return "takes one group of channels; this problem has " + std::to_string(x.groups);
   if (auto refusal = implicit::refuseWindows(x)) return refusal;
+  if (implicit::planTiles(request).empty())
+    return "has no kernel of that tile for a residual or an output of float32, or channels that are no multiple of 8";
   if (implicit::chunksOf(x) * implicit::filterRows(x) > kMaxExtent / implicit::kChunkChannels) {
     return "takes filters of fewer than 2^31 elements, channels rounded up to 64";
   }

@@ -3,6 +3,7 @@
 #include "cuda/epilogue/epilogue.cuh"
 #include "cuda/implicit/arguments.h"
 #include "cuda/implicit/block.cuh"
+#include "cuda/kernel/in_register.cuh"
 #include "cuda/kernel/partial_barrier.cuh"
 #include "cuda/tensor_core/warpgroup.cuh"
 
@@ -52,8 +53,7 @@ __device__ inline void addBias(Octet& sums, const float* bias, int channel, int 
   }
 }
 
-template <typename Element>
-__device__ inline Elements finished(Octet& sums, const BoundedActivation& activation) {
+__device__ inline void activateAll(Octet& sums, const BoundedActivation& activation) {
   if (isClamp(activation)) {
 #pragma unroll
     for (float& sum : sums.x) sum = clamp(sum, activation);
@@ -61,8 +61,25 @@ __device__ inline Elements finished(Octet& sums, const BoundedActivation& activa
 #pragma unroll
     for (float& sum : sums.x) sum = activate(sum, activation);
   }
+}
+
+template <typename Element>
+__device__ inline Elements encoded(const Octet& sums) {
   return make_uint4(Element::encode(sums.x[0], sums.x[1]), Element::encode(sums.x[2], sums.x[3]),
                     Element::encode(sums.x[4], sums.x[5]), Element::encode(sums.x[6], sums.x[7]));
+}
+
+/** Of an octet once its activation is applied. In the other order a few registers of the largest tiles are spilled. */
+template <typename Element>
+__device__ inline Elements finished(Octet& sums, const BoundedActivation& activation) {
+  if (isClamp(activation)) {
+#pragma unroll
+    for (float& sum : sums.x) sum = clamp(sum, activation);
+    return encoded<Element>(sums);
+  }
+#pragma unroll
+  for (float& sum : sums.x) sum = activate(sum, activation);
+  return encoded<Element>(sums);
 }
 
 /** Finishes octets and stores them where they belong. */
@@ -71,11 +88,11 @@ class Outputs {
  public:
   __device__ Outputs(const Arguments& x, const OwnTile& tile) : x_(x), tile_(tile) {}
 
-  /** Of an octet that is there; zeros where there is none */
+  /** Of elements: zeros where there is none, or it is of float32 */
   __device__ Elements residualAt(const OctetPlace& place) const {
     Elements elements{};
     const int count = countOf(place);
-    if (x_.residual == nullptr || count <= 0) return elements;
+    if (x_.residual == nullptr || x_.floatResidual || count <= 0) return elements;
     const auto* const from = static_cast<const uint16_t*>(x_.residual) + offset(place, x_.residualPitch);
     if (count >= 8) return *reinterpret_cast<const Elements*>(from);
     uint32_t pairs[4]{};
@@ -90,8 +107,40 @@ class Outputs {
     const int count = countOf(place);
     if (count <= 0) return;
     addBias(sums, x_.bias, tile_.firstFilter + place.channel, count);
-    if (x_.residual != nullptr) add<Element>(sums, residual);
-    const Elements elements = finished<Element>(sums, x_.activation);
+    if (x_.residual != nullptr && !x_.floatResidual) add<Element>(sums, residual);
+    if (x_.residual != nullptr && x_.floatResidual) addFloats(place, sums, count);
+    activateAll(sums, x_.activation);
+    if (x_.floatOutput) {
+      writeFloats(place, sums, count);
+    } else {
+      write(place, encoded<Element>(sums), count);
+    }
+  }
+
+ private:
+  __device__ void addFloats(const OctetPlace& place, Octet& sums, int count) const {
+    const float* const from = static_cast<const float*>(x_.residual) + offset(place, x_.residualPitch);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (i < count) sums.x[i] += from[i];
+    }
+  }
+
+  __device__ void writeFloats(const OctetPlace& place, const Octet& sums, int count) const {
+    float* const to = static_cast<float*>(x_.output) + offset(place, x_.outputPitch);
+    if (count >= 8) {
+      auto* const quads = reinterpret_cast<float4*>(to);
+      quads[0] = make_float4(sums.x[0], sums.x[1], sums.x[2], sums.x[3]);
+      quads[1] = make_float4(sums.x[4], sums.x[5], sums.x[6], sums.x[7]);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (i < count) to[i] = sums.x[i];
+    }
+  }
+
+  __device__ void write(const OctetPlace& place, const Elements& elements, int count) const {
     auto* const to = static_cast<uint16_t*>(x_.output) + offset(place, x_.outputPitch);
     if (count >= 8) {
       *reinterpret_cast<Elements*>(to) = elements;
@@ -104,7 +153,6 @@ class Outputs {
     }
   }
 
- private:
   /** Channels from the place on; none of a pixel that does not exist */
   __device__ int countOf(const OctetPlace& place) const {
     return tile_.firstPixel + place.pixel < x_.pixels ? x_.channels - tile_.firstFilter - place.channel : 0;
@@ -132,8 +180,7 @@ class BoxedOutputs {
   template <typename Sums>
   __device__ void store(const OwnTile& tile, const Sums& sums, int parity) const {
     const int thread = threadIdx.x % 128;
-    const bool hasResidual = x_.residual != nullptr;
-    if (hasResidual) {
+    if (x_.residual != nullptr) {
       waitForPhase(ring_.residualThere(), parity);
     } else {
       // The one that stores what was there before
@@ -143,18 +190,19 @@ class BoxedOutputs {
     }
 #pragma unroll
     for (int i = 0; i < kTile.octets(); ++i) {
-      const OctetPlace place = OctetPlace::of(i, thread);
+      // Found anew for each octet: kept, a few registers of the largest tiles are spilled.
+      const OctetPlace place = OctetPlace::of(i, inRegister(thread));
       const int channel = tile.firstFilter + place.channel;
       Octet octet = sums.octet(i);
       addBias(octet, x_.bias, channel, x_.channels - channel);
       const uint32_t at = addressOf(place);
-      if (hasResidual) add<Element>(octet, loadShared(at));
+      if (x_.residual != nullptr) add<Element>(octet, loadShared(at));
       const Elements elements = finished<Element>(octet, x_.activation);
       storeFour(at, elements.x, elements.y, elements.z, elements.w);
     }
     publishToProducts();
     synchroniseWarpgroup();
-    if (thread == 0) storeBoxes(tile, hasResidual);
+    if (thread == 0) storeBoxes(tile);
     __syncwarp();
   }
 
@@ -177,14 +225,14 @@ class BoxedOutputs {
     return boxes_ + place.channel / kTile.boxFilters() * kTile.boxBytes() + 16 * (place.pixel * kPieces + exchanged);
   }
 
-  __device__ void storeBoxes(const OwnTile& tile, bool hasResidual) const {
+  __device__ void storeBoxes(const OwnTile& tile) const {
 #pragma unroll
     for (int box = 0; box < kTile.filters / kTile.boxFilters(); ++box) {
       storeBox(x_.outputBoxes, tile.firstPixel + 64 * warpgroup_, tile.firstFilter + box * kTile.boxFilters(),
                boxes_ + box * kTile.boxBytes());
     }
     commitStores();
-    if (!hasResidual) return;
+    if (x_.residual == nullptr) return;
     waitForStoresToRead();
     arrive(ring_.outputsStored());
   }

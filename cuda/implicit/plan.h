@@ -15,7 +15,7 @@ struct Plan {
   /** Blocks of a cluster, each of which sums over some of the chunks */
   int split = 1;
   int stages = 1;
-  /** Blocks take tile after tile */
+  /** Blocks take tile after tile: where outputs are stored by boxes */
   bool persists = false;
   int64_t blocks = 1;
   double milliseconds = 0;
@@ -31,12 +31,15 @@ FilterForm formOf(const ConvProblem& problem);
 
 int64_t tileCount(const ConvProblem& problem, const ImplicitTile& tile);
 
+/** Whether there are kernels of the tile for the problem's format. */
+bool canTake(const ImplicitTile& tile, const ConvProblem& problem);
+
 /** Dynamic shared memory of a block, with what its alignment may take. */
 int sharedBytes(const ImplicitTile& tile, const Plan& plan);
 /** The most that sharedBytes of any plan comes to */
 int mostSharedBytes(const GpuTraits& traits);
 
-/** With that many blocks a cluster, at most as many as there are chunks. */
+/** With that many blocks a cluster, at most as many as there are chunks. Only for tiles that `canTake` the problem. */
 Plan planTile(const GpuRequest& request, int tile, int split, const Model& model = kModel);
 
 /** Only for what is not refused. */

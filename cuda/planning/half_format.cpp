@@ -18,12 +18,16 @@ ConvFormat halfFormat(const GpuRequest& request, int64_t elements) {
   const ConvProblem& x = request.problem;
   const FloatType type = halfType(request);
   if (!isHalf(type)) return x.format;
-  const auto taken = [&](const TensorFormat& given, int64_t channels) {
-    const bool isTaken = given.type == type && given.layout == Layout::nhwc && pitchOf(given, channels) % elements == 0;
+  const auto taken = [&](const TensorFormat& given, FloatType wanted, int64_t channels) {
+    const bool isTaken =
+        given.type == wanted && given.layout == Layout::nhwc && pitchOf(given, channels) % elements == 0;
     return isTaken ? given
-                   : TensorFormat{type, Layout::nhwc, channels % elements == 0 ? 0 : roundUp(channels, elements)};
+                   : TensorFormat{wanted, Layout::nhwc, channels % elements == 0 ? 0 : roundUp(channels, elements)};
   };
-  return {taken(x.format.input, x.c), taken(x.format.residual, x.k), taken(x.format.output, x.k)};
+  const auto sums = [&](const TensorFormat& given) {
+    return taken(given, given.type == type ? type : FloatType::float32, x.k);
+  };
+  return {taken(x.format.input, type, x.c), sums(x.format.residual), sums(x.format.output)};
 }
 
 }  // namespace warpconv::cuda

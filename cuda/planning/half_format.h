@@ -6,9 +6,10 @@ namespace warpconv::cuda {
 
 /**
  * The format of algorithms that compute with 16-bit floats in NHWC: that of the request, where kernels take its tensors
- * as they are, or else as they would. Elements are of the input's type, or of what the precision lets products be of;
- * where neither is of 16 bits it is the request's format, which such algorithms refuse. Pixels lie a multiple of
- * `elements` apart.
+ * as they are, or else as they would. The input is of its own type, or of what the precision lets products be
+ * of; where neither is of 16 bits it is the request's format, which such algorithms refuse. Residual and output are of
+ * that type, or of float32 where another is asked for, lest they are rounded twice or beyond its range. Pixels lie a
+ * multiple of `elements` apart.
  */
 ConvFormat halfFormat(const GpuRequest& request, int64_t elements);
 

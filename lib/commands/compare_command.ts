@@ -3,6 +3,7 @@ import { command, Misuse } from './command';
 import { table } from './table';
 import type { CudnnComparison } from '../conv2d/compare';
 import type { CompareOptions } from '../conv2d/options';
+import type { FloatType } from '../native_types';
 import { Tensor } from '../tensor/tensor';
 
 const text = { type: 'string' } as const;
@@ -22,6 +23,9 @@ It exits with 0 when the result is within the tolerance.
   --padding N       also 1x2, or 1x1x0x0: top, left, bottom and right; 'same' or 'valid'
   --dilation N      also 1x2
   --groups N
+  --type T          float16 tensors instead of float32
+  --layout L        nhwc: dims of the input are NxHxWxC, and the output's likewise
+  --precision P     fp32, tf32 or fp16; by default the type's
   --algorithm NAME  pin an algorithm of warpconv
   --variant NAME    pin its variant
   --device cuda:N   which GPU
@@ -29,6 +33,7 @@ It exits with 0 when the result is within the tolerance.
 `,
   options: {
     ...{ input: text, weight: text, stride: text, padding: text, dilation: text, groups: text },
+    ...{ type: text, layout: text, precision: text },
     ...{ algorithm: text, variant: text, device: text, json: { type: 'boolean' } },
   },
   mostArguments: 0,
@@ -50,14 +55,17 @@ interface CompareArguments {
   readonly padding?: string;
   readonly dilation?: string;
   readonly groups?: string;
+  readonly type?: string;
+  readonly layout?: string;
+  readonly precision?: string;
   readonly algorithm?: string;
   readonly variant?: string;
   readonly device?: string;
 }
 
 interface CompareRequest {
-  readonly input: Tensor<'float32'>;
-  readonly weight: Tensor<'float32'>;
+  readonly input: Tensor<FloatType>;
+  readonly weight: Tensor<FloatType>;
   readonly options: CompareOptions;
 }
 
@@ -67,16 +75,18 @@ function readArguments(args: CompareArguments): CompareRequest | string {
   const weightDims = args.weight === undefined ? undefined : extents(args.weight);
   if (inputDims?.length !== 4) return `compare needs --input NxCxHxW, for example --input 1x64x56x56`;
   if (weightDims?.length !== 4) return `compare needs --weight KxCxRxS, for example --weight 64x64x3x3`;
+  const { type = 'float32' } = args;
+  if (type !== 'float32' && type !== 'float16') return `--type must be float32 or float16, got ${type}`;
   const options: Record<string, unknown> = {};
   for (const name of ['stride', 'padding', 'dilation'] as const) {
     const value = args[name];
     if (value !== undefined) options[name] = oneOrMore(value);
   }
   if (args.groups !== undefined) options.groups = Number(args.groups);
-  for (const name of ['algorithm', 'variant', 'device'] as const) {
+  for (const name of ['layout', 'precision', 'algorithm', 'variant', 'device'] as const) {
     if (args[name] !== undefined) options[name] = args[name];
   }
-  return { input: random(inputDims), weight: random(weightDims), options };
+  return { input: random(type, inputDims), weight: random(type, weightDims), options };
 }
 
 /** `3` as a number, `1x2` as a list, a word as it is. */
@@ -90,13 +100,13 @@ function extents(text: string): number[] | undefined {
   return /^\d+(x\d+)*$/.test(text) ? text.split('x').map(Number) : undefined;
 }
 
-function random(dims: readonly number[]): Tensor<'float32'> {
+function random(type: FloatType, dims: readonly number[]): Tensor<FloatType> {
   const size = dims.reduce((product, extent) => product * extent, 1);
-  return new Tensor(
-    'float32',
-    Float32Array.from({ length: size }, () => 2 * Math.random() - 1),
-    dims,
-  );
+  const numbers = { length: size };
+  const draw = () => 2 * Math.random() - 1;
+  return type === 'float32'
+    ? new Tensor('float32', Float32Array.from(numbers, draw), dims)
+    : new Tensor<FloatType>(type, Array.from(numbers, draw), dims);
 }
 
 function formatComparison(result: CudnnComparison): string {
@@ -120,7 +130,7 @@ function formatComparison(result: CudnnComparison): string {
     ),
   ];
   const verdict = result.withinTolerance ? 'within' : 'OUTSIDE';
-  return `${table(rows)}speed-up ${result.speedup.toFixed(2)} × on ${result.device}; warpconv is ${verdict} the float32 tolerance`;
+  return `${table(rows)}speed-up ${result.speedup.toFixed(2)} × on ${result.device}; warpconv is ${verdict} the tolerance of ${result.precision}`;
 }
 
 function row(

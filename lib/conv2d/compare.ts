@@ -1,16 +1,19 @@
 import type { NativeJudgement } from '../addon';
-import { holdContest, TOLERANCE, type ContestReport, type ContestResult } from './contest';
+import { holdContest, TOLERANCES, type ContestReport, type ContestResult } from './contest';
+import { planRequestOf, requireTypes } from './convolution';
 import { invalid, isEmptyBatch } from '../check';
-import { fromNative } from '../errors';
-import type { AlgorithmName } from './names';
-import { readCompareOptions, requirePrecision, type CompareOptions } from './options';
-import { indexOf, locate, probeElsewhere } from '../placement';
+import { fromNative, WarpconvError } from '../errors';
+import type { AlgorithmName, Precision } from './names';
+import { readCompareOptions, type CompareOptions } from './options';
+import { locate, probeElsewhere } from '../placement';
 import { readTensor, stableData, toCpu, type TensorLike } from '../tensor/tensor_like';
 import { openChosen } from './tuning';
 
 /** One convolution by this package and by cuDNN, on the same GPU and tensors. */
 export interface CudnnComparison {
   readonly device: string;
+  /** The least exact products that either may make. */
+  readonly precision: Precision;
   /** What this package used. */
   readonly algorithm: AlgorithmName;
   /** Of one call, without copies: the median of many, in turns with cuDNN's. */
@@ -20,9 +23,9 @@ export interface CudnnComparison {
   readonly maxError: number;
   /** The same as a share of `|input| * |weight|`, which is what rounding may be measured against. */
   readonly maxRelativeError: number;
-  /** Whether `maxRelativeError` is at most 4e-6, as for anything that calls itself float32. */
+  /** Whether `maxRelativeError` is at most 4e-6, as for anything that calls itself float32, or what goes with the precision. */
   readonly withinTolerance: boolean;
-  /** The fastest in NCHW of cuDNN's own search and of what its heuristics propose, without TF32. */
+  /** The fastest in the layout and precision of cuDNN's own search and of what its heuristics propose. */
   readonly cudnnAlgorithm: string;
   readonly cudnnMilliseconds: number;
   readonly cudnnWorkspaceBytes: number;
@@ -37,8 +40,9 @@ export interface CudnnComparison {
  * Convolves with this package and with cuDNN on a GPU, judges both against double precision and times both. cuDNN is
  * found when it is asked for; set `WARPCONV_CUDNN` to its library or folder if it is in an unusual place.
  *
- * @param input - float32, dims `[N, C, H, W]`; at least one image
- * @param weight - float32, dims `[K, C / groups, R, S]`
+ * @param input - float32 or float16, dims `[N, C, H, W]`, or `[N, H, W, C]` with `layout: 'nhwc'`; at least one image. cuDNN
+ * gets float32 for `'fp32'` and `'tf32'`, and float16 for `'fp16'`
+ * @param weight - float32 or of the input's type, dims `[K, C / groups, R, S]`
  * @throws {@link WarpconvError}, as a rejection: the codes of {@link conv2d}, and `ERR_WARPCONV_CUDNN_NOT_FOUND`
  */
 export async function compareWithCudnn(
@@ -48,28 +52,40 @@ export async function compareWithCudnn(
 ): Promise<CudnnComparison> {
   const image = readTensor('input', input, 4, 0);
   const filters = readTensor('weight', weight, 4);
-  const { method, device, precision } = readCompareOptions(options);
+  const asked = readCompareOptions(options);
+  const { method, layout, device } = asked;
+  requireTypes(image.type, filters, { bias: null, residual: null });
   if (isEmptyBatch(image.dims)) throw invalid('input has no images, so that there is nothing to compare');
   await probeElsewhere(device);
   const place = locate(device);
-  requirePrecision(precision, place);
   const [inputData, weightData] = [stableData(await toCpu(image)), stableData(await toCpu(filters))];
-  const spec = { inputDims: image.dims, weightDims: filters.dims, device: indexOf(place), ...method };
-  const { native: plan, tuning } = await openChosen({ spec, place, precision, deterministic: false });
+  const shapes = { type: image.type, inputDims: image.dims, weightDims: filters.dims };
+  const request = planRequestOf(asked, shapes, place);
+  const { precision } = request;
+  const arithmetic = arithmeticOf(precision);
+  const { native: plan, tuning } = await openChosen(request);
   const { algorithm } = plan;
   const variant = tuning?.measurements[0]!.variant ?? method.variant;
   try {
     const report = await holdContest(plan, {
       entries: [
         { library: 'warpconv', algorithm, variant },
-        { library: 'cudnn', layout: 'nchw', arithmetic: 'fp32' },
+        { library: 'cudnn', layout, arithmetic },
       ],
       tensors: { input: inputData, weight: weightData },
     });
-    return toComparison(place, report);
+    return toComparison(place, precision, report);
   } finally {
     plan.dispose();
   }
+}
+
+function arithmeticOf(precision: Precision): 'fp32' | 'tf32' | 'fp16' {
+  if (precision !== 'bf16') return precision;
+  throw new WarpconvError(
+    'ERR_WARPCONV_UNSUPPORTED',
+    `options.precision 'bf16' is none that cuDNN is asked for; use 'fp32', 'tf32' or 'fp16'`,
+  );
 }
 
 type Measured = { readonly algorithm: string } & NativeJudgement;
@@ -82,16 +98,21 @@ function fastest(results: readonly ContestResult[], entry: number): Measured {
   return measured.reduce((best, one) => (one.milliseconds.median < best.milliseconds.median ? one : best));
 }
 
-function toComparison(device: string, { results, cudnnVersion }: ContestReport): CudnnComparison {
+function toComparison(
+  device: string,
+  precision: Precision,
+  { results, cudnnVersion }: ContestReport,
+): CudnnComparison {
   const [ours, cudnn] = [fastest(results, 0), fastest(results, 1)];
   return {
     device,
+    precision,
     algorithm: ours.algorithm as AlgorithmName,
     milliseconds: ours.milliseconds.median,
     workspaceBytes: ours.workspaceBytes,
     maxError: ours.maxError,
     maxRelativeError: ours.maxRelativeError,
-    withinTolerance: ours.maxRelativeError <= TOLERANCE,
+    withinTolerance: ours.maxRelativeError <= TOLERANCES[precision],
     cudnnAlgorithm: cudnn.algorithm,
     cudnnMilliseconds: cudnn.milliseconds.median,
     cudnnWorkspaceBytes: cudnn.workspaceBytes,

@@ -3,6 +3,7 @@
  * `compareWithCudnn` and the bench stand on; not part of the package's public interface.
  */
 import type {
+  FloatArray,
   NativeCeilings,
   NativeContestEntry,
   NativeContestReport,
@@ -12,6 +13,7 @@ import type {
 import { callNativeAsync } from '../calls';
 import { addon } from '../load';
 import { CUBLAS, CUDNN, libraryNames } from '../nvidia_libraries';
+import type { Precision } from './names';
 import { readProblem, type ConvolutionProblem } from './options';
 import { indexOf, locate, probeElsewhere, type Device } from '../placement';
 import { openPlan } from './tuning';
@@ -23,14 +25,22 @@ export type ContestResult = NativeContestResult;
 export interface Contest {
   readonly entries: readonly ContestEntry[];
   /** Random ones, made on the GPU, where absent */
-  readonly tensors?: { readonly input: Float32Array; readonly weight: Float32Array };
+  readonly tensors?: { readonly input: FloatArray; readonly weight: FloatArray };
   readonly rounds?: number;
   /** With the L2 cache overwritten before every call */
   readonly coldRounds?: number;
 }
 
-/** Of float32, as a share of `|input| * |weight|`: the rule of docs/numerics.md. */
-export const TOLERANCE = 4e-6;
+/** By precision, as a share of `|input| * |weight|`: the rule of docs/numerics.md, for outputs of 16 bits, too. */
+export const TOLERANCES: Readonly<Record<Precision, number>> = {
+  fp32: 4e-6,
+  tf32: 2e-3,
+  fp16: 3 * 2 ** -11,
+  bf16: 3 * 2 ** -8,
+};
+
+/** Of float32 */
+export const TOLERANCE = TOLERANCES.fp32;
 
 /** A plan for `holdContest`, which tells what `'auto'` chooses; the caller disposes it. */
 export async function openContestPlan(

@@ -1,7 +1,8 @@
 /** Why an algorithm was chosen, and why not the others. */
-import type { ConvolutionSpec, NativeCandidate, NativePlan } from '../addon';
+import type { ConvolutionSpec, FloatType, NativeCandidate, NativePlan } from '../addon';
 import { callNative } from '../errors';
-import type { AlgorithmName } from './names';
+import { formOf, fromNchw } from './formats';
+import type { AlgorithmName, Layout, Precision } from './names';
 import { openPlan, outputDimsOf, type ChosenPlan, type PlanRequest, type Tuning } from './tuning';
 
 /** One of the kernels that an algorithm chose from. */
@@ -49,6 +50,12 @@ export interface PlanExplanation {
   readonly chosenBy: 'caller' | 'prediction' | 'measurement';
   /** Of a choice by measurement. */
   readonly tuning?: TuningInfo;
+  /** Of input, residual and output. */
+  readonly type: FloatType;
+  readonly layout: Layout;
+  /** The least exact products that may be made. */
+  readonly precision: Precision;
+  /** In the layout, as `outputDims`. */
   readonly inputDims: readonly number[];
   readonly weightDims: readonly number[];
   readonly outputDims: readonly number[];
@@ -68,21 +75,25 @@ export interface TuningInfo {
 }
 
 /** Explains a plan; one that was tuned is held against what native code says without measurements. */
-export function explain({ spec, place }: ExplainedRequest, chosen: ChosenPlan): PlanExplanation {
+export function explain({ spec, place, precision }: ExplainedRequest, chosen: ChosenPlan): PlanExplanation {
   const { native, tuning } = chosen;
+  const { type, layout } = formOf(spec);
   return {
     device: place,
     algorithm: native.algorithm as AlgorithmName,
     chosenBy: choosers[spec.algorithm] ?? 'caller',
     ...(tuning && { tuning: { measuredAt: tuning.measuredAt, fromCache: tuning.fromCache } }),
-    inputDims: spec.inputDims,
+    type,
+    layout,
+    precision,
+    inputDims: fromNchw(spec.inputDims, layout),
     weightDims: spec.weightDims,
     outputDims: outputDimsOf(native, spec),
     candidates: describeAlgorithms(spec, chosen),
   };
 }
 
-type ExplainedRequest = Pick<PlanRequest, 'spec' | 'place'>;
+type ExplainedRequest = Pick<PlanRequest, 'spec' | 'place' | 'precision'>;
 
 const choosers: Readonly<Record<string, PlanExplanation['chosenBy']>> = {
   auto: 'prediction',

@@ -1,4 +1,4 @@
-/** What algorithms and precisions are called. */
+/** What algorithms, precisions and layouts are called. */
 
 /** The algorithms of the package; which of them a device has, and a problem suits, {@link algorithms} tells. */
 export type AlgorithmName =
@@ -14,5 +14,11 @@ export type AlgorithmName =
   | 'winograd'
   | 'depthwise';
 
-/** The numbers the arithmetic runs in. Today every device computes in `'fp32'`. */
+/**
+ * The least exact products that may be made: of float32, of its upper 19 bits, or of halves. Sums are float32, or more exact.
+ * A device that has nothing faster computes more exactly: the CPU always multiplies float32.
+ */
 export type Precision = 'fp32' | 'tf32' | 'fp16' | 'bf16';
+
+/** Maps one after the other, or the channels of a pixel next to each other. */
+export type Layout = 'nchw' | 'nhwc';

@@ -1,6 +1,6 @@
 /** What a caller may ask for, and its translation into what native code takes. Nothing here needs the binary. */
-import type { ConvolutionSpec, NativeActivation, NativeSconvSwitches } from '../addon';
-import { abortedBy, WarpconvError } from '../errors';
+import type { ConvolutionSpec, FloatType, NativeActivation, NativeSconvSwitches } from '../addon';
+import { abortedBy } from '../errors';
 import {
   alternatives,
   checkBoolean,
@@ -20,10 +20,17 @@ import {
   unreadable,
 } from '../check';
 import type { PlanExplanation } from './explanation';
-import type { AlgorithmName, Precision } from './names';
-import { checkDevice, checkDeviceOrAuto, type Device, type Place } from '../placement';
+import { DEFAULT_PRECISION, formatOf, toNchw } from './formats';
+import type { AlgorithmName, Layout, Precision } from './names';
+import { checkDevice, checkDeviceOrAuto, type Device } from '../placement';
 import type { Tensor } from '../tensor/tensor';
-import { readDims, readTensor, type TensorArgument, type TensorLike } from '../tensor/tensor_like';
+import {
+  FLOAT_TYPES,
+  readDims,
+  readTensor,
+  type TensorArgument,
+  type TensorLike,
+} from '../tensor/tensor_like';
 
 /** Applied to each output, after bias and residual. `leakyRelu` by name alone has slope 0.01. */
 export type Activation =
@@ -76,6 +83,11 @@ export interface ConvolutionOptions {
   readonly dilation?: number | readonly [height: number, width: number];
   /** Input and output channels are split into so many independent groups. Default 1. */
   readonly groups?: number;
+  /**
+   * How input, residual and output lie in memory, and their dims with them: `[N, C, H, W]` or `[N, H, W, C]`. Weights are
+   * `[K, C / groups, R, S]` in either. Default `'nchw'`.
+   */
+  readonly layout?: Layout;
   /** Default `'none'`. */
   readonly activation?: Activation;
   /**
@@ -97,16 +109,20 @@ export interface ConvolutionOptions {
 
 /** The options of {@link conv2d} and {@link conv2dSync}. Any other property is refused; `undefined` means the default. */
 export interface Conv2dOptions extends ConvolutionOptions {
-  /** Dims `[K]`: added to each output channel. */
+  /** Dims `[K]`, float32 or of the input's type: added to each output channel. */
   readonly bias?: TensorLike | null;
-  /** Of the output's dims: added before the activation. */
+  /** Of the output's dims and type: added before the activation. */
   readonly residual?: TensorLike | null;
   /**
    * Where to run. `'auto'` (the default) takes a GPU where it can use one and otherwise the CPU, with one process
    * warning; `'cuda'` insists.
    */
   readonly device?: 'auto' | Device;
-  /** Default `'fp32'`. */
+  /**
+   * The least exact products that may be made. Default: the input's, which is `'fp32'` of float32, `'fp16'` of float16 and
+   * `'bf16'` of bfloat16. A device that has nothing faster computes more exactly: the CPU in float32, whatever is asked for,
+   * and rounds once to the output's type.
+   */
   readonly precision?: Precision;
   /** Insist on bitwise equal results from run to run. The CPU's always are. */
   readonly deterministic?: boolean;
@@ -116,21 +132,23 @@ export interface Conv2dOptions extends ConvolutionOptions {
 
 /** The options of {@link Conv2d.create}. */
 export interface Conv2dCreateOptions extends Conv2dOptions {
-  /** `[N, C, H, W]` of every input to come. */
+  /** `[N, C, H, W]` of every input to come, or `[N, H, W, C]` with `layout: 'nhwc'`. */
   readonly inputDims: readonly number[];
+  /** The type of every input to come, and of the outputs. Default: the weight's. */
+  readonly inputType?: FloatType;
 }
 
 /** The options of {@link compareWithCudnn}: the convolution itself, without bias, residual and activation. */
 export interface CompareOptions extends Omit<ConvolutionOptions, 'activation'> {
   /** Default `'cuda'`. */
   readonly device?: Exclude<Device, 'cpu'>;
-  /** Default `'fp32'`. */
+  /** Default: the input's, as for {@link conv2d}. cuDNN has no `'bf16'` here. */
   readonly precision?: Precision;
 }
 
 /** The options of {@link Conv2d.run} and {@link Conv2d.runSync}. */
 export interface Conv2dRunOptions {
-  /** Written and returned instead of a new tensor: float32, of the plan's `outputDims`, apart from every input. */
+  /** Written and returned instead of a new tensor: of the inputs' type and the plan's `outputDims`, apart from every input. */
   readonly output?: Tensor;
   /** Instead of the plan's residual for this run; `null` for none. */
   readonly residual?: TensorLike | null;
@@ -139,10 +157,14 @@ export interface Conv2dRunOptions {
 
 /** A convolution by its shapes alone, for {@link algorithms} and {@link tune}. */
 export interface ConvolutionProblem extends ConvolutionOptions {
-  /** `[N, C, H, W]` */
+  /** `[N, C, H, W]`, or `[N, H, W, C]` with `layout: 'nhwc'` */
   readonly inputDims: readonly number[];
   /** `[K, C / groups, R, S]` */
   readonly weightDims: readonly number[];
+  /** Default `'float32'`. */
+  readonly inputType?: FloatType;
+  /** Default: the input's, as for {@link conv2d}. */
+  readonly precision?: Precision;
 }
 
 /** What {@link tune} has done so far. */
@@ -158,7 +180,7 @@ export interface TuneProgress {
 export interface TuneOptions {
   /** Default `'auto'`. */
   readonly device?: 'auto' | Device;
-  /** Default `'fp32'`. */
+  /** Of problems that say none. Default: the input's, as for {@link conv2d}. */
   readonly precision?: Precision;
   /** Default `false`. */
   readonly deterministic?: boolean;
@@ -168,17 +190,23 @@ export interface TuneOptions {
   readonly onProgress?: (progress: TuneProgress) => void;
 }
 
-/** Everything of a native specification but the dimensions and the device. */
-export type Method = Omit<ConvolutionSpec, 'inputDims' | 'weightDims' | 'device'>;
+/** Everything of a native specification but the tensors, the device and the precision. */
+export type Method = Omit<ConvolutionSpec, 'inputDims' | 'weightDims' | 'device' | 'format' | 'precision'>;
+
+/** What convolution is meant, whatever its tensors. */
+export interface MethodRequest {
+  readonly method: Method;
+  readonly layout: Layout;
+  /** `undefined` where the input's type decides */
+  readonly precision: Precision | undefined;
+  readonly deterministic: boolean;
+}
 
 /** Options, read once and checked as far as they can be without the tensors. */
-export interface Conv2dRequest {
-  readonly method: Method;
+export interface Conv2dRequest extends MethodRequest {
   readonly bias: TensorArgument | null;
   readonly residual: TensorArgument | null;
   readonly device: Device | 'auto';
-  readonly precision: Precision;
-  readonly deterministic: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -187,6 +215,7 @@ const METHOD_DEFAULTS = {
   padding: 0,
   dilation: 1,
   groups: 1,
+  layout: 'nchw',
   activation: 'none',
   algorithm: 'auto',
   variant: '',
@@ -199,7 +228,7 @@ const CONV2D_DEFAULTS = {
   bias: null,
   residual: null,
   device: 'auto',
-  precision: 'fp32',
+  precision: undefined,
   deterministic: false,
   signal: undefined,
 } as const satisfies Record<keyof Conv2dOptions, unknown>;
@@ -207,6 +236,7 @@ const CONV2D_DEFAULTS = {
 const CREATE_DEFAULTS = {
   ...CONV2D_DEFAULTS,
   inputDims: undefined,
+  inputType: undefined,
 } as const satisfies Record<keyof Conv2dCreateOptions, unknown>;
 
 const { activation: _, ...GEOMETRY_DEFAULTS } = METHOD_DEFAULTS;
@@ -214,7 +244,7 @@ const { activation: _, ...GEOMETRY_DEFAULTS } = METHOD_DEFAULTS;
 const COMPARE_DEFAULTS = {
   ...GEOMETRY_DEFAULTS,
   device: 'cuda',
-  precision: 'fp32',
+  precision: undefined,
 } as const satisfies Record<keyof CompareOptions, unknown>;
 
 const RUN_DEFAULTS = {
@@ -227,11 +257,13 @@ const PROBLEM_DEFAULTS = {
   ...METHOD_DEFAULTS,
   inputDims: undefined,
   weightDims: undefined,
+  inputType: 'float32',
+  precision: undefined,
 } as const satisfies Record<keyof ConvolutionProblem, unknown>;
 
 const TUNE_DEFAULTS = {
   device: 'auto',
-  precision: 'fp32',
+  precision: undefined,
   deterministic: false,
   signal: undefined,
   onProgress: () => {},
@@ -251,17 +283,25 @@ export function readConv2dOptions(options: unknown = {}): Conv2dRequest {
   return requestOf(readProperties('options', options, CONV2D_DEFAULTS));
 }
 
-export function readCreateOptions(
-  options: unknown,
-): Conv2dRequest & { readonly inputDims: readonly number[] } {
-  const given = readProperties('options', options, CREATE_DEFAULTS);
-  return { inputDims: readInputDims('options', given.inputDims), ...requestOf(given) };
+/** What a plan is created from besides the weights. */
+export interface CreateRequest extends Conv2dRequest {
+  readonly inputDims: readonly number[];
+  /** `undefined` where the weight's type decides */
+  readonly inputType: FloatType | undefined;
 }
 
-export interface CompareRequest {
-  readonly method: Method;
+export function readCreateOptions(options: unknown): CreateRequest {
+  const given = readProperties('options', options, CREATE_DEFAULTS);
+  const layout = readLayout('options', given.layout);
+  return {
+    inputDims: readInputDims('options', given.inputDims, layout),
+    inputType: given.inputType === undefined ? undefined : readInputType('options', given.inputType),
+    ...requestOf(given),
+  };
+}
+
+export interface CompareRequest extends MethodRequest {
   readonly device: Exclude<Device, 'cpu'>;
-  readonly precision: Precision;
 }
 
 export function readCompareOptions(options: unknown = {}): CompareRequest {
@@ -270,14 +310,16 @@ export function readCompareOptions(options: unknown = {}): CompareRequest {
   if (device === 'cpu') throw invalid(`options.device must be 'cuda' or 'cuda:N': cuDNN runs on GPUs`);
   return {
     method: methodOf('options', { ...given, activation: 'none' }),
+    layout: readLayout('options', given.layout),
     device,
-    precision: readPrecision(given.precision),
+    precision: readOptionalPrecision('options', given.precision),
+    deterministic: false,
   };
 }
 
 /** The tensors and the signal of one run; `undefined` where the caller left the choice to the plan. */
 export interface RunRequest {
-  readonly output: { readonly argument: TensorArgument; readonly tensor: Tensor<'float32'> } | undefined;
+  readonly output: { readonly argument: TensorArgument; readonly tensor: Tensor<FloatType> } | undefined;
   readonly residual: TensorArgument | null | undefined;
   readonly signal: AbortSignal | undefined;
 }
@@ -292,34 +334,47 @@ export function readRunOptions(options: unknown = {}): RunRequest {
   };
 }
 
-export function readProblem(problem: unknown, name = 'problem'): Omit<ConvolutionSpec, 'device'> {
+/** A problem as native code takes it, but for the device. */
+export type ProblemSpec = Omit<ConvolutionSpec, 'device'> & { readonly precision: Precision };
+
+/**
+ * Reads a problem.
+ *
+ * @param fallback - the precision of one that says none; that of its type by default
+ */
+export function readProblem(problem: unknown, name = 'problem', fallback?: Precision): ProblemSpec {
   const given = readProperties(name, problem, PROBLEM_DEFAULTS);
+  const layout = readLayout(name, given.layout);
+  const type = readInputType(name, given.inputType);
   return {
-    inputDims: readInputDims(name, given.inputDims),
+    inputDims: toNchw(readInputDims(name, given.inputDims, layout), layout),
     weightDims: readDims(`${name}.weightDims`, given.weightDims, '[K, C / groups, R, S]', 4, 1),
     ...methodOf(name, given),
+    ...formatOf({ type, layout }),
+    precision: readOptionalPrecision(name, given.precision) ?? fallback ?? DEFAULT_PRECISION[type],
   };
 }
 
 /** What a list of problems is tuned for, and how. */
 export interface TuneRequest {
-  readonly problems: readonly Omit<ConvolutionSpec, 'device'>[];
+  readonly problems: readonly ProblemSpec[];
   readonly device: Device | 'auto';
-  readonly precision: Precision;
   readonly deterministic: boolean;
   readonly signal: AbortSignal | undefined;
   readonly onProgress: Exclude<TuneOptions['onProgress'], undefined>;
 }
 
 export function readTuneRequest(problems: unknown, options: unknown = {}): TuneRequest {
-  const listed = checkList('problems', problems, 'a list of problems', readTunable);
   const given = readProperties('options', options, TUNE_DEFAULTS);
+  const precision = readOptionalPrecision('options', given.precision);
+  const listed = checkList('problems', problems, 'a list of problems', (name, problem) =>
+    readTunable(name, problem, precision),
+  );
   if (typeof given.onProgress !== 'function')
     throw mismatch('options.onProgress', 'a function', given.onProgress);
   return {
     problems: listed,
     device: checkDeviceOrAuto('options.device', given.device),
-    precision: readPrecision(given.precision),
     deterministic: checkBoolean('options.deterministic', given.deterministic),
     signal: readSignal('options.signal', given.signal),
     onProgress: given.onProgress as TuneRequest['onProgress'],
@@ -327,8 +382,8 @@ export function readTuneRequest(problems: unknown, options: unknown = {}): TuneR
 }
 
 /** A problem that leaves the algorithm open. */
-function readTunable(name: string, problem: unknown): Omit<ConvolutionSpec, 'device'> {
-  const spec = readProblem(problem, name);
+function readTunable(name: string, problem: unknown, precision: Precision | undefined): ProblemSpec {
+  const spec = readProblem(problem, name, precision);
   if (spec.algorithm !== 'auto' && spec.algorithm !== 'tune') {
     throw mismatch(`${name}.algorithm`, `'tune' or left out`, spec.algorithm);
   }
@@ -340,32 +395,36 @@ function readTunable(name: string, problem: unknown): Omit<ConvolutionSpec, 'dev
   return { ...spec, algorithm: 'tune' };
 }
 
-/** Refuses a precision that the device does not compute in. */
-export function requirePrecision(precision: Precision, device: Place): void {
-  if (precision === 'fp32') return;
-  throw new WarpconvError(
-    'ERR_WARPCONV_UNSUPPORTED',
-    `options.precision '${precision}' is not available on device '${device}'; use 'fp32'`,
-  );
+function readInputDims(owner: string, value: unknown, layout: Layout): number[] {
+  const shape = layout === 'nchw' ? '[N, C, H, W]' : '[N, H, W, C]';
+  return readDims(`${owner}.inputDims`, value, shape, 4, 0);
 }
 
-function readInputDims(owner: string, value: unknown): number[] {
-  return readDims(`${owner}.inputDims`, value, '[N, C, H, W]', 4, 0);
+function readInputType(owner: string, value: unknown): FloatType {
+  return checkOneOf(`${owner}.inputType`, value, FLOAT_TYPES);
+}
+
+function readLayout(owner: string, value: unknown): Layout {
+  return checkOneOf(`${owner}.layout`, value, ['nchw', 'nhwc']);
 }
 
 function requestOf(given: Record<keyof typeof CONV2D_DEFAULTS, unknown>): Conv2dRequest {
   return {
     method: methodOf('options', given),
+    layout: readLayout('options', given.layout),
     bias: readOptionalTensor('options.bias', given.bias, 1),
     residual: readOptionalTensor('options.residual', given.residual, 4),
     device: checkDeviceOrAuto('options.device', given.device),
-    precision: readPrecision(given.precision),
+    precision: readOptionalPrecision('options', given.precision),
     deterministic: checkBoolean('options.deterministic', given.deterministic),
     signal: readSignal('options.signal', given.signal),
   };
 }
 
-function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unknown>): Method {
+function methodOf(
+  owner: string,
+  given: Record<Exclude<keyof typeof METHOD_DEFAULTS, 'layout'>, unknown>,
+): Method {
   const positive = { min: 1, max: MAX_INT32 } as const;
   return {
     stride: checkPair(`${owner}.stride`, given.stride, positive),
@@ -380,13 +439,17 @@ function methodOf(owner: string, given: Record<keyof typeof METHOD_DEFAULTS, unk
   };
 }
 
-export function readPrecision(value: unknown): Precision {
-  return checkOneOf('options.precision', value, ['fp32', 'tf32', 'fp16', 'bf16']);
+export function readPrecision(value: unknown, owner = 'options'): Precision {
+  return checkOneOf(`${owner}.precision`, value, ['fp32', 'tf32', 'fp16', 'bf16']);
+}
+
+function readOptionalPrecision(owner: string, value: unknown): Precision | undefined {
+  return value === undefined ? undefined : readPrecision(value, owner);
 }
 
 function readOutput(name: string, value: unknown): RunRequest['output'] {
   if (value === undefined) return undefined;
-  return { argument: readTensor(name, value, 4, 0), tensor: value as Tensor<'float32'> };
+  return { argument: readTensor(name, value, 4, 0), tensor: value as Tensor<FloatType> };
 }
 
 function readOptionalTensor(name: string, value: unknown, rank: 1 | 4): TensorArgument | null {

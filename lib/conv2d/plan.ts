@@ -1,4 +1,4 @@
-import type { NativeElements } from '../addon';
+import type { FloatArray, FloatType, NativeElements } from '../addon';
 import { callNativeAsync, runsAtOnce } from '../calls';
 import { admit } from '../tensor/allocation';
 import { elementCount, invalid, isEmptyBatch, isObject } from '../check';
@@ -8,26 +8,29 @@ import {
   isReady,
   makeReady,
   newOutput,
+  planRequestOf,
   requireDims,
+  requireTypes,
   residualElements,
 } from './convolution';
 import { callNative, WarpconvError } from '../errors';
 import { explain, type PlanExplanation } from './explanation';
+import type { OutputType } from './formats';
 import type { AlgorithmName } from './names';
 import { runMilliseconds } from '../loop_budget';
 import {
   readCreateOptions,
   readRunOptions,
-  requirePrecision,
   type Conv2dCreateOptions,
   type Conv2dRunOptions,
 } from './options';
-import { indexOf, isProbed, locateForWork, probeElsewhere } from '../placement';
+import { isProbed, locateForWork, probeElsewhere } from '../placement';
 import { copyOf, type Tensor } from '../tensor/tensor';
 import {
   readableElements,
   readTensor,
   requireApart,
+  requireType,
   stableData,
   toCpu,
   writableElements,
@@ -52,19 +55,25 @@ class Prepared {
     /** What one run may be expected to take. */
     readonly milliseconds: number,
     /** A copy of the plan's own */
-    readonly residual: Float32Array | null,
+    readonly residual: FloatArray | null,
+    /** Of inputs, residuals and outputs */
+    readonly type: FloatType,
+    /** Of the inputs, in their layout */
+    readonly inputDims: readonly number[],
   ) {}
 }
 
 /**
  * A convolution used again and again: algorithm chosen once, weights packed once. Runs may overlap; each needs its own
  * output.
+ *
+ * @typeParam T - the type of inputs and outputs
  */
-export class Conv2d {
+export class Conv2d<T extends FloatType = 'float32'> {
   readonly algorithm: AlgorithmName;
   /** Where it runs, for example `'cpu'`. */
   readonly device: string;
-  /** `[N, K, P, Q]`; frozen. */
+  /** `[N, K, P, Q]`, or `[N, P, Q, K]` with `layout: 'nhwc'`; frozen. */
   readonly outputDims: readonly number[];
   /** Scratch memory that each running call takes. */
   readonly workspaceBytes: number;
@@ -93,31 +102,42 @@ export class Conv2d {
    * Chooses an algorithm, by measuring where that is asked for, and packs the weights for it, without blocking the event
    * loop. Weight, bias and residual are copied: once the promise has resolved, the plan does not depend on them.
    *
-   * @param weight - float32, dims `[K, C / groups, R, S]`
-   * @param options - as for {@link conv2d}, and the dims of the inputs to come; of batches of none, N = 0, too
+   * @param weight - float32 or of the inputs' type, dims `[K, C / groups, R, S]`
+   * @param options - as for {@link conv2d}, and dims and type of the inputs to come; of batches of none, N = 0, too
    * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
    */
-  static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d> {
+  static create<T extends FloatType>(
+    weight: TensorLike,
+    options: Conv2dCreateOptions & { readonly inputType: T },
+  ): Promise<Conv2d<T>>;
+  static create<T extends string>(
+    weight: TensorLike<T>,
+    options: Conv2dCreateOptions,
+  ): Promise<Conv2d<OutputType<T>>>;
+  static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d<FloatType>> {
     const weights = readTensor('weight', weight, 4);
-    const { inputDims, method, bias, residual, device, precision, deterministic, signal } =
-      readCreateOptions(options);
+    const given = readCreateOptions(options);
+    const { inputDims, bias, residual, device, signal } = given;
+    const type = given.inputType ?? weights.type;
+    requireTypes(type, weights, given);
     if (!isProbed(device)) await probeElsewhere(device);
     const place = locateForWork(device, weights.place);
-    requirePrecision(precision, place);
     const asked = { weight: weights, bias, residual: residual && (await toCpu(residual)) };
     const ready = isReady(asked) ? asked : await makeReady(asked);
-    const spec = { inputDims, weightDims: weights.dims, device: indexOf(place), ...method };
-    const request = { spec, place, precision, deterministic };
+    const request = planRequestOf(given, { type, inputDims, weightDims: weights.dims }, place);
+    const { spec } = request;
     const chosen = await openChosen(request, signal);
     const { native } = chosen;
     const outputDims = outputDimsOf(native, spec);
     try {
-      const constant = residualElements(ready.residual, outputDims, 'cpu') as Float32Array | null;
+      const constant = residualElements(ready.residual, outputDims, 'cpu') as FloatArray | null;
       const prepared = new Prepared(
         request,
         chosen,
         runMilliseconds(native.predictedMilliseconds, inputDims, weights.dims, outputDims),
-        constant && (copyOf('float32', constant, outputDims) as Float32Array),
+        constant && (copyOf(type, constant, outputDims) as FloatArray),
+        type,
+        inputDims,
       );
       if (place === 'cpu') {
         const bytes = elementCount(weights.dims) * Float32Array.BYTES_PER_ELEMENT;
@@ -138,18 +158,18 @@ export class Conv2d {
    * before the promise settles. On a GPU, tensors in CPU memory are copied there and back; with all of them on the
    * GPU, a run copies and allocates nothing.
    *
-   * @param input - float32, of the `inputDims` the plan was created for
+   * @param input - of the type and the `inputDims` that the plan was created for
    * @returns `options.output` where given, otherwise a new tensor of `outputDims`, where the input is
    * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
    */
-  async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<'float32'>> {
+  async run(input: TensorLike, options?: Conv2dRunOptions): Promise<Tensor<T>> {
     const binding = this.#bind(input, options);
     const { request, milliseconds } = this.#prepared;
-    if (isEmptyBatch(this.outputDims)) return binding.tensor;
+    if (isEmptyBatch(this.outputDims)) return binding.tensor as Tensor<T>;
     try {
       if (request.place === 'cpu' && runsAtOnce(milliseconds, binding.signal)) this.#runHere(binding);
       else await this.#runElsewhere(binding);
-      return binding.tensor;
+      return binding.tensor as Tensor<T>;
     } catch (error) {
       discard(binding);
       throw error;
@@ -157,12 +177,12 @@ export class Conv2d {
   }
 
   /** As {@link run}, on the calling thread. */
-  runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<'float32'> {
+  runSync(input: TensorLike, options?: Conv2dRunOptions): Tensor<T> {
     const binding = this.#bind(input, options);
-    if (isEmptyBatch(this.outputDims)) return binding.tensor;
+    if (isEmptyBatch(this.outputDims)) return binding.tensor as Tensor<T>;
     try {
       this.#runHere(binding);
-      return binding.tensor;
+      return binding.tensor as Tensor<T>;
     } catch (error) {
       discard(binding);
       throw error;
@@ -224,8 +244,11 @@ export class Conv2d {
     const request = readRunOptions(options);
     // Only now: reading runs the caller's getters, and one of them may have disposed the plan.
     this.#requireLive();
-    const { spec, place } = this.#prepared.request;
-    requireDims(image, spec.inputDims, 'what the plan was created for');
+    const { type, inputDims } = this.#prepared;
+    const { place } = this.#prepared.request;
+    requireType(image, type, type, 'what the plan was created for');
+    requireDims(image, inputDims, 'what the plan was created for');
+    if (request.residual) requireType(request.residual, type);
     const { output, signal } = request;
     const elements = readableElements(image, place);
     const residual =
@@ -247,6 +270,7 @@ export class Conv2d {
   }
 
   #givenOutput(output: TensorArgument): NativeElements {
+    requireType(output, this.#prepared.type);
     requireDims(output, this.outputDims, 'the dims of the output');
     return writableElements(output, this.#prepared.request.place);
   }
@@ -266,7 +290,7 @@ interface Operands {
 interface Binding {
   readonly operands: Operands;
   /** The output: the caller's own tensor or a new one */
-  readonly tensor: Tensor<'float32'>;
+  readonly tensor: Tensor<FloatType>;
   readonly isNew: boolean;
   readonly signal: AbortSignal | undefined;
 }

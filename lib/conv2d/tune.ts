@@ -1,7 +1,6 @@
-import type { ConvolutionSpec } from '../addon';
 import { abortedBy, WarpconvError } from '../errors';
 import { explain, type PlanExplanation } from './explanation';
-import { readTuneRequest, requirePrecision, type ConvolutionProblem, type TuneOptions } from './options';
+import { readTuneRequest, type ConvolutionProblem, type ProblemSpec, type TuneOptions } from './options';
 import { indexOf, locateForWork, openPlace, probeElsewhere, type Place } from '../placement';
 import { openChosen, openPlan } from './tuning';
 import { nextTurn } from '../turn';
@@ -22,10 +21,9 @@ export async function tune(
   options?: TuneOptions,
 ): Promise<PlanExplanation[]> {
   const asked = readTuneRequest(problems, options);
-  const { precision, deterministic, signal, onProgress } = asked;
+  const { deterministic, signal, onProgress } = asked;
   await probeElsewhere(asked.device);
   const place = locateForWork(asked.device);
-  requirePrecision(precision, place);
   await openPlace(place);
   const specs = asked.problems.map((problem, index) => checkProblem(problem, index, place));
   const explanations: PlanExplanation[] = [];
@@ -33,7 +31,7 @@ export async function tune(
     // What is remembered is found at once: others, and those who would abort, get their turn in between.
     await nextTurn();
     if (signal?.aborted) throw abortedBy(signal);
-    const request = { spec, place, precision, deterministic };
+    const request = { spec, place, precision: spec.precision, deterministic };
     const explanation = explain(request, await openChosen(request, signal));
     explanations.push(explanation);
     onProgress({ done: explanations.length, total: specs.length, explanation });
@@ -42,11 +40,7 @@ export async function tune(
 }
 
 /** Has native code check the shapes. */
-function checkProblem(
-  problem: Omit<ConvolutionSpec, 'device'>,
-  index: number,
-  place: Place,
-): ConvolutionSpec {
+function checkProblem(problem: ProblemSpec, index: number, place: Place) {
   const spec = { ...problem, device: indexOf(place) };
   try {
     openPlan(spec);

@@ -5,6 +5,7 @@ import { admit } from '../tensor/allocation';
 import { elementCount, isEmptyBatch } from '../check';
 import { callNative, WarpconvError } from '../errors';
 import { addon, packageVersion } from '../load';
+import { formOf, fromNchw } from './formats';
 import type { Precision } from './names';
 import { indexOf, type Place } from '../placement';
 import { TuningCache, type TuningKey, type TuningRecord } from './tuning_cache';
@@ -40,10 +41,13 @@ export function openPlan(spec: ConvolutionSpec): NativePlan {
   return callNative(() => new Plan(asked));
 }
 
-/** `[N, K, P, Q]` */
-export function outputDimsOf(plan: NativePlan, { inputDims }: Pick<ConvolutionSpec, 'inputDims'>): number[] {
+/** `[N, K, P, Q]`, or in the layout of the specification */
+export function outputDimsOf(
+  plan: NativePlan,
+  spec: Pick<ConvolutionSpec, 'inputDims' | 'format'>,
+): readonly number[] {
   const dims = plan.outputDims;
-  return isEmptyBatch(inputDims) ? [0, ...dims.slice(1)] : dims;
+  return fromNchw(isEmptyBatch(spec.inputDims) ? [0, ...dims.slice(1)] : dims, formOf(spec).layout);
 }
 
 /** Whether something has to be measured before there is a plan. Nothing of an empty batch is. */
@@ -93,8 +97,8 @@ function openMeasured({ spec }: PlanRequest, tuning: Tuning): ChosenPlan {
  * they cost every algorithm the same, and are left out of what is measured.
  */
 function keyOf({ spec, place, precision, deterministic }: PlanRequest): TuningKey {
-  const { inputDims, weightDims, stride, padding, dilation, groups, workspaceLimit, sconv } = spec;
-  const problem = { inputDims, weightDims, stride, padding, dilation, groups };
+  const { inputDims, weightDims, stride, padding, dilation, groups, format, workspaceLimit, sconv } = spec;
+  const problem = { inputDims, weightDims, stride, padding, dilation, groups, format };
   const conditions = { precision, deterministic, workspaceLimit, sconv };
   return JSON.stringify({
     version: (version ??= packageVersion()),

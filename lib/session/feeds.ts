@@ -119,7 +119,7 @@ function readTensor(called: string, value: unknown, { name, type, shape }: Value
   if (!isObject(value)) throw noTensor(called, value);
   const given = value as Partial<Record<keyof TensorLike, unknown>>;
   const location = readLocation(called, value);
-  if (given.type !== type) throw wrongType(called, value, type, given.type);
+  if (given.type !== type) throw wrongType(called, value, [type], given.type);
   const dims = readDims(`${called}.dims`, given.dims, shape);
   if (location === 'gpu-buffer')
     return { name, type, dims, elements: residentElements(called, value, place) };

@@ -1,10 +1,11 @@
 /** Tensors as arguments: anything of the right shape is one, whoever made it. */
 import { types } from 'node:util';
 
-import type { NativeElements, NativeGpuBuffer } from '../addon';
+import type { FloatArray, FloatType, NativeElements, NativeGpuBuffer } from '../addon';
 import { callNativeAsync } from '../calls';
 import { WarpconvError } from '../errors';
 import {
+  alternatives,
   checkElements,
   checkIntegers,
   invalid,
@@ -16,15 +17,15 @@ import {
 } from '../check';
 import { addon } from '../load';
 import { isGpu, type GpuPlace, type Place } from '../placement';
-import { newArray, stable } from './tensor';
+import { arraysOf, newArray, stable } from './tensor';
 import { instability, kindOf, overlap, type TypedArray } from './typed_array';
 
 /**
  * What the package accepts as a tensor: its own {@link Tensor}, onnxruntime's, or any object of this shape.
  * Elements lie in row-major order; a missing `location` means `'cpu'`. Only the package's own tensors may be on a GPU.
  */
-export interface TensorLike {
-  readonly type: string;
+export interface TensorLike<T extends string = string> {
+  readonly type: T;
   readonly dims: readonly number[];
   readonly data: ArrayLike<unknown>;
   readonly location?: string;
@@ -35,13 +36,15 @@ export type TensorArgument = InCpuMemory | InGpuMemory;
 
 interface InCpuMemory {
   readonly name: string;
+  readonly type: FloatType;
   readonly dims: readonly number[];
   readonly place: 'cpu';
-  readonly elements: Float32Array;
+  readonly elements: FloatArray;
 }
 
 interface InGpuMemory extends OnGpu {
   readonly name: string;
+  readonly type: FloatType;
   readonly dims: readonly number[];
 }
 
@@ -58,18 +61,25 @@ export function noTensor(name: string, value: unknown): WarpconvError {
   return mismatch(name, A_TENSOR, value);
 }
 
-/** Of a value that is no tensor of the type that is wanted, or no tensor at all: such have no type. */
-export function wrongType(name: string, value: object, wanted: string, type: unknown): WarpconvError {
+/** Of a value that is no tensor of a type that is wanted, or no tensor at all: such have no type. */
+export function wrongType(
+  name: string,
+  value: object,
+  wanted: readonly string[],
+  type: unknown,
+): WarpconvError {
   if (types.isPromise(value)) return mismatch(name, A_TENSOR, value, '; await it first');
   if (kindOf(value) !== undefined || isList(name, value))
-    return mismatch(name, A_TENSOR, value, `; wrap it: new Tensor('${wanted}', data, dims)`);
-  return mismatch(`${name}.type`, `'${wanted}'`, type);
+    return mismatch(name, A_TENSOR, value, `; wrap it: new Tensor('${wanted[0]}', data, dims)`);
+  return mismatch(`${name}.type`, alternatives(wanted), type);
 }
+
+export const FLOAT_TYPES = ['float32', 'float16', 'bfloat16'] as const satisfies readonly FloatType[];
 
 const SHAPES = { 1: '[K], one value per output channel', 4: 'a list of 4 positive integers' } as const;
 
 /**
- * Reads a float32 tensor. This runs the caller's getters; what follows runs none.
+ * Reads a tensor of a convolution. This runs the caller's getters; what follows runs none.
  *
  * @param min - the least that the first extent may be: batches may be empty
  */
@@ -83,16 +93,37 @@ export function readTensor(
   try {
     const tensor = value as Partial<Record<keyof TensorLike, unknown>>;
     const location = readLocation(name, value);
-    const type = tensor.type;
-    if (type !== 'float32') throw wrongType(name, value, 'float32', type);
+    const type = readFloatType(name, value, tensor.type);
     const dims = readDims(`${name}.dims`, tensor.dims, SHAPES[rank], rank, min);
-    if (location === 'gpu-buffer') return { name, dims, ...readOnGpu(name, value) };
+    if (location === 'gpu-buffer') return { name, type, dims, ...readOnGpu(name, value) };
     const data = tensor.data;
-    if (kindOf(data) !== 'Float32Array') throw mismatch(`${name}.data`, 'a Float32Array', data);
-    return { name, dims, place: 'cpu', elements: data as Float32Array };
+    const kinds = arraysOf(type);
+    if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${name}.data`, `a ${kinds.join(' or ')}`, data);
+    return { name, type, dims, place: 'cpu', elements: data as FloatArray };
   } catch (error) {
     throw unreadable(name, error);
   }
+}
+
+function readFloatType(name: string, tensor: object, type: unknown): FloatType {
+  if (type === 'float32' || type === 'float16' || type === 'bfloat16') return type;
+  throw wrongType(name, tensor, FLOAT_TYPES, type);
+}
+
+/**
+ * Checks that a tensor has the input's type.
+ *
+ * @param other - a type that goes with it
+ */
+export function requireType(
+  { name, type }: TensorArgument,
+  input: FloatType,
+  other = input,
+  meaning?: string,
+): void {
+  if (type === input || type === other) return;
+  const types = alternatives(other === input ? [input] : [other, input]);
+  throw invalid(`${name}.type must be ${types} (${meaning ?? `the input is ${input}`}), got '${type}'`);
 }
 
 /** What a {@link Tensor} on a GPU has. Native code checks that the buffer is one of its own. */
@@ -148,12 +179,12 @@ export function writableElements(argument: TensorArgument, place: Place): Native
 /** An argument whose elements are in CPU memory, brought there where they are not. */
 export async function toCpu(argument: TensorArgument): Promise<TensorArgument> {
   if (argument.place === 'cpu') return argument;
-  const { name, dims, elements } = argument;
+  const { name, type, dims, elements } = argument;
   // Here a method of it is called, which somebody else's might never answer.
   if (!isOurs(elements)) throw foreign(name);
-  const array = newArray('float32', dims, `a copy of ${name}`) as Float32Array;
+  const array = newArray(type, dims, `a copy of ${name}`) as FloatArray;
   await callNativeAsync((done) => elements.read(array, done));
-  return { name, dims, place: 'cpu', elements: array };
+  return { name, type, dims, place: 'cpu', elements: array };
 }
 
 function isOurs(buffer: object): boolean {
@@ -162,12 +193,12 @@ function isOurs(buffer: object): boolean {
 }
 
 /** The data for native code to read during a call: a view, or a copy where the memory may change hands or shrink. */
-export function stableData(argument: TensorArgument): Float32Array {
+export function stableData(argument: TensorArgument): FloatArray {
   const data = dataInCpuMemory(argument);
-  return stable('float32', data, argument.dims) as Float32Array;
+  return stable(argument.type, data, argument.dims) as FloatArray;
 }
 
-function writableData(argument: TensorArgument): Float32Array {
+function writableData(argument: TensorArgument): FloatArray {
   const data = dataInCpuMemory(argument);
   requireStable(argument.name, data);
   return data;
@@ -205,7 +236,7 @@ function shareMemory(a: NamedElements['elements'], b: NamedElements['elements'])
   return a === b || (ArrayBuffer.isView(a) && ArrayBuffer.isView(b) && overlap(a, b));
 }
 
-function dataInCpuMemory(argument: TensorArgument): Float32Array {
+function dataInCpuMemory(argument: TensorArgument): FloatArray {
   const { name, dims } = argument;
   if (argument.place !== 'cpu') {
     throw invalid(

@@ -148,7 +148,7 @@ const TENSORS: Row[] = [
     'another type',
     { input: new Tensor('float64', new Float64Array(100), INPUT_DIMS) },
     INVALID,
-    `input.type must be 'float32', got 'float64'`,
+    `input.type must be 'float32', 'float16' or 'bfloat16', got 'float64'`,
   ],
   ['no type', { input: like({ type: undefined }) }, INVALID, 'input.type must be'],
   [
@@ -375,12 +375,7 @@ const OPTIONS: Row[] = [
   ],
   ['an algorithm by number', { options: { algorithm: 0 } }, INVALID, 'options.algorithm'],
   ['an unknown precision', { options: { precision: 'fp64' } }, INVALID, 'options.precision'],
-  [
-    'a precision that the CPU lacks',
-    { options: { precision: 'bf16' } },
-    UNSUPPORTED,
-    `options.precision 'bf16' is not available on device 'cpu'; use 'fp32'`,
-  ],
+  ['a layout of other devices', { options: { layout: 'nchw4' } }, INVALID, `options.layout must be 'nchw'`],
   ['determinism in words', { options: { deterministic: 'yes' } }, INVALID, 'options.deterministic'],
   ['a negative workspace', { options: { workspaceLimit: -1 } }, INVALID, 'options.workspaceLimit'],
   ['a workspace that is NaN', { options: { workspaceLimit: NaN } }, INVALID, 'options.workspaceLimit'],

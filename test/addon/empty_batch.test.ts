@@ -80,7 +80,7 @@ describe('is refused like any other', () => {
     ['for an unknown algorithm', input, weight, { algorithm: 'fft' }, 'INVALID_ARGUMENT'],
     ['for an algorithm of GPUs', input, weight, { algorithm: 'im2win' }, 'UNSUPPORTED'],
     ['for a GPU that is not there', input, weight, { device: 'cuda:99' }, 'NO_DEVICE'],
-    ['for a precision that is not there', input, weight, { precision: 'bf16' }, 'UNSUPPORTED'],
+    ['for a precision that is not there', input, weight, { precision: 'fp8' }, 'INVALID_ARGUMENT'],
     ['when it is aborted', input, weight, { signal: AbortSignal.abort() }, 'ABORTED'],
   ])('%s', async (_, image, filters, more, code) => {
     const refusal = expect.objectContaining({ code: `ERR_WARPCONV_${code}` }) as Error;

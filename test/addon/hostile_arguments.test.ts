@@ -50,6 +50,7 @@ const method = () => ({
   padding: [0, 0, 0, 0],
   dilation: 1,
   groups: 1,
+  layout: 'nchw',
   algorithm: 'auto',
   variant: '',
   workspaceLimit: Infinity,

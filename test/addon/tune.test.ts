@@ -210,8 +210,8 @@ describe('tune', () => {
     await expect(tune([first!, { ...first!, algorithm: 'direct' }])).rejects.toMatchObject({
       code: 'ERR_WARPCONV_INVALID_ARGUMENT',
     });
-    await expect(tune([first!], { device, precision: 'fp16' })).rejects.toMatchObject({
-      code: 'ERR_WARPCONV_UNSUPPORTED',
+    await expect(tune([first!], { device, precision: 'fp8' as 'fp16' })).rejects.toMatchObject({
+      code: 'ERR_WARPCONV_INVALID_ARGUMENT',
     });
     await expect(tune([first!], { device: 'cuda:99' })).rejects.toMatchObject({
       code: 'ERR_WARPCONV_NO_DEVICE',

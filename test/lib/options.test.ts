@@ -4,7 +4,6 @@ import {
   readProblem,
   readRunOptions,
   readTuneRequest,
-  requirePrecision,
 } from '../../lib/conv2d/options';
 
 const method = (options: object) => readConv2dOptions(options).method;
@@ -26,7 +25,8 @@ describe('defaults', () => {
       bias: null,
       residual: null,
       device: 'auto',
-      precision: 'fp32',
+      precision: undefined,
+      layout: 'nchw',
       deterministic: false,
       signal: undefined,
     };
@@ -113,7 +113,7 @@ describe('normalisation', () => {
       },
     });
     readCreateOptions(options);
-    expect(Object.keys(reads)).toHaveLength(16);
+    expect(Object.keys(reads)).toHaveLength(18);
     expect(new Set(Object.values(reads))).toEqual(new Set([1]));
   });
 });
@@ -182,10 +182,25 @@ describe('refusals', () => {
     );
   });
 
-  it('says that other precisions are to come', () => {
-    const unsupported = expect.objectContaining({ code: 'ERR_WARPCONV_UNSUPPORTED' });
-    expect(() => requirePrecision('fp16', 'cpu')).toThrow(unsupported);
-    expect(() => requirePrecision('fp32', 'cpu')).not.toThrow();
+  it('has the precision of the type where a problem says none, and brings its dims to N, C, H, W', () => {
+    const shapes = { inputDims: [2, 5, 6, 3], weightDims: [4, 3, 3, 3], layout: 'nhwc' };
+    const pixels = { layout: 'nhwc', pitch: 0 };
+    const half = { ...pixels, type: 'float16' };
+    expect(readProblem({ ...shapes, inputType: 'float16' })).toMatchObject({
+      inputDims: [2, 3, 5, 6],
+      precision: 'fp16',
+      format: { input: half, residual: half, output: half },
+    });
+    expect(readProblem({ ...shapes, precision: 'tf32' })).toMatchObject({
+      precision: 'tf32',
+      format: { input: { ...pixels, type: 'float32' } },
+    });
+    expect(readProblem({ ...shapes, layout: 'nchw' })).not.toHaveProperty('format');
+    const asked = readTuneRequest(
+      [{ ...shapes, inputType: 'bfloat16' }, { ...shapes, precision: 'fp16' }, shapes].slice(0, 2),
+      { precision: 'tf32' },
+    );
+    expect(asked.problems.map(({ precision }) => precision)).toEqual(['tf32', 'fp16']);
   });
 
   it('refuses a signal that is already aborted, with its reason', () => {
@@ -216,7 +231,6 @@ describe('what to tune', () => {
         { algorithm: 'tune', stride: [2, 2] },
       ],
       device: 'auto',
-      precision: 'fp32',
       deterministic: false,
       signal: undefined,
     });

@@ -371,10 +371,9 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
     cuda::GpuRequest asked{problem, {}, "", kDevices[draw.below(std::size(kDevices))]};
     for (const cuda::GpuAlgorithm& family : test::kPlannedAlgorithms) {
       const auto& variants = family.variants;
-      // One takes halves alone.
+      // Those that say what format they compute in take halves, here as they are.
       constexpr TensorFormat kHalves{FloatType::float16, Layout::nhwc};
-      const bool takesHalves = std::string_view(family.name) == "depthwise";
-      asked.problem.format = takesHalves ? ConvFormat{kHalves, kHalves, kHalves} : ConvFormat{};
+      asked.problem.format = family.format != nullptr ? ConvFormat{kHalves, kHalves, kHalves} : ConvFormat{};
       asked.variant = variants.empty() || draw.oneIn(2) ? "" : std::string(variants[draw.below(variants.size())]);
       INFO("GPU " << family.name << " " << asked.variant << ", capability " << asked.traits.computeCapability);
       const auto refusal = onGpu.time(what + family.name, [&] { return family.refusal(asked); });

@@ -62,7 +62,10 @@ unsigned fuzzSeed();
 /** The algorithm's variants that take the problem; the empty name stands for its own choice. */
 std::vector<std::string> variantsFor(const cuda::GpuAlgorithm& algorithm, const ConvProblem& problem);
 
-/** The algorithms under test: all that take float32, or the one that WARPCONV_GPU_ALGORITHM names. */
-std::vector<cuda::GpuAlgorithm> algorithmsUnderTest();
+/**
+ * The algorithms under test: all that take float32, or the one that WARPCONV_GPU_ALGORITHM names; where asked for, also
+ * those that take halves alone.
+ */
+std::vector<cuda::GpuAlgorithm> algorithmsUnderTest(bool withHalves = false);
 
 }  // namespace warpconv::test
