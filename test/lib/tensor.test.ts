@@ -306,7 +306,7 @@ describe('tensor arguments', () => {
     [
       'a type',
       like({ type: 'float64', data: new Float64Array(6) }),
-      `input.type must be 'float32', got 'float64'`,
+      `input.type must be 'float32', 'float16' or 'bfloat16', got 'float64'`,
     ],
     ['a rank', like({ dims: [2, 3] }), 'input.dims must be a list of 4 positive integers, got [2, 3]'],
     ['a zero extent', like({ dims: [1, 0, 2, 3] }), 'input.dims[1] must be a positive integer, got 0'],
