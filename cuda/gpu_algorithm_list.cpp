@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "cuda/algorithm.h"
-#include "cuda/depthwise/depthwise.h"
+#include "cuda/depthwise/gpu_depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"

@@ -1,7 +1,7 @@
 #include <cstdint>
 
 #include "cuda/depthwise/arguments.h"
-#include "cuda/depthwise/depthwise.h"
+#include "cuda/depthwise/gpu_depthwise.h"
 #include "cuda/depthwise/plan.h"
 #include "cuda/host/cuda_status.h"
 #include "cuda/host/gpu_weights.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/depthwise/depthwise.h"
+#include "cuda/depthwise/gpu_depthwise.h"
 #include "cuda/depthwise/plan.h"
 #include "cuda/planning/half_format.h"
 #include "cuda/planning/shape.h"

@@ -10,8 +10,8 @@ namespace warpconv {
 namespace {
 
 /** The algorithms of all devices (lib/conv2d/names.ts has the same for callers). */
-constexpr std::array<std::string_view, 10> kAlgorithms{"direct", "shuffle", "pointwise", "im2win",   "halo",
-                                                       "stem",   "im2col",  "sconv",     "winograd", "depthwise"};
+constexpr std::array<std::string_view, 11> kAlgorithms{
+    "direct", "shuffle", "pointwise", "im2win", "halo", "stem", "implicit", "im2col", "sconv", "winograd", "depthwise"};
 
 Status unknownAlgorithm(const std::vector<Candidate>& candidates, const std::string& name, const std::string& device) {
   std::string names = "'auto', 'tune'";

@@ -3,7 +3,7 @@
 #include <random>
 #include <string>
 
-#include "cuda/depthwise/depthwise.h"
+#include "cuda/depthwise/gpu_depthwise.h"
 #include "cuda/depthwise/plan.h"
 
 using namespace warpconv;

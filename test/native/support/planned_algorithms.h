@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/depthwise/depthwise.h"
+#include "cuda/depthwise/gpu_depthwise.h"
 #include "cuda/direct/direct.h"
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
