@@ -75,7 +75,7 @@ describeGpu('a session in halves', () => {
         for (const name of session.outputNames)
           requireClose(outputs[name]!, expected[name]!, BOUNDS[precision]);
       }
-      const own = (await session.explain()).precision;
+      const own = (await session.profile(feeds)).precision;
       expect(own).toBe(hasHalves ? precision : 'fp32');
     });
   });
