@@ -70,7 +70,7 @@ async function answer(request: TurnRequest): Promise<object> {
     run = await load(request);
     const { output } = await run();
     const error = errorOf(request.file, 1, output!.data as Float32Array<ArrayBuffer>);
-    if (error <= TOLERANCE) return { error };
+    if (error <= TOLERANCE.fp32) return { error };
     throw new Error(`${request.name} is off by ${error} of the largest output`);
   }
   if (run === undefined) throw new Error('no network is loaded');

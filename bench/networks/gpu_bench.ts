@@ -11,6 +11,7 @@ import type { Device, GpuInfo } from 'warpconv';
 import { clocksNow, findGpu } from '../gpu/machine';
 import { renderGpuNetworks, summariseNetwork } from './gpu_report';
 import {
+  COMPILED,
   FORMS,
   OTHER_FORMS,
   withNetwork,
@@ -19,6 +20,7 @@ import {
   type NetworkMeasurement,
   type NetworksRun,
   type OwnMeasurement,
+  type Precision,
   type RivalMeasurement,
   type TorchFacts,
 } from './gpu_result';
@@ -41,6 +43,7 @@ export interface Subjects {
 
 export interface GpuNetworksSettings {
   readonly quick: boolean;
+  readonly precision: Precision;
   /** Networks that the rival compiles, which takes most of a minute each */
   readonly compiled: readonly string[];
   /** The folder that the results go to */
@@ -63,7 +66,7 @@ const QUICK: Pace = { rounds: 3, milliseconds: 50 };
 const RIVAL_TOLERANCE = 1e-3;
 const OTHER_TOLERANCE = 5e-2;
 
-const isOther = (form: Form) => (OTHER_FORMS as readonly Form[]).includes(form);
+const isExact = (form: Form) => FORMS.fp32.includes(form);
 
 const ours = () =>
   new LineProcess([process.execPath, '-r', 'ts-node/register', path.join(__dirname, 'gpu_turns.ts')]);
@@ -102,6 +105,7 @@ class Contest {
   constructor(
     private readonly device: GpuInfo['device'],
     private readonly pace: Pace,
+    private readonly precision: Precision,
     /** Networks that the rival is compiled for, too */
     private readonly compiled: readonly string[],
   ) {}
@@ -150,12 +154,13 @@ class Contest {
   }
 
   async #loadOurs(model: string, batch: number): Promise<Contestant> {
-    const { device } = this;
+    const { device, precision } = this;
     const { error } = await this.#ours.ask<Loaded>({
       do: 'load',
       model,
       batch,
       device,
+      precision,
     } satisfies TurnRequest);
     const turn = (milliseconds: number) =>
       this.#ours.ask<Turn>({ do: 'turn', milliseconds } satisfies TurnRequest);
@@ -165,12 +170,14 @@ class Contest {
   #formsOf(network: string): Form[] {
     if (this.#torch === undefined) return [];
     const isCompiled = this.compiled.includes(network);
-    return [...FORMS.filter((form) => form !== 'compiled' || isCompiled), ...OTHER_FORMS];
+    return [...FORMS[this.precision], ...OTHER_FORMS[this.precision]].filter(
+      (form) => isCompiled || !COMPILED.includes(form),
+    );
   }
 
   async #loadTorch(process: LineProcess, form: Form, load: object): Promise<Contestant> {
     const { error } = await process.ask<{ error: number | null }>(load);
-    const tolerance = isOther(form) ? OTHER_TOLERANCE : RIVAL_TOLERANCE;
+    const tolerance = isExact(form) ? RIVAL_TOLERANCE : OTHER_TOLERANCE;
     if (error === null || error > tolerance) throw new Error(`off by ${error} of the largest output`);
     const turn = (milliseconds: number) => process.ask<object>({ do: 'turn', form, milliseconds });
     return { name: form, error, turn, samples: {} };
@@ -224,12 +231,15 @@ class NetworksFile {
   constructor(
     gpu: GpuInfo,
     run: NetworksRun,
+    precision: Precision,
     private readonly folder: string,
   ) {
     const date = new Date().toISOString().slice(0, 10);
-    this.#name = gpuFileName(gpu.name!, date, run.quick, 'networks');
+    const kind = precision === 'fp32' ? 'networks' : `networks-${precision}`;
+    this.#name = gpuFileName(gpu.name!, date, run.quick, kind);
     const before = readJson<GpuNetworksResult>(this.#name, folder);
-    this.#result = { date, gpu, runs: [...(before?.runs ?? []), run], networks: before?.networks ?? [] };
+    const runs = [...(before?.runs ?? []), run];
+    this.#result = { date, gpu, runs, precision, networks: before?.networks ?? [] };
   }
 
   add(measured: Omit<NetworkMeasurement, 'run'>): NetworkMeasurement {
@@ -259,22 +269,22 @@ class NetworksFile {
 export async function benchGpuNetworks(
   device: Exclude<Device, 'cpu'>,
   { folder, names, batches }: Subjects,
-  { quick, compiled, out }: GpuNetworksSettings,
+  { quick, precision, compiled, out }: GpuNetworksSettings,
 ): Promise<void> {
   const gpu = findGpu(device);
-  const contest = new Contest(gpu.device, quick ? QUICK : THOROUGH, compiled);
+  const contest = new Contest(gpu.device, quick ? QUICK : THOROUGH, precision, compiled);
   try {
     const facts = await contest.findRival();
     if (typeof facts === 'string') console.error(`bench: ${facts}`);
     const clocks = clocksNow('before', device);
     const started = new Date().toISOString();
     const run = { started, quick, node: process.version, version: versionNow(), torch: facts, clocks };
-    const file = new NetworksFile(gpu, run, out);
+    const file = new NetworksFile(gpu, run, precision, out);
     for (const batch of batches) {
       for (const network of names) {
         const one = file.add(await contest.measure(folder, network, batch));
         if (one.ours === undefined) process.exitCode = 1;
-        console.error(summariseNetwork(one));
+        console.error(summariseNetwork(one, precision));
       }
       file.noteClocks(`after batch ${batch}`, device);
     }
@@ -285,12 +295,22 @@ export async function benchGpuNetworks(
 }
 
 /** Says for each network how far ours is off. Exit code 1 where that is too far, or something failed. */
-export async function checkNetworks(device: Device, { folder, names, batches }: Subjects): Promise<void> {
+export async function checkNetworks(
+  device: Device,
+  { folder, names, batches }: Subjects,
+  precision: Precision,
+): Promise<void> {
   const side = ours();
   for (const batch of batches) {
     for (const network of names) {
       try {
-        const load = { do: 'load', model: modelOf(folder, network), batch, device } satisfies TurnRequest;
+        const load = {
+          do: 'load',
+          model: modelOf(folder, network),
+          batch,
+          device,
+          precision,
+        } satisfies TurnRequest;
         const { error } = await side.ask<Loaded>(load);
         console.log(`${network}, batch ${batch}: off by ${error.toExponential(1)} of the largest output`);
       } catch (error) {

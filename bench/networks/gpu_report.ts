@@ -10,6 +10,7 @@ import {
   type NetworkMeasurement,
   type NetworksRun,
   type OwnMeasurement,
+  type Precision,
   type Speedups,
 } from './gpu_result';
 import { goals, NONE, versus } from '../gpu/report';
@@ -17,13 +18,25 @@ import { percent, tableOf } from '../tables';
 import { geometricMean } from '../statistics';
 
 /** Times as fast as PyTorch, by batch. */
-const GOALS: readonly { batch: number; least: number }[] = [
-  { batch: 1, least: 2 },
-  { batch: 128, least: 1 },
-];
+const GOALS: Readonly<Record<Precision, readonly { batch: number; least: number }[]>> = {
+  fp32: [
+    { batch: 1, least: 2 },
+    { batch: 128, least: 1 },
+  ],
+  tf32: [
+    { batch: 1, least: 2 },
+    { batch: 128, least: 1 },
+  ],
+  fp16: [
+    { batch: 1, least: 2 },
+    { batch: 8, least: 1.5 },
+    { batch: 128, least: 1.2 },
+  ],
+};
 
 const MEASURES: Readonly<Record<keyof Speedups, string>> = {
   strict: 'run() over a replay alone',
+  onGpu: 'run() within the GPU over a replay',
   toCpu: 'both to the CPU',
   device: 'both on the device',
 };
@@ -33,27 +46,36 @@ const times = (value: number) => `${value.toFixed(2)} ×`;
 
 export function renderGpuNetworks(result: GpuNetworksResult): string {
   const batches = [...new Set(result.networks.map(({ batch }) => batch))];
+  const { precision = 'fp32' } = result;
   return [
-    ...heading(result),
-    ...goals('Goals', networkGoals(result.networks)),
-    ...batches.flatMap((batch) => section(batch, ofBatch(result.networks, batch))),
+    ...heading(result, precision),
+    ...goals('Goals', networkGoals(result.networks, precision)),
+    ...batches.flatMap((batch) => section(batch, ofBatch(result.networks, batch), precision)),
     ...failures(result.networks),
   ].join('\n');
 }
 
-function heading({ gpu, date, runs, networks }: GpuNetworksResult): string[] {
+const ARITHMETIC: Readonly<Record<Precision, string>> = {
+  fp32:
+    'float32, against PyTorch without TF32 in NCHW and in channels_last, some compiled by `torch.compile` with frozen ' +
+    'weights, too; TF32 and FP16 in channels_last are for information.',
+  tf32: 'float32 with products of TF32, against PyTorch’s TF32 in channels_last; FP16 is for information.',
+  fp16: 'FP16, against PyTorch in FP16 and channels_last, some compiled by `torch.compile` with frozen weights, too.',
+};
+
+function heading({ gpu, date, runs, networks }: GpuNetworksResult, precision: Precision): string[] {
   return [
     `# Whole networks on ${gpu.name}, ${date}`,
     '',
-    'float32, images of 3 × 224 × 224, against PyTorch: torchvision’s networks in inference mode, captured in a CUDA graph, ' +
-      'with cuDNN’s own search (`cudnn.benchmark`), without TF32 in NCHW and in channels_last, some compiled by ' +
-      '`torch.compile` with frozen weights, too. TF32 and FP16 in channels_last are for information. All are checked ' +
+    `${ARITHMETIC[precision]} Images of 3 × 224 × 224; torchvision’s networks in inference mode, captured in a CUDA graph, ` +
+      'with cuDNN’s own search (`cudnn.benchmark`). All are checked ' +
       'against PyTorch in double precision first, and take turns, ours and the rival in a process each. Milliseconds, ' +
       'medians over the turns; above 1 × warpconv is faster, losses are bold. By `npx ts-node bench/networks/main.ts --device cuda`.',
     '',
     '- `run()`: wall-clock time of `session.run()` in Node.js, one call after the other, the input on the GPU: from the call ' +
       'until the output is in CPU memory and the promise is settled. It holds a copy of the input within the GPU, which the ' +
       'rival has not.',
+    '- `run()` within the GPU: the same with the output left on the GPU, as a replay leaves it.',
     '- steps: the sum of what `session.profile()` gives for the steps, launched one by one between events; at small batches ' +
       'the gaps between launches are in it, which `run()`, replaying a graph, has not.',
     '- replay: GPU time of one replay of PyTorch’s graph among many back to back, between two events: neither launch nor ' +
@@ -61,7 +83,7 @@ function heading({ gpu, date, runs, networks }: GpuNetworksResult): string[] {
     '- to the CPU: wall-clock time of a replay and `output.cpu()`, one after the other, in Python.',
     '',
     `“${MEASURES.strict}” puts all of our call against the bare replay, “${MEASURES.toCpu}” what a program waits for, and ` +
-      `“${MEASURES.device}” the steps against the replay; each against the fastest in float32.`,
+      `“${MEASURES.device}” the steps against the replay; each against the fastest that rounds as much.`,
     '',
     // Of an earlier run of the day nothing may be left.
     ...runs.flatMap((run, index) => (networks.some((one) => one.run === index) ? runFacts(run, index) : [])),
@@ -87,18 +109,24 @@ function runFacts({ started, quick, node, version, torch, clocks }: NetworksRun,
 const ofBatch = (networks: readonly NetworkMeasurement[], batch: number) =>
   networks.filter((one) => one.batch === batch);
 
-function meanOf(networks: readonly NetworkMeasurement[], measure: keyof Speedups): number | undefined {
-  const all = networks.map(speedupsOf).filter((one) => one !== undefined);
-  return all.length === 0 ? undefined : geometricMean(all.map((one) => one[measure]));
+function meanOf(
+  networks: readonly NetworkMeasurement[],
+  measure: keyof Speedups,
+  precision: Precision,
+): number | undefined {
+  const all = networks
+    .map((one) => speedupsOf(one, precision)?.[measure])
+    .filter((value) => value !== undefined);
+  return all.length === 0 ? undefined : geometricMean(all);
 }
 
-function networkGoals(networks: readonly NetworkMeasurement[]): Goal[] {
-  return GOALS.flatMap(({ batch, least }) =>
-    (['strict', 'toCpu'] as const).map((measure) =>
+function networkGoals(networks: readonly NetworkMeasurement[], precision: Precision): Goal[] {
+  return GOALS[precision].flatMap(({ batch, least }) =>
+    (precision === 'fp32' ? (['strict', 'toCpu'] as const) : (['onGpu', 'toCpu'] as const)).map((measure) =>
       reached(
         `batch ${batch}, geometric mean, ${MEASURES[measure]}`,
         `≥ ${least.toFixed(1)} ×`,
-        meanOf(ofBatch(networks, batch), measure),
+        meanOf(ofBatch(networks, batch), measure, precision),
         (mean) => mean >= least,
         times,
       ),
@@ -106,23 +134,23 @@ function networkGoals(networks: readonly NetworkMeasurement[]): Goal[] {
   );
 }
 
-function section(batch: number, networks: readonly NetworkMeasurement[]): string[] {
+function section(batch: number, networks: readonly NetworkMeasurement[], precision: Precision): string[] {
   const measures = Object.keys(MEASURES) as (keyof Speedups)[];
   const head = [
-    ...['network', 'run()', 'steps', 'error'],
-    ...[...FORMS, ...OTHER_FORMS].map((form) => `replay, ${form}`),
+    ...['network', 'run()', 'within the GPU', 'steps', 'error'],
+    ...formsOf(precision).map((form) => `replay, ${form}`),
     ...['to the CPU', 'error'],
     ...measures.map((measure) => MEASURES[measure]),
   ];
-  const means = measures.map((measure) => versus(meanOf(networks, measure)));
+  const means = measures.map((measure) => versus(meanOf(networks, measure, precision)));
   const empty = Array<string>(head.length - measures.length - 1).fill('');
   return [
     `## Batch ${batch}`,
     '',
     ...tableOf(head, [
       ...networks.map((one) => [
-        ...timesRow(one),
-        ...measures.map((measure) => versus(speedupsOf(one)?.[measure])),
+        ...timesRow(one, precision),
+        ...measures.map((measure) => versus(speedupsOf(one, precision)?.[measure])),
       ]),
       ['geometric mean', ...empty, ...means],
     ]),
@@ -137,14 +165,21 @@ function section(batch: number, networks: readonly NetworkMeasurement[]): string
   ];
 }
 
-function timesRow(one: NetworkMeasurement): string[] {
+const formsOf = (precision: Precision) => [...FORMS[precision], ...OTHER_FORMS[precision]];
+
+function timesRow(one: NetworkMeasurement, precision: Precision): string[] {
   const { network, ours, rivals } = one;
   const own =
     ours === undefined
-      ? ['failed', NONE, NONE]
-      : [spread(ours.toCpu), milliseconds(deviceMilliseconds(ours)), ours.error.toExponential(0)];
-  const replays = [...FORMS, ...OTHER_FORMS].map((one) => rivals.find(({ form }) => form === one));
-  const best = bestRival(one, 'toCpu');
+      ? ['failed', NONE, NONE, NONE]
+      : [
+          spread(ours.toCpu),
+          ours.onGpu ? spread(ours.onGpu) : NONE,
+          milliseconds(deviceMilliseconds(ours)),
+          ours.error.toExponential(0),
+        ];
+  const replays = formsOf(precision).map((one) => rivals.find(({ form }) => form === one));
+  const best = bestRival(one, 'toCpu', precision);
   return [
     ...[network, ...own],
     ...replays.map((rival) => (rival === undefined ? NONE : spread(rival.replay))),
@@ -169,8 +204,8 @@ function failures(networks: readonly NetworkMeasurement[]): string[] {
 }
 
 /** One line for a terminal. */
-export function summariseNetwork(one: NetworkMeasurement): string {
-  const speedups = speedupsOf(one);
+export function summariseNetwork(one: NetworkMeasurement, precision: Precision): string {
+  const speedups = speedupsOf(one, precision);
   const run = one.ours === undefined ? 'failed' : `run() ${milliseconds(one.ours.toCpu[1])} ms`;
   const verdicts = Object.entries(speedups ?? {}).map(
     ([measure, ratio]) => `${MEASURES[measure as keyof Speedups]} ${times(ratio as number)}`,

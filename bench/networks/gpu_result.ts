@@ -3,17 +3,34 @@ import type { GpuInfo } from '../../lib';
 import type { Clocks, Quartiles } from '../gpu/result';
 import { sum } from '../statistics';
 
-/** PyTorch's forms of a network in float32, by their names in torch_networks.py. The fastest is the rival. */
-export const FORMS = ['NCHW', 'channels_last', 'compiled'] as const;
+/** PyTorch's forms of a network by their names in torch_networks.py */
+export type Form = 'NCHW' | 'channels_last' | 'compiled' | 'TF32' | 'FP16' | 'FP16 compiled';
+
+/** What ours computes in here */
+export type Precision = 'fp32' | 'tf32' | 'fp16';
+
+/** Forms that round as much, of which the fastest is the rival. */
+export const FORMS: Readonly<Record<Precision, readonly Form[]>> = {
+  fp32: ['NCHW', 'channels_last', 'compiled'],
+  tf32: ['TF32'],
+  fp16: ['FP16', 'FP16 compiled'],
+};
 /** Forms that round more. They are for information. */
-export const OTHER_FORMS = ['TF32', 'FP16'] as const;
-export type Form = (typeof FORMS)[number] | (typeof OTHER_FORMS)[number];
+export const OTHER_FORMS: Readonly<Record<Precision, readonly Form[]>> = {
+  fp32: ['TF32', 'FP16'],
+  tf32: ['FP16'],
+  fp16: [],
+};
+/** Those that PyTorch compiles, which takes most of a minute each */
+export const COMPILED: readonly Form[] = ['compiled', 'FP16 compiled'];
 
 /** Errors are of the largest output. */
 export interface OwnMeasurement {
   readonly error: number;
   /** Milliseconds of a call of run(), inputs on the GPU, until the outputs are in CPU memory */
   readonly toCpu: Quartiles;
+  /** The same until the outputs are on the GPU; absent where that was not measured */
+  readonly onGpu?: Quartiles;
   /** Milliseconds of the steps on the device by kind and algorithm, launched one by one between events */
   readonly steps: Readonly<Record<string, number>>;
 }
@@ -63,6 +80,8 @@ export interface GpuNetworksResult {
   readonly date: string;
   readonly gpu: GpuInfo;
   readonly runs: readonly NetworksRun[];
+  /** Absent for `'fp32'` */
+  readonly precision?: Precision;
   readonly networks: readonly NetworkMeasurement[];
 }
 
@@ -75,12 +94,13 @@ export function withNetwork(
   return index < 0 ? [...networks, one] : networks.with(index, one);
 }
 
-/** The fastest in float32 by a measure. */
+/** The fastest by a measure of those that round as much. */
 export function bestRival(
   { rivals }: NetworkMeasurement,
   measure: 'replay' | 'toCpu',
+  precision: Precision,
 ): RivalMeasurement | undefined {
-  const compared = rivals.filter(({ form }) => (FORMS as readonly Form[]).includes(form));
+  const compared = rivals.filter(({ form }) => FORMS[precision].includes(form));
   return compared.sort((a, b) => a[measure][1] - b[measure][1])[0];
 }
 
@@ -92,17 +112,21 @@ export function deviceMilliseconds({ steps }: OwnMeasurement): number {
 export interface Speedups {
   /** Our call, all of it, over a replay alone */
   readonly strict: number;
+  /** The same with our outputs on the GPU, as a replay's are */
+  readonly onGpu?: number;
   /** Both until the outputs are in CPU memory */
   readonly toCpu: number;
   /** Both on the device alone */
   readonly device: number;
 }
 
-export function speedupsOf(one: NetworkMeasurement): Speedups | undefined {
-  const [replay, toCpu] = [bestRival(one, 'replay'), bestRival(one, 'toCpu')];
+export function speedupsOf(one: NetworkMeasurement, precision: Precision): Speedups | undefined {
+  const [replay, toCpu] = [bestRival(one, 'replay', precision), bestRival(one, 'toCpu', precision)];
   if (one.ours === undefined || replay === undefined || toCpu === undefined) return undefined;
+  const { onGpu } = one.ours;
   return {
     strict: replay.replay[1] / one.ours.toCpu[1],
+    ...(onGpu && { onGpu: replay.replay[1] / onGpu[1] }),
     toCpu: toCpu.toCpu[1] / one.ours.toCpu[1],
     device: replay.replay[1] / deviceMilliseconds(one.ours),
   };

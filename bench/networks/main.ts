@@ -9,8 +9,9 @@
  *     python3 scripts/export_networks.py networks
  *     npx ts-node bench/networks/main.ts [--folder networks] [--network resnet50] [--quick] [--threads 1|default]
  *     npx ts-node bench/networks/main.ts --device cuda [--folder networks] [--network resnet50] [--quick] [--batch 1,128] [--out FOLDER]
- *         [--compile resnet50]
+ *         [--precision fp32|tf32|fp16] [--compile resnet50]
  *     npx ts-node bench/networks/main.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
+ *         [--precision fp32|tf32|fp16]
  *
  * `--compile` adds the compiled form of a network to the rival's, and may be given again. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
  */
@@ -34,6 +35,7 @@ import { benchGpuNetworks, checkNetworks } from './gpu_bench';
 import { LineProcess } from '../line_process';
 import { modelOf, networksIn } from './files';
 import { readBatch, readThreads } from '../options';
+import { FORMS, type Precision } from './gpu_result';
 import { Progress } from '../progress';
 import { BASE, installRivals, rivalEnvironment } from '../rivals';
 import {
@@ -192,6 +194,11 @@ async function benchCpuNetworks(
   writeText(`${name}.md`, render(result));
 }
 
+function readPrecision(text: string): Precision {
+  if (Object.hasOwn(FORMS, text)) return text as Precision;
+  throw new Error(`--precision takes ${Object.keys(FORMS).join(', ')}, got '${text}'`);
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -203,13 +210,15 @@ async function main(): Promise<void> {
       threads: { type: 'string', multiple: true },
       compile: { type: 'string', multiple: true, default: [] },
       batch: { type: 'string', default: '1,128' },
+      precision: { type: 'string', default: 'fp32' },
       out: { type: 'string', default: FOLDER },
     },
   });
   const { folder, quick, out } = values;
   const names = networksIn(folder, values.network);
   const subjects = { folder, names, batches: values.batch.split(',').map(readBatch) };
-  if (values.check) return checkNetworks(values.device as Device, subjects);
+  const precision = readPrecision(values.precision);
+  if (values.check) return checkNetworks(values.device as Device, subjects, precision);
   if (values.device === 'cpu') {
     const store = !quick && values.network === undefined && values.threads === undefined;
     const { cores } = devices()[0] as CpuInfo;
@@ -219,6 +228,7 @@ async function main(): Promise<void> {
   }
   return benchGpuNetworks(values.device as Exclude<Device, 'cpu'>, subjects, {
     quick,
+    precision,
     compiled: values.compile,
     out: path.resolve(out),
   });

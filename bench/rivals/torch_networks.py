@@ -5,7 +5,7 @@ In inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are
 torch.fx folds their normalisation into the convolutions, which is usual for inference. A replay runs no Python.
 
 A network takes several forms. In float32 without TF32: NCHW, channels_last, and compiled by `torch.compile` with frozen
-weights. For information: TF32 and FP16, both in channels_last.
+weights. In channels_last: TF32, FP16, and FP16 compiled.
 
 Reads a request a line from stdin and answers each by a line on stdout, both JSON; on failure {"failure": …}:
 
@@ -49,6 +49,7 @@ FORMS = {
     "compiled": dict(layout=NCHW, compiled=True),
     "TF32": dict(layout=NHWC, tf32=True),
     "FP16": dict(layout=NHWC, type=torch.float16),
+    "FP16 compiled": dict(layout=NHWC, type=torch.float16, compiled=True),
 }
 WARM_UPS = 3
 

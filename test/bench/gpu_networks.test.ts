@@ -53,11 +53,28 @@ function cells(report: string, beginning: string, count: number): string[] {
 }
 
 describe('the report of networks on a GPU', () => {
+  test('compares FP16 with what else is FP16, outputs on the GPU with a replay', () => {
+    const { date, gpu } = gpuResult([]);
+    const half: NetworkMeasurement = {
+      ...measurement('resnet50', 1, 0.8),
+      ours: { error: 4e-4, toCpu: same(0.8), onGpu: same(0.5), steps: { 'convolution implicit': 0.5 } },
+      rivals: [
+        { form: 'NCHW', error: 1e-6, replay: same(0.1), toCpu: same(0.1) },
+        { form: 'FP16', error: 1e-3, replay: same(1.5), toCpu: same(2) },
+        { form: 'FP16 compiled', error: 1e-3, replay: same(1), toCpu: same(1.6) },
+      ],
+    };
+    const report = renderGpuNetworks({ date, gpu, runs: [], precision: 'fp16', networks: [half] });
+    expect(cells(report, 'resnet50', 4)).toEqual(['1.25', '2.00', '2.00', '2.00']);
+    expect(report).toContain('replay, FP16 compiled');
+    expect(report).not.toContain('replay, NCHW');
+  });
+
   test('compares with the faster layout by each measure, and has losses bold', () => {
     const report = render([measurement('resnet50', 1, 0.8), measurement('resnet50', 128, 3.2)]);
     const [one, many] = report.split('## Batch 128') as [string, string];
-    expect(cells(one, 'resnet50', 3)).toEqual(['2.00', '3.00', '2.00']);
-    expect(cells(many, 'resnet50', 3)).toEqual(['**0.50**', '**0.75**', '2.00']);
+    expect(cells(one, 'resnet50', 4)).toEqual(['2.00', '–', '3.00', '2.00']);
+    expect(cells(many, 'resnet50', 4)).toEqual(['**0.50**', '–', '**0.75**', '2.00']);
     expect(one).toContain('convolution direct 0.600 (75.0 %), pool 0.200 (25.0 %)');
   });
 

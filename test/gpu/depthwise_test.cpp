@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/algorithm.h"
+#include "support/one_step.h"
 #include "support/runs.h"
 #include "typed/small_floats.h"
 
@@ -138,7 +139,7 @@ double roundingOf(FloatType type) { return std::ldexp(1.0, type == FloatType::fl
 TEST_CASE("depthwise in halves: integers exactly, reals rounded once, pixels apart, nothing between them touched") {
   std::mt19937 random(test::fuzzSeed());
   std::uniform_real_distribution<float> real(-1.0f, 1.0f);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < test::rounds(400); ++round) {
     const ConvProblem x = anyProblem(random);
     const bool integers = random() % 2 == 0, withBias = random() % 2 == 0, withResidual = random() % 2 == 0;
     const Tensors tensors =
