@@ -83,7 +83,7 @@ function heading({ gpu, date, runs, networks }: GpuNetworksResult, precision: Pr
     '- to the CPU: wall-clock time of a replay and `output.cpu()`, one after the other, in Python.',
     '',
     `“${MEASURES.strict}” puts all of our call against the bare replay, “${MEASURES.toCpu}” what a program waits for, and ` +
-      `“${MEASURES.device}” the steps against the replay; each against the fastest that rounds as much.`,
+      `“${MEASURES.device}” the steps against the replay; each against the fastest form of the same precision.`,
     '',
     // Of an earlier run of the day nothing may be left.
     ...runs.flatMap((run, index) => (networks.some((one) => one.run === index) ? runFacts(run, index) : [])),

@@ -9,7 +9,7 @@ export type Form = 'NCHW' | 'channels_last' | 'compiled' | 'TF32' | 'FP16' | 'FP
 /** What ours computes in here */
 export type Precision = 'fp32' | 'tf32' | 'fp16';
 
-/** Forms that round as much, of which the fastest is the rival. */
+/** PyTorch's forms in the same precision. The fastest of them is the rival. */
 export const FORMS: Readonly<Record<Precision, readonly Form[]>> = {
   fp32: ['NCHW', 'channels_last', 'compiled'],
   tf32: ['TF32'],
@@ -94,7 +94,7 @@ export function withNetwork(
   return index < 0 ? [...networks, one] : networks.with(index, one);
 }
 
-/** The fastest by a measure of those that round as much. */
+/** The fastest by a measure of PyTorch's forms in the same precision. */
 export function bestRival(
   { rivals }: NetworkMeasurement,
   measure: 'replay' | 'toCpu',

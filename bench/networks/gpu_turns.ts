@@ -95,7 +95,7 @@ class Subject {
   }
 }
 
-/** Milliseconds of a call, one after the other, the first of which does not count. */
+/** The mean time of a call in milliseconds. Calls follow each other; the first few are not counted. */
 async function oneByOne(call: () => Promise<unknown>, milliseconds: number): Promise<number> {
   for (let i = 0; i < WARM_UPS; i++) await call();
   const begin = performance.now();

@@ -125,7 +125,7 @@ Plan planDepthwise(const GpuRequest& request) {
   Plan best = planRun(request, 1);
   constexpr int kMostRows = 128;
   for (int run = 2; isStrips(kTiles[best.tile]) && run <= std::min(rows, kMostRows); ++run) {
-    // Of the runs that make as many of a map, the shortest.
+    // Several lengths give the same number of runs: only the shortest is tried.
     if (ceilDivide(rows, ceilDivide(rows, run)) != run) continue;
     const Plan plan = planRun(request, run);
     if (plan.milliseconds < best.milliseconds) best = plan;

@@ -24,10 +24,10 @@ struct Plan {
   double milliseconds;
 };
 
-/** Only for what `refuseDepthwise` lets pass. */
+/** The fastest plan. The request must be one that `refuseDepthwise` does not refuse. */
 Plan planDepthwise(const GpuRequest& request);
 
-/** The same with so many output rows a thread, where the tile takes runs. */
+/** The plan in which a thread computes `run` output rows; one row where the tile has no runs. */
 Plan planRun(const GpuRequest& request, int run);
 
 }  // namespace depthwise

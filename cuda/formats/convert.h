@@ -6,7 +6,7 @@
 
 namespace warpconv::cuda {
 
-/** A tensor of N images of so many channels and pixels. */
+/** Extents of a tensor: images, channels of each, and pixels of each channel. */
 struct FormatExtents {
   int64_t n, channels, area;
 };

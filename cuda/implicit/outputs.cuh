@@ -69,7 +69,7 @@ __device__ inline Elements encoded(const Octet& sums) {
                     Element::encode(sums.x[4], sums.x[5]), Element::encode(sums.x[6], sums.x[7]));
 }
 
-/** Of an octet once its activation is applied. In the other order a few registers of the largest tiles are spilled. */
+/** The elements of an octet once its activation is applied. */
 template <typename Element>
 __device__ inline Elements finished(Octet& sums, const BoundedActivation& activation) {
   if (isClamp(activation)) {

@@ -94,13 +94,6 @@ bool isFlat(const ElementwiseStep& step, const std::vector<int64_t>& strides) {
   return true;
 }
 
-/** Whether every pack of the operand is 16 bytes on their boundary, or one element. */
-bool takesPacks(const std::vector<int64_t>& strides, const float* data) {
-  if (strides.back() == 0) return true;
-  return strides.back() == 1 && isAligned(data) &&
-         std::all_of(strides.begin(), strides.end() - 1, [&](int64_t stride) { return stride % kPackWidth == 0; });
-}
-
 /** Of packs of eight, as kMostPackSlots */
 constexpr int kMostWideSlots = 6;
 
@@ -118,14 +111,36 @@ bool takesPacksOf(int64_t width, const std::vector<int64_t>& strides, FloatType 
          std::all_of(strides.begin(), strides.end() - 1, [&](int64_t stride) { return stride % width == 0; });
 }
 
-TypedArguments::Tensor toTensor(const ElementwiseStep& step, const std::vector<int64_t>& strides, FloatType type,
-                                const void* data, int width) {
-  TypedArguments::Tensor tensor{data, type, isFlat(step, strides), false, {}};
+/** The last axis counts packs of `width` elements. */
+template <typename Arguments>
+void setAxes(Arguments& x, const ElementwiseStep& step, int width) {
+  x.packs = 1;
+  x.axes = static_cast<int>(step.extents.size());
+  for (int axis = 0; axis < x.axes; ++axis) {
+    const bool isLast = axis + 1 == x.axes;
+    const int64_t extent = step.extents[static_cast<size_t>(axis)] / (isLast ? width : 1);
+    x.packs *= static_cast<int>(extent);
+    x.extents[axis] = FastDivisor(std::max(1, static_cast<int>(extent)));
+  }
+}
+
+/** How packs of `width` elements lie in a tensor with these strides. */
+template <typename Tensor>
+void setStrides(Tensor& tensor, const ElementwiseStep& step, const std::vector<int64_t>& strides, int width) {
+  tensor.flat = isFlat(step, strides);
   tensor.repeats = width > 1 && !tensor.flat && strides.back() == 0;
   for (size_t axis = 0; axis < strides.size(); ++axis) {
     const bool isLast = axis + 1 == strides.size();
     tensor.strides[axis] = static_cast<int>(strides[axis]) * (isLast ? width : 1);
   }
+}
+
+TypedArguments::Tensor toTensor(const ElementwiseStep& step, const std::vector<int64_t>& strides, FloatType type,
+                                const void* data, int width) {
+  TypedArguments::Tensor tensor{};
+  tensor.data = data;
+  tensor.type = type;
+  setStrides(tensor, step, strides, width);
   return tensor;
 }
 
@@ -147,14 +162,7 @@ TypedPlan planTyped(const ElementwiseStep& step, std::span<const void* const> op
   TypedPlan plan{code.slots <= kMostWideSlots && fits(8) ? 8 : fits(2) ? 2 : 1, {}};
   TypedArguments& x = plan.arguments;
   x.code = code;
-  x.packs = 1;
-  x.axes = static_cast<int>(step.extents.size());
-  for (int axis = 0; axis < x.axes; ++axis) {
-    const bool isLast = axis + 1 == x.axes;
-    const int64_t extent = step.extents[static_cast<size_t>(axis)] / (isLast ? plan.width : 1);
-    x.packs *= static_cast<int>(extent);
-    x.extents[axis] = FastDivisor(std::max(1, static_cast<int>(extent)));
-  }
+  setAxes(x, step, plan.width);
   for (size_t i = 0; i < operands.size(); ++i) {
     x.operands[i] = toTensor(step, step.strides[i], typeOf(i), operands[i], plan.width);
   }
@@ -166,30 +174,18 @@ ElementwisePlan planElementwise(const ElementwiseStep& step, std::span<const flo
   const ElementwiseCode code = codeOf(step);
   bool packs = code.slots <= kMostPackSlots && !step.extents.empty() && step.extents.back() % kPackWidth == 0 &&
                isAligned(output);
-  for (size_t i = 0; packs && i < operands.size(); ++i) packs = takesPacks(step.strides[i], operands[i]);
+  for (size_t i = 0; packs && i < operands.size(); ++i) {
+    packs = takesPacksOf(kPackWidth, step.strides[i], FloatType::float32, operands[i]);
+  }
 
   ElementwisePlan plan{packs ? kPackWidth : 1, {}};
   ElementwiseArguments& x = plan.arguments;
   x.code = code;
   x.output = output;
-  x.packs = 1;
-  x.axes = static_cast<int>(step.extents.size());
-  for (int axis = 0; axis < x.axes; ++axis) {
-    const bool isLast = axis + 1 == x.axes;
-    const int64_t extent = step.extents[static_cast<size_t>(axis)] / (isLast ? plan.width : 1);
-    x.packs *= static_cast<int>(extent);
-    x.extents[axis] = FastDivisor(std::max(1, static_cast<int>(extent)));
-  }
+  setAxes(x, step, plan.width);
   for (size_t i = 0; i < operands.size(); ++i) {
-    const std::vector<int64_t>& strides = step.strides[i];
-    ElementwiseArguments::Operand& operand = x.operands[i];
-    operand.data = operands[i];
-    operand.flat = isFlat(step, strides);
-    operand.repeats = packs && !operand.flat && strides.back() == 0;
-    for (int axis = 0; axis < x.axes; ++axis) {
-      const bool isLast = axis + 1 == x.axes;
-      operand.strides[axis] = static_cast<int>(strides[static_cast<size_t>(axis)]) * (isLast ? plan.width : 1);
-    }
+    x.operands[i].data = operands[i];
+    setStrides(x.operands[i], step, step.strides[i], plan.width);
   }
   return plan;
 }
