@@ -4,14 +4,15 @@
 
 #include "cuda/epilogue/bounded_activation.h"
 #include "cuda/kernel/fast_divisor.h"
+#include "problem/conv_format.h"
 
 namespace warpconv::cuda::implicit {
 
 /** What a kernel is launched with. */
 struct Arguments {
-  /** Of the input, by windows of one tap: 64 channels of a tile's pixels */
+  /** Of the input, by windows of one tap: 128 bytes of channels of a tile's pixels */
   CUtensorMap input;
-  /** Boxes of 64 pixels by a tile's boxFilters, for blocks that persist */
+  /** Boxes of 64 pixels by a tile's boxChannels, for blocks that persist */
   CUtensorMap residualBoxes, outputBoxes;
   /** See filter_order.cu */
   const void* filters;
@@ -20,12 +21,12 @@ struct Arguments {
   void* output;
   /** Elements from one pixel to the next */
   int residualPitch, outputPitch;
-  /** Of float32, and not of the input's type: not for blocks that persist */
+  /** Of float32 beside an input of halves: not for blocks that persist */
   bool floatResidual, floatOutput;
   BoundedActivation activation;
   /** N * P * Q, and K */
   int pixels, channels;
-  /** K rounded up to kFilterGroup */
+  /** K rounded up to kFilterRows */
   int filterRows;
   /** Of the sum: taps times chunks of the input's channels */
   int chunks, channelChunks;
@@ -39,7 +40,8 @@ struct Arguments {
 
 using Kernel = void (*)(const Arguments);
 
-/** Of kTiles[tile]; `persists` for blocks that take tile after tile, and not one each, or a share of one. */
-Kernel kernelOf(int tile, bool isBfloat, bool persists);
+/** Of kTiles[tile] for an input of that type, of float32 by TF32; `persists` for blocks that take tile after tile, and
+ * not one each, or a share of one. */
+Kernel kernelOf(int tile, FloatType type, bool persists);
 
 }  // namespace warpconv::cuda::implicit

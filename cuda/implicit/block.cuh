@@ -34,14 +34,14 @@ struct Share {
 template <ImplicitTile kTile, bool kPersists>
 class Ring {
  public:
-  static constexpr int kBarriers = 2 * kMostStages + 2;
+  static_assert(2 * kMostStages + kTile.warpgroups() * kTile.heldRounds() <= kBarriers);
 
   __device__ Ring(const void* memory, const void* barriers)
       : outputs_((sharedAddress(memory) + 1023) / 1024 * 1024), barriers_(sharedAddress(barriers)) {}
 
-  /** Of 64 pixels, box after box */
+  /** Of 64 pixels, round after round and box after box */
   __device__ uint32_t outputs(int warpgroup) const {
-    return outputs_ + warpgroup * kTile.outputBytes() / kTile.warpgroups();
+    return outputs_ + warpgroup * kTile.heldRounds() * kTile.roundBytes();
   }
   __device__ uint32_t pixels(int stage) const {
     return outputs_ + (kPersists ? kTile.outputBytes() : 0) + stage * kTile.stageBytes();
@@ -50,9 +50,10 @@ class Ring {
   /** A stage has arrived, or has been multiplied */
   __device__ uint32_t full(int stage) const { return barriers_ + 8 * stage; }
   __device__ uint32_t free(int stage) const { return barriers_ + 8 * (kMostStages + stage); }
-  /** The residual lies where outputs will, or there is room for the next tile's */
-  __device__ uint32_t residualThere() const { return barriers_ + 8 * (2 * kMostStages); }
-  __device__ uint32_t outputsStored() const { return barriers_ + 8 * (2 * kMostStages + 1); }
+  /** The residual lies where outputs will */
+  __device__ uint32_t residualThere(int warpgroup, int held) const {
+    return barriers_ + 8 * (2 * kMostStages + warpgroup * kTile.heldRounds() + held);
+  }
 
   __device__ void makeBarriers(int stages) const {
     for (int i = 0; i < stages; ++i) {
@@ -60,8 +61,8 @@ class Ring {
       makePhaseBarrier(free(i), kTile.consumers() / 32);
     }
     if constexpr (kPersists) {
-      makePhaseBarrier(residualThere(), 1);
-      makePhaseBarrier(outputsStored(), kTile.warpgroups());
+#pragma unroll
+      for (int i = 0; i < kTile.warpgroups() * kTile.heldRounds(); ++i) makePhaseBarrier(residualThere(0, i), 1);
     }
     publishBarriers();
   }
@@ -100,7 +101,7 @@ class Producer {
         waitForPhase(ring_.free(at_.stage), at_.parity ^ 1);
         bringFilters(tile, at_.stage, i);
       }
-      copyWindows(ring_.pixels(at_.stage), x_.input, place, chunk * kChunkChannels, row * x_.dilationH,
+      copyWindows(ring_.pixels(at_.stage), x_.input, place, chunk * kTile.chunkChannels(), row * x_.dilationH,
                   column * x_.dilationW, ring_.full(at_.stage));
       at_.advance(x_.stages);
       if (++chunk < x_.channelChunks) continue;
@@ -109,24 +110,9 @@ class Producer {
     }
   }
 
-  /** `parity`: of the tile's number among the block's */
-  __device__ void bringResidual(const OwnTile& tile, int parity) const {
-    waitForPhase(ring_.outputsStored(), parity ^ 1);
-    arriveExpecting(ring_.residualThere(), kTile.outputBytes());
-#pragma unroll
-    for (int warpgroup = 0; warpgroup < kTile.warpgroups(); ++warpgroup) {
-#pragma unroll
-      for (int box = 0; box < kTile.filters / kTile.boxFilters(); ++box) {
-        copyBox(ring_.outputs(warpgroup) + box * kTile.boxBytes(), x_.residualBoxes, tile.firstPixel + 64 * warpgroup,
-                tile.firstFilter + box * kTile.boxFilters(), ring_.residualThere());
-      }
-    }
-  }
-
  private:
   /** Expects the pixels, too. Rows beyond the last filter are left as they are: no output is made of them. */
   __device__ void bringFilters(const OwnTile& tile, int stage, int chunk) const {
-    constexpr int kRowBytes = 2 * kChunkChannels;
     const uint32_t bytes = min(kTile.filters, x_.filterRows - tile.firstFilter) * kRowBytes;
     const auto* const from = static_cast<const char*>(x_.filters) +
                              (static_cast<int64_t>(chunk) * x_.filterRows + tile.firstFilter) * kRowBytes;

@@ -17,9 +17,8 @@ namespace {
 class Implicit final : public GpuConvolution {
  public:
   Implicit(const GpuRequest& request, const Plan& plan, const float* bias)
-      : problem_(request.problem), tile_(kTiles[plan.tile].tile), persists_(plan.persists) {
-    kernel_.set(kernelOf(plan.tile, problem_.format.input.type == FloatType::bfloat16, plan.persists),
-                mostSharedBytes(request.traits));
+      : problem_(request.problem), tile_(tileOf(request.problem, plan.tile)), persists_(plan.persists) {
+    kernel_.set(kernelOf(plan.tile, problem_.format.input.type, plan.persists), mostSharedBytes(request.traits));
     setArguments(plan, request.activation, bias);
     launch_ = {static_cast<unsigned>(plan.blocks), static_cast<unsigned>(tile_.threads()), sharedBytes(tile_, plan)};
     launch_.cluster = static_cast<unsigned>(plan.split);
@@ -52,12 +51,12 @@ class Implicit final : public GpuConvolution {
 
  private:
   Status mapTensors(const GpuTensors& tensors, Arguments& x) const {
-    const Status windows = mapWindows(problem_, tensors.input, kChunkChannels, tile_.pixels, x.input);
+    const Status windows = mapWindows(problem_, tensors.input, tile_.chunkChannels(), tile_.pixels, x.input);
     if (!persists_ || !windows.isOk()) return windows;
     const PixelRows rows{problem_.format.output.type, x.pixels, x.channels};
-    const Status outputs = mapBoxes(rows, x.outputPitch, tensors.output, tile_.boxFilters(), x.outputBoxes);
+    const Status outputs = mapBoxes(rows, x.outputPitch, tensors.output, tile_.boxChannels(), x.outputBoxes);
     if (tensors.residual == nullptr || !outputs.isOk()) return outputs;
-    return mapBoxes(rows, x.residualPitch, tensors.residual, tile_.boxFilters(), x.residualBoxes);
+    return mapBoxes(rows, x.residualPitch, tensors.residual, tile_.boxChannels(), x.residualBoxes);
   }
 
   /** What does not depend on the call. */
@@ -69,8 +68,8 @@ class Implicit final : public GpuConvolution {
     x.activation = activation;
     x.residualPitch = static_cast<int>(pitchOf(problem.format.residual, problem.k));
     x.outputPitch = static_cast<int>(pitchOf(problem.format.output, problem.k));
-    x.floatResidual = !isHalf(problem.format.residual.type);
-    x.floatOutput = !isHalf(problem.format.output.type);
+    x.floatResidual = problem.format.residual.type != problem.format.input.type;
+    x.floatOutput = problem.format.output.type != problem.format.input.type;
     x.pixels = s.n * s.p * s.q;
     x.channels = s.k;
     x.filterRows = static_cast<int>(filterRows(problem));

@@ -14,21 +14,26 @@ namespace implicit {
 namespace {
 
 /** Shared memory beside the stages: barriers */
-constexpr int64_t kStaticBytes = 144;
+constexpr int64_t kStaticBytes = 8 * kBarriers;
 /** Of each block the system takes a part. */
 constexpr int64_t kReservedBytes = 1024;
-/** Pixels lie a multiple of as many elements apart: the copy engine counts in pieces of 16 bytes. */
-constexpr int64_t kPitch = 8;
 /** Stages begin on a boundary of as many bytes. */
 constexpr int kAlignment = 1024;
+
+/** Pixels lie a multiple of as many elements apart: the copy engine counts in pieces of 16 bytes. */
+int64_t pieceOf(FloatType type) { return kPieceBytes / widthOf(type); }
 
 /**
  * Whether outputs can go through boxes of the copy engine, which writes whole pieces of 16 bytes: on an H200 it wrote
  * seven elements beyond a channel that was the last.
  */
 bool isBoxed(const ConvProblem& x) {
-  return isHalf(x.format.residual.type) && isHalf(x.format.output.type) && x.k % kPitch == 0;
+  const FloatType type = x.format.input.type;
+  return x.format.residual.type == type && x.format.output.type == type && x.k % pieceOf(type) == 0;
 }
+
+/** Of a tap, that a stage has */
+int64_t chunkChannels(const ConvProblem& x) { return kRowBytes / widthOf(x.format.input.type); }
 
 int64_t tilesN(const ConvProblem& x, const ImplicitTile& tile) { return ceilDivide(x.k, tile.filters); }
 
@@ -42,14 +47,14 @@ int stagesOf(const GpuTraits& traits, const ImplicitTile& tile, int64_t sharing,
 double milliseconds(const GpuRequest& request, const Plan& plan, const Model& model) {
   const ConvProblem& x = request.problem;
   const GpuTraits& traits = request.traits;
-  const ImplicitTile& tile = kTiles[plan.tile].tile;
+  const ImplicitTile tile = tileOf(x, plan.tile);
   const int64_t tiles = tileCount(x, tile);
   // Tiles that a block makes one after the other, and that its multiprocessor does
   const int64_t own = plan.persists ? ceilDivide(tiles, plan.blocks) : 1;
   const int64_t all = plan.persists ? own * ceilDivide(plan.blocks, traits.multiprocessors)
                                     : ceilDivide(plan.blocks, multiprocessorsInUse(traits, plan.split));
   const auto chunks = static_cast<double>(ceilDivide(chunksOf(x), plan.split));
-  const double chunk = model.chunks[plan.tile], outputs = model.octet * tile.octets();
+  const double chunk = model.chunks[plan.tile], outputs = model.piece * tile.pieces();
   const double alone = static_cast<double>(own) * (chunks * std::max(model.chunk, chunk) + outputs);
   const double together = static_cast<double>(all) * (chunks * chunk + model.shared * outputs * tile.warpgroups());
   const double cycles = model.begin + std::max(alone, together) + model.cluster * std::log2(plan.split);
@@ -91,17 +96,22 @@ Tiles extentsOf(const Plan& plan) {
 }
 
 /** The sentence that refuses how tensors lie, or nothing. */
-std::optional<std::string> refuseFormat(const ConvProblem& x) {
+std::optional<std::string> refuseFormat(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
   const TensorFormat& input = x.format.input;
+  const bool isTaken = isHalf(input.type) || request.precision != Precision::fp32;
   for (const TensorFormat& one : {x.format.residual, x.format.output}) {
-    if (!isHalf(input.type) || input.layout != Layout::nhwc || one.layout != Layout::nhwc ||
+    if (!isTaken || input.layout != Layout::nhwc || one.layout != Layout::nhwc ||
         (isHalf(one.type) && one.type != input.type)) {
-      return "takes an input of 16-bit floats in NHWC, and a residual and an output in NHWC of that type or of float32";
+      return "takes an input in NHWC of 16-bit floats, or of float32 where the precision lets products be of TF32, and "
+             "a "
+             "residual and an output in NHWC of that type or of float32";
     }
   }
-  if (pitchOf(input, x.c) % kPitch != 0 || pitchOf(x.format.residual, x.k) % kPitch != 0 ||
-      pitchOf(x.format.output, x.k) % kPitch != 0) {
-    return "takes tensors whose pixels lie a multiple of 8 elements apart";
+  const int64_t piece = pieceOf(input.type);
+  if (pitchOf(input, x.c) % piece != 0 || pitchOf(x.format.residual, x.k) % piece != 0 ||
+      pitchOf(x.format.output, x.k) % piece != 0) {
+    return "takes tensors whose pixels lie a multiple of " + std::to_string(piece) + " elements apart";
   }
   return std::nullopt;
 }
@@ -120,12 +130,16 @@ std::optional<std::string> refuseWindows(const ConvProblem& x) {
 
 }  // namespace
 
-int64_t chunksOf(const ConvProblem& x) { return x.r * x.s * ceilDivide(x.c, kChunkChannels); }
+ImplicitTile tileOf(const ConvProblem& x, int index) {
+  return kTiles[index].tile.ofWidth(static_cast<int>(widthOf(x.format.input.type)));
+}
 
-int64_t filterRows(const ConvProblem& x) { return roundUp(x.k, kFilterGroup); }
+int64_t chunksOf(const ConvProblem& x) { return x.r * x.s * ceilDivide(x.c, chunkChannels(x)); }
+
+int64_t filterRows(const ConvProblem& x) { return roundUp(x.k, kFilterRows); }
 
 FilterForm formOf(const ConvProblem& x) {
-  const int64_t bytes = saturatedProduct({chunksOf(x), filterRows(x), 2 * kChunkChannels});
+  const int64_t bytes = saturatedProduct({chunksOf(x), filterRows(x), kRowBytes});
   return makeForm(FilterOrder::implicit, x, bytes, static_cast<int64_t>(x.format.input.type));
 }
 
@@ -143,7 +157,7 @@ int sharedBytes(const ImplicitTile& tile, const Plan& plan) {
 int mostSharedBytes(const GpuTraits& traits) { return static_cast<int>(traits.sharedBytesPerBlock - kStaticBytes); }
 
 Plan planTile(const GpuRequest& request, int index, int split, const Model& model) {
-  const ImplicitTile& tile = kTiles[index].tile;
+  const ImplicitTile tile = tileOf(request.problem, index);
   const GpuTraits& traits = request.traits;
   const int64_t blocks = tileCount(request.problem, tile) * split;
   const int64_t sharing = std::clamp<int64_t>(ceilDivide(blocks, traits.multiprocessors), 1, tile.held);
@@ -170,20 +184,29 @@ Plan planImplicit(const GpuRequest& request) {
 
 std::optional<std::string> refuseImplicit(const GpuRequest& request) {
   const ConvProblem& x = request.problem;
-  if (auto refusal = implicit::refuseFormat(x)) return refusal;
+  if (auto refusal = implicit::refuseFormat(request)) return refusal;
   if (auto refusal = refuseWarpgroupProducts(request.traits)) return refusal;
   if (auto refusal = refuseLarge(x)) return refusal;
   if (x.groups > 1) return "takes one group of channels; this problem has " + std::to_string(x.groups);
   if (auto refusal = implicit::refuseWindows(x)) return refusal;
   if (implicit::planTiles(request).empty())
-    return "has no kernel of that tile for a residual or an output of float32, or channels that are no multiple of 8";
-  if (implicit::chunksOf(x) * implicit::filterRows(x) > kMaxExtent / implicit::kChunkChannels) {
-    return "takes filters of fewer than 2^31 elements, channels rounded up to 64";
+    return "has no kernel of that tile for halves whose residual or output is of float32, or for output channels that "
+           "are no multiple of " +
+           std::to_string(implicit::pieceOf(x.format.input.type));
+  const int64_t chunk = implicit::chunkChannels(x);
+  if (implicit::chunksOf(x) * implicit::filterRows(x) > kMaxExtent / chunk) {
+    return "takes filters of fewer than 2^31 elements, channels rounded up to " + std::to_string(chunk);
   }
   return std::nullopt;
 }
 
-ConvFormat formatImplicit(const GpuRequest& request) { return halfFormat(request, implicit::kPitch); }
+ConvFormat formatImplicit(const GpuRequest& request) {
+  const ConvProblem& x = request.problem;
+  if (request.precision == Precision::tf32 && !isHalf(x.format.input.type)) {
+    return pixelsFormat(x, FloatType::float32, implicit::pieceOf(FloatType::float32));
+  }
+  return halfFormat(request, implicit::pieceOf(FloatType::float16));
+}
 
 Estimate estimateImplicit(const GpuRequest& request) {
   const implicit::Plan plan = implicit::planImplicit(request);

@@ -25,8 +25,10 @@ constexpr auto kKernels = []<int... kIndices>(std::integer_sequence<int, kIndice
 
 }  // namespace
 
-Kernel kernelOf(int tile, bool isBfloat, bool persists) {
-  const Kernels& kernels = isBfloat ? kKernels<Bf16>[tile] : kKernels<Fp16>[tile];
+Kernel kernelOf(int tile, FloatType type, bool persists) {
+  const Kernels& kernels = type == FloatType::float16    ? kKernels<Fp16>[tile]
+                           : type == FloatType::bfloat16 ? kKernels<Bf16>[tile]
+                                                         : kKernels<Tf32>[tile];
   return persists ? kernels.persistent : kernels.single;
 }
 

@@ -28,11 +28,13 @@ class Sums {
     if (threadIdx.x % 32 == 0) arrive(ring.free(before));
   }
 
-  __device__ Octet octet(int i) const {
-    Octet octet;
+  /** See PiecePlace */
+  __device__ Piece<Element> piece(int i) const {
+    constexpr int kChannels = kTile.pieceChannels();
+    Piece<Element> piece;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) octet.x[j] = sums_[(i / 2 * 4 + j / 2) * 4 + i % 2 * 2 + j % 2];
-    return octet;
+    for (int j = 0; j < kChannels; ++j) piece.x[j] = sums_[(i / 2 * (kChannels / 2) + j / 2) * 4 + i % 2 * 2 + j % 2];
+    return piece;
   }
 
  private:
@@ -40,15 +42,15 @@ class Sums {
   template <bool kAdd>
   __device__ void multiply(const Ring<kTile, kPersists>& ring, const RingPlace& at) {
     waitForPhase(ring.full(at.stage), at.parity);
-    constexpr int kWarpgroupBytes = 64 * 2 * kChunkChannels;
+    constexpr int kWarpgroupBytes = 64 * kRowBytes;
     const uint64_t pixels = swizzledAt(ring.pixels(at.stage) + warpgroupIndex() * kWarpgroupBytes);
     const uint64_t filters = swizzledAt(ring.filters(at.stage));
-    // Of 16 bytes, to the next 16 channels
-    constexpr int kStepUnits = 2;
+    // To the channels of the next product, 32 bytes of them; operands are counted in units of 16.
+    constexpr int kStepBytes = 32, kStepUnits = kStepBytes / 16;
     beginProducts();
     Element::template multiply<kAdd>(sums_, pixels, filters);
 #pragma unroll
-    for (int step = 1; step < kChunkChannels / 16; ++step) {
+    for (int step = 1; step < kRowBytes / kStepBytes; ++step) {
       Element::template multiply<true>(sums_, pixels + step * kStepUnits, filters + step * kStepUnits);
     }
     commitProducts();
@@ -57,61 +59,68 @@ class Sums {
   float sums_[kTile.sumsOfThread()];
 };
 
-/** Of an octet of the thread of a block. */
-__device__ inline OctetPlace placeOf(int octet, int thread) {
-  OctetPlace place = OctetPlace::of(octet, thread % 128);
+/** Of a piece of the thread of a block. */
+template <ImplicitTile kTile>
+__device__ PiecePlace placeOf(int piece, int thread) {
+  PiecePlace place = PiecePlace::of<kTile>(piece, thread % 128);
   place.pixel += thread / 128 * 64;
   return place;
 }
 
-/** Those of this thread's first octets. */
-template <int kCount, typename Element>
+/** Those of this thread's first pieces. */
+template <ImplicitTile kTile, int kCount, typename Element>
 __device__ void readResiduals(const Outputs<Element>& outputs, Elements (&residuals)[kCount + 1]) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) residuals[i] = outputs.residualAt(placeOf(i, threadIdx.x));
+  for (int i = 0; i < kCount; ++i) residuals[i] = outputs.residualAt(placeOf<kTile>(i, threadIdx.x));
 }
 
-/** Stores a block's own sums, of whose first octets the residuals have been read. */
+/** Stores a block's own sums, of whose first pieces the residuals have been read. */
 template <int kRead, typename Element, ImplicitTile kTile>
 __device__ void storeSums(const Outputs<Element>& outputs, const Sums<Element, kTile, false>& sums,
                           const Elements (&residuals)[kRead + 1]) {
 #pragma unroll
-  for (int i = 0; i < kTile.octets(); ++i) {
-    const OctetPlace place = placeOf(i, threadIdx.x);
-    Octet octet = sums.octet(i);
-    outputs.store(place, octet, i < kRead ? residuals[i < kRead ? i : 0] : outputs.residualAt(place));
+  for (int i = 0; i < kTile.pieces(); ++i) {
+    const PiecePlace place = placeOf<kTile>(i, threadIdx.x);
+    Piece<Element> piece = sums.piece(i);
+    outputs.store(place, piece, i < kRead ? residuals[i < kRead ? i : 0] : outputs.residualAt(place));
   }
 }
 
 /**
- * Adds up the sums of a cluster's blocks and stores what comes of it, each block its share of the octets. `memory`, the
- * same in all blocks, takes the place of stages that have been multiplied: halves of four sums, of octet after octet
- * those of all threads.
+ * Adds up the sums of a cluster's blocks and stores what comes of it, each block its share of the pieces. `memory`, the
+ * same in all blocks, takes the place of stages that have been multiplied: quads of four sums, the first of each piece,
+ * of piece after piece those of all threads, and then the second if there are eight.
  */
 template <typename Element, ImplicitTile kTile>
 __device__ void exchangeSums(const Outputs<Element>& outputs, const Sums<Element, kTile, false>& sums, int rank,
                              int blocks, float4* memory) {
-  constexpr int kThreads = kTile.consumers(), kItems = kTile.octets() * kThreads;
+  constexpr int kThreads = kTile.consumers(), kItems = kTile.pieces() * kThreads, kQuads = kTile.pieceChannels() / 4;
 #pragma unroll
-  for (int i = 0; i < kTile.octets(); ++i) {
-    const Octet o = sums.octet(i);
-    const int item = i * kThreads + threadIdx.x;
-    memory[item] = make_float4(o.x[0], o.x[1], o.x[2], o.x[3]);
-    memory[kItems + item] = make_float4(o.x[4], o.x[5], o.x[6], o.x[7]);
+  for (int i = 0; i < kTile.pieces(); ++i) {
+    const Piece<Element> piece = sums.piece(i);
+    const float* const x = piece.x;
+#pragma unroll
+    for (int quad = 0; quad < kQuads; ++quad) {
+      memory[quad * kItems + i * kThreads + threadIdx.x] =
+          make_float4(x[4 * quad], x[4 * quad + 1], x[4 * quad + 2], x[4 * quad + 3]);
+    }
   }
   synchroniseCluster(blocks);
   const int end = kItems * (rank + 1) / blocks;
   for (int item = kItems * rank / blocks + threadIdx.x; item < end; item += kThreads) {
-    const OctetPlace place = placeOf(item / kThreads, item % kThreads);
+    const PiecePlace place = placeOf<kTile>(item / kThreads, item % kThreads);
     const Elements residual = outputs.residualAt(place);
-    Octet octet{};
+    Piece<Element> piece{};
     for (int from = 0; from < blocks; ++from) {
       const auto* const theirs = static_cast<const float4*>(__cluster_map_shared_rank(memory, from));
-      const float4 low = theirs[item], high = theirs[kItems + item];
-      octet.x[0] += low.x, octet.x[1] += low.y, octet.x[2] += low.z, octet.x[3] += low.w;
-      octet.x[4] += high.x, octet.x[5] += high.y, octet.x[6] += high.z, octet.x[7] += high.w;
+#pragma unroll
+      for (int quad = 0; quad < kQuads; ++quad) {
+        const float4 four = theirs[quad * kItems + item];
+        float* const x = piece.x + 4 * quad;
+        x[0] += four.x, x[1] += four.y, x[2] += four.z, x[3] += four.w;
+      }
     }
-    outputs.store(place, octet, residual);
+    outputs.store(place, piece, residual);
   }
   awaitClusterReads();
 }
@@ -124,9 +133,10 @@ __device__ void makeTile(const Arguments& x, const Ring<kTile, false>& ring, con
   letNextKernelBegin();
   const Outputs<Element> outputs(x, tile);
   // Residuals of larger tiles are more than there are registers for.
-  constexpr int kAhead = kTile.octets() <= 4 ? kTile.octets() : 0;
+  constexpr int kMostAhead = kTile.filters > 64 ? 0 : kTile.pixels > 64 ? 4 : 8;
+  constexpr int kAhead = kTile.pieces() < kMostAhead ? kTile.pieces() : kMostAhead;
   Elements residuals[kAhead + 1];
-  if (x.split == 1) readResiduals<kAhead>(outputs, residuals);
+  if (x.split == 1) readResiduals<kTile, kAhead>(outputs, residuals);
   RingPlace at;
   Sums<Element, kTile, false> sums;
   sums.add(ring, at, x.stages, chunks);
@@ -145,11 +155,12 @@ __device__ void makeTiles(const Arguments& x, const Ring<kTile, true>& ring) {
   RingPlace at;
   Sums<Element, kTile, true> sums;
   const BoxedOutputs<Element, kTile> outputs(x, ring);
+  outputs.begin();
   int parity = 0;
   for (int i = blockIdx.x; i < x.tiles; i += gridDim.x, parity ^= 1) {
     sums.add(ring, at, x.stages, x.chunks);
     if (i + gridDim.x >= x.tiles) letNextKernelBegin();
-    outputs.store(OwnTile::of<kTile>(x, i), sums, parity);
+    outputs.store(i, sums, parity);
   }
   // They read shared memory, which goes with the block.
   if (threadIdx.x % 128 == 0) waitForStoresToRead();
@@ -165,9 +176,9 @@ __device__ void makeTiles(const Arguments& x, const Ring<kTile, true>& ring) {
 template <typename Element, int kIndex, bool kPersists>
 __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].tile.held)
     implicitKernel(const __grid_constant__ Arguments x) {
-  constexpr ImplicitTile kTile = kTiles[kIndex].tile;
+  constexpr ImplicitTile kTile = kTiles[kIndex].tile.ofWidth(sizeof(typename Element::Bits));
   extern __shared__ float4 memory[];
-  __shared__ uint64_t barriers[Ring<kTile, kPersists>::kBarriers];
+  __shared__ uint64_t barriers[kBarriers];
 
   const Ring<kTile, kPersists> ring(memory, barriers);
   const int rank = kPersists ? 0 : blockIdx.x % x.split;
@@ -194,12 +205,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
     producer.beginFilters(OwnTile::of<kTile>(x, firstTile));
     waitForKernelsBefore();
     if constexpr (kPersists) {
-      int parity = 0;
-      for (int i = firstTile; i < x.tiles; i += gridDim.x, parity ^= 1) {
-        const OwnTile tile = OwnTile::of<kTile>(x, i);
-        producer.bring(tile);
-        if (x.residual != nullptr) producer.bringResidual(tile, parity);
-      }
+      for (int i = firstTile; i < x.tiles; i += gridDim.x) producer.bring(OwnTile::of<kTile>(x, i));
     } else {
       producer.bring(OwnTile::of<kTile>(x, firstTile));
     }

@@ -9,51 +9,65 @@
 
 namespace warpconv::cuda::implicit {
 
-/** Eight adjacent channels of a pixel, as floats and as elements. */
-struct Octet {
-  float x[8];
+/** Adjacent channels of a pixel that are 16 bytes of elements, as floats and as elements. */
+template <typename Element>
+struct Piece {
+  static constexpr int kChannels = kPieceBytes / sizeof(typename Element::Bits);
+  static constexpr int kOfWord = kChannels / 4;
+
+  float x[kChannels];
 };
 using Elements = uint4;
 
 /**
- * Where the octets of a warpgroup's thread lie. Products give a thread, with g = lane / 4 and t = lane % 4, columns
+ * Where the pieces of a warpgroup's thread lie. Products give a thread, with g = lane / 4 and t = lane % 4, columns
  * 8 j + 2 t and 8 j + 2 t + 1 of rows 16 * warp + g and 8 more. Filters are ordered so that these columns, of j = 4 i
- * to 4 i + 3, are channels 32 i + 8 t to 32 i + 8 t + 7: octet 2 i of the first row, and octet 2 i + 1 of the other.
+ * to 4 i + 3, are channels 32 i + 8 t to 32 i + 8 t + 7 of halves: piece 2 i of the first row, and piece 2 i + 1 of the
+ * other. Of float32 j = 2 i and 2 i + 1 are channels 16 i + 4 t to 16 i + 4 t + 3.
  */
-struct OctetPlace {
+struct PiecePlace {
   int pixel, channel;
 
-  static __device__ OctetPlace of(int octet, int thread) {
+  template <ImplicitTile kTile>
+  static __device__ PiecePlace of(int piece, int thread) {
     const int lane = thread % 32;
-    return {thread / 32 * 16 + lane / 4 + octet % 2 * 8, octet / 2 * kFilterGroup + lane % 4 * 8};
+    return {thread / 32 * 16 + lane / 4 + piece % 2 * 8,
+            piece / 2 * kTile.filterGroup() + lane % 4 * kTile.pieceChannels()};
   }
 };
 
 template <typename Element>
-__device__ inline void add(Octet& sums, const Elements& elements) {
-  const uint32_t pairs[4] = {elements.x, elements.y, elements.z, elements.w};
+__device__ inline void add(Piece<Element>& sums, const Elements& elements) {
+  constexpr int kOfWord = Piece<Element>::kOfWord;
+  const uint32_t words[4] = {elements.x, elements.y, elements.z, elements.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 two = Element::decode(pairs[i]);
-    sums.x[2 * i] += two.x, sums.x[2 * i + 1] += two.y;
+    float values[kOfWord];
+    Element::decode(words[i], values);
+#pragma unroll
+    for (int j = 0; j < kOfWord; ++j) sums.x[i * kOfWord + j] += values[j];
   }
 }
 
-/** Where it is beyond K, `count` < 8, no more than so many are read. */
-__device__ inline void addBias(Octet& sums, const float* bias, int channel, int count) {
+/** Where it is beyond K, `count` less than a piece has, no more than so many are read. */
+template <typename Element>
+__device__ inline void addBias(Piece<Element>& sums, const float* bias, int channel, int count) {
+  constexpr int kChannels = Piece<Element>::kChannels;
   if (bias == nullptr || count <= 0) return;
-  if (count >= 8) {
-    const auto* const quads = reinterpret_cast<const float4*>(bias + channel);
-    const float4 low = __ldg(quads), high = __ldg(quads + 1);
-    sums.x[0] += low.x, sums.x[1] += low.y, sums.x[2] += low.z, sums.x[3] += low.w;
-    sums.x[4] += high.x, sums.x[5] += high.y, sums.x[6] += high.z, sums.x[7] += high.w;
+  if (count >= kChannels) {
+#pragma unroll
+    for (int i = 0; i < kChannels; i += 4) {
+      const float4 quad = __ldg(reinterpret_cast<const float4*>(bias + channel + i));
+      sums.x[i] += quad.x, sums.x[i + 1] += quad.y, sums.x[i + 2] += quad.z, sums.x[i + 3] += quad.w;
+    }
   } else {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sums.x[i] += i < count ? __ldg(bias + channel + i) : 0.0f;
+    for (int i = 0; i < kChannels; ++i) sums.x[i] += i < count ? __ldg(bias + channel + i) : 0.0f;
   }
 }
 
-__device__ inline void activateAll(Octet& sums, const BoundedActivation& activation) {
+template <typename Element>
+__device__ inline void activateAll(Piece<Element>& sums, const BoundedActivation& activation) {
   if (isClamp(activation)) {
 #pragma unroll
     for (float& sum : sums.x) sum = clamp(sum, activation);
@@ -64,100 +78,105 @@ __device__ inline void activateAll(Octet& sums, const BoundedActivation& activat
 }
 
 template <typename Element>
-__device__ inline Elements encoded(const Octet& sums) {
-  return make_uint4(Element::encode(sums.x[0], sums.x[1]), Element::encode(sums.x[2], sums.x[3]),
-                    Element::encode(sums.x[4], sums.x[5]), Element::encode(sums.x[6], sums.x[7]));
+__device__ inline Elements encoded(const Piece<Element>& sums) {
+  constexpr int kOfWord = Piece<Element>::kOfWord;
+  return make_uint4(Element::encode(sums.x), Element::encode(sums.x + kOfWord), Element::encode(sums.x + 2 * kOfWord),
+                    Element::encode(sums.x + 3 * kOfWord));
 }
 
-/** The elements of an octet once its activation is applied. */
+/** The elements of a piece once its activation is applied. */
 template <typename Element>
-__device__ inline Elements finished(Octet& sums, const BoundedActivation& activation) {
+__device__ inline Elements finished(Piece<Element>& sums, const BoundedActivation& activation) {
   if (isClamp(activation)) {
 #pragma unroll
     for (float& sum : sums.x) sum = clamp(sum, activation);
-    return encoded<Element>(sums);
+    return encoded(sums);
   }
 #pragma unroll
   for (float& sum : sums.x) sum = activate(sum, activation);
-  return encoded<Element>(sums);
+  return encoded(sums);
 }
 
-/** Finishes octets and stores them where they belong. */
+/** Finishes pieces and stores them where they belong. */
 template <typename Element>
 class Outputs {
+  using Bits = typename Element::Bits;
+  static constexpr int kChannels = Piece<Element>::kChannels, kOfWord = Piece<Element>::kOfWord;
+
  public:
   __device__ Outputs(const Arguments& x, const OwnTile& tile) : x_(x), tile_(tile) {}
 
-  /** Of elements: zeros where there is none, or it is of float32 */
-  __device__ Elements residualAt(const OctetPlace& place) const {
+  /** Of elements: zeros where there is none, or it is of float32 beside halves */
+  __device__ Elements residualAt(const PiecePlace& place) const {
     Elements elements{};
     const int count = countOf(place);
     if (x_.residual == nullptr || x_.floatResidual || count <= 0) return elements;
-    const auto* const from = static_cast<const uint16_t*>(x_.residual) + offset(place, x_.residualPitch);
-    if (count >= 8) return *reinterpret_cast<const Elements*>(from);
-    uint32_t pairs[4]{};
+    const auto* const from = static_cast<const Bits*>(x_.residual) + offset(place, x_.residualPitch);
+    if (count >= kChannels) return *reinterpret_cast<const Elements*>(from);
+    uint32_t words[4]{};
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < count) pairs[i / 2] |= static_cast<uint32_t>(from[i]) << i % 2 * 16;
+    for (int i = 0; i < kChannels; ++i) {
+      if (i < count) words[i / kOfWord] |= static_cast<uint32_t>(from[i]) << i % kOfWord * 16;
     }
-    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    return make_uint4(words[0], words[1], words[2], words[3]);
   }
 
-  __device__ void store(const OctetPlace& place, Octet& sums, const Elements& residual) const {
+  __device__ void store(const PiecePlace& place, Piece<Element>& sums, const Elements& residual) const {
     const int count = countOf(place);
     if (count <= 0) return;
     addBias(sums, x_.bias, tile_.firstFilter + place.channel, count);
-    if (x_.residual != nullptr && !x_.floatResidual) add<Element>(sums, residual);
+    if (x_.residual != nullptr && !x_.floatResidual) add(sums, residual);
     if (x_.residual != nullptr && x_.floatResidual) addFloats(place, sums, count);
     activateAll(sums, x_.activation);
     if (x_.floatOutput) {
       writeFloats(place, sums, count);
     } else {
-      write(place, encoded<Element>(sums), count);
+      write(place, encoded(sums), count);
     }
   }
 
  private:
-  __device__ void addFloats(const OctetPlace& place, Octet& sums, int count) const {
+  __device__ void addFloats(const PiecePlace& place, Piece<Element>& sums, int count) const {
     const float* const from = static_cast<const float*>(x_.residual) + offset(place, x_.residualPitch);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kChannels; ++i) {
       if (i < count) sums.x[i] += from[i];
     }
   }
 
-  __device__ void writeFloats(const OctetPlace& place, const Octet& sums, int count) const {
+  __device__ void writeFloats(const PiecePlace& place, const Piece<Element>& sums, int count) const {
     float* const to = static_cast<float*>(x_.output) + offset(place, x_.outputPitch);
-    if (count >= 8) {
-      auto* const quads = reinterpret_cast<float4*>(to);
-      quads[0] = make_float4(sums.x[0], sums.x[1], sums.x[2], sums.x[3]);
-      quads[1] = make_float4(sums.x[4], sums.x[5], sums.x[6], sums.x[7]);
+    if (count >= kChannels) {
+#pragma unroll
+      for (int i = 0; i < kChannels; i += 4) {
+        *reinterpret_cast<float4*>(to + i) = make_float4(sums.x[i], sums.x[i + 1], sums.x[i + 2], sums.x[i + 3]);
+      }
       return;
     }
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kChannels; ++i) {
       if (i < count) to[i] = sums.x[i];
     }
   }
 
-  __device__ void write(const OctetPlace& place, const Elements& elements, int count) const {
-    auto* const to = static_cast<uint16_t*>(x_.output) + offset(place, x_.outputPitch);
-    if (count >= 8) {
+  __device__ void write(const PiecePlace& place, const Elements& elements, int count) const {
+    auto* const to = static_cast<Bits*>(x_.output) + offset(place, x_.outputPitch);
+    if (count >= kChannels) {
       *reinterpret_cast<Elements*>(to) = elements;
       return;
     }
-    const uint32_t pairs[4] = {elements.x, elements.y, elements.z, elements.w};
+    const uint32_t words[4] = {elements.x, elements.y, elements.z, elements.w};
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < count) to[i] = static_cast<uint16_t>(pairs[i / 2] >> i % 2 * 16);
+    for (int i = 0; i < kChannels; ++i) {
+      if (i < count) to[i] = static_cast<Bits>(words[i / kOfWord] >> i % kOfWord * 16);
     }
   }
 
   /** Channels from the place on; none of a pixel that does not exist */
-  __device__ int countOf(const OctetPlace& place) const {
+  __device__ int countOf(const PiecePlace& place) const {
     return tile_.firstPixel + place.pixel < x_.pixels ? x_.channels - tile_.firstFilter - place.channel : 0;
   }
-  __device__ int64_t offset(const OctetPlace& place, int pitch) const {
+  __device__ int64_t offset(const PiecePlace& place, int pitch) const {
     return int64_t{tile_.firstPixel + place.pixel} * pitch + tile_.firstFilter + place.channel;
   }
 
@@ -166,44 +185,66 @@ class Outputs {
 };
 
 /**
- * Finishes a warpgroup's octets in boxes in shared memory, which the copy engine stores. Pieces of 16 bytes lie
- * exchanged with those of the rows around them, as the engine's maps say: piece u of row r at u ^ r % 8, or, of boxes
- * of 32 channels, at u ^ r / 2 % 4.
+ * Finishes a warpgroup's pieces in boxes in shared memory, which the copy engine stores. There it brings the residual
+ * to as soon as the outputs before have been read. Pieces lie exchanged with those of the rows around them, as the
+ * engine's maps say: piece u of row r at u ^ r % 8, or, of rows of 64 bytes, at u ^ r / 2 % 4.
  */
 template <typename Element, ImplicitTile kTile>
 class BoxedOutputs {
+  static constexpr int kRounds = kTile.rounds(), kHeld = kTile.heldRounds();
+  static constexpr int kRoundPieces = kTile.pieces() / kRounds;
+  /** Rounds that are being read while the next is made: none where their memory is all there is */
+  static constexpr int kBehind = kHeld > 1 ? 1 : 0;
+
  public:
   __device__ BoxedOutputs(const Arguments& x, const Ring<kTile, true>& ring)
       : x_(x), ring_(ring), warpgroup_(warpgroupIndex()), boxes_(ring.outputs(warpgroup_)) {}
 
+  /** Has the residual brought that the block's first tile begins with. */
+  __device__ void begin() const {
+    if (x_.residual != nullptr && threadIdx.x % 128 == 0) {
+      const OwnTile tile = OwnTile::of<kTile>(x_, blockIdx.x);
+#pragma unroll
+      for (int round = 0; round < kHeld; ++round) bringResidual(tile, round);
+    }
+    __syncwarp();
+  }
+
   /** `parity`: of the tile's number among the block's */
   template <typename Sums>
-  __device__ void store(const OwnTile& tile, const Sums& sums, int parity) const {
+  __device__ void store(int index, const Sums& sums, int parity) const {
     const int thread = threadIdx.x % 128;
-    if (x_.residual != nullptr) {
-      waitForPhase(ring_.residualThere(), parity);
-    } else {
-      // The one that stores what was there before
-      if (thread == 0) waitForStoresToRead();
-      __syncwarp();
-      synchroniseWarpgroup();
-    }
+    const OwnTile tile = OwnTile::of<kTile>(x_, index);
 #pragma unroll
-    for (int i = 0; i < kTile.octets(); ++i) {
-      // Found anew for each octet: kept, a few registers of the largest tiles are spilled.
-      const OctetPlace place = OctetPlace::of(i, inRegister(thread));
-      const int channel = tile.firstFilter + place.channel;
-      Octet octet = sums.octet(i);
-      addBias(octet, x_.bias, channel, x_.channels - channel);
-      const uint32_t at = addressOf(place);
-      if (x_.residual != nullptr) add<Element>(octet, loadShared(at));
-      const Elements elements = finished<Element>(octet, x_.activation);
-      storeFour(at, elements.x, elements.y, elements.z, elements.w);
+    for (int round = 0; round < kRounds; ++round) {
+      if (x_.residual != nullptr) {
+        waitForPhase(ring_.residualThere(warpgroup_, round % kHeld), kRounds > kHeld ? round / kHeld : parity);
+      } else {
+        // The one that stores what was there before
+        if (thread == 0) waitForStoresToRead<kHeld - 1>();
+        __syncwarp();
+        synchroniseWarpgroup();
+      }
+#pragma unroll
+      for (int i = round * kRoundPieces; i < (round + 1) * kRoundPieces; ++i) {
+        // Found anew for each piece: kept, a few registers of the largest tiles are spilled.
+        const PiecePlace place = PiecePlace::of<kTile>(i, inRegister(thread));
+        const int channel = tile.firstFilter + place.channel;
+        Piece<Element> piece = sums.piece(i);
+        addBias(piece, x_.bias, channel, x_.channels - channel);
+        const uint32_t at = addressOf(place);
+        if (x_.residual != nullptr) add(piece, loadShared(at));
+        const Elements elements = finished(piece, x_.activation);
+        storeFour(at, elements.x, elements.y, elements.z, elements.w);
+      }
+      publishToProducts();
+      synchroniseWarpgroup();
+      if (thread == 0) {
+        storeRound(tile, round);
+        if (x_.residual != nullptr) bringNextResiduals(index, round);
+      }
+      __syncwarp();
     }
-    publishToProducts();
-    synchroniseWarpgroup();
-    if (thread == 0) storeBoxes(tile);
-    __syncwarp();
   }
 
  private:
@@ -218,23 +259,53 @@ class BoxedOutputs {
     return elements;
   }
 
-  __device__ uint32_t addressOf(const OctetPlace& place) const {
-    constexpr int kPieces = kTile.boxFilters() / 8;
-    const int piece = place.channel % kTile.boxFilters() / 8;
-    const int exchanged = piece ^ (kPieces == 8 ? place.pixel % 8 : place.pixel / 2 % 4);
-    return boxes_ + place.channel / kTile.boxFilters() * kTile.boxBytes() + 16 * (place.pixel * kPieces + exchanged);
+  /** Where a round's boxes lie, and the first of its channels */
+  __device__ uint32_t boxesOf(int round) const { return boxes_ + round % kHeld * kTile.roundBytes(); }
+  static __device__ int firstFilterOf(const OwnTile& tile, int round, int box) {
+    return tile.firstFilter + (round * kTile.roundBoxes() + box) * kTile.boxChannels();
   }
 
-  __device__ void storeBoxes(const OwnTile& tile) const {
+  __device__ uint32_t addressOf(const PiecePlace& place) const {
+    constexpr int kRowPieces = kTile.boxChannels() / kTile.pieceChannels();
+    const int box = place.channel / kTile.boxChannels() % (kHeld * kTile.roundBoxes());
+    const int piece = place.channel % kTile.boxChannels() / kTile.pieceChannels();
+    const int exchanged = piece ^ (kRowPieces == 8 ? place.pixel % 8 : place.pixel / 2 % 4);
+    return boxes_ + box * kTile.boxBytes() + kPieceBytes * (place.pixel * kRowPieces + exchanged);
+  }
+
+  __device__ void storeRound(const OwnTile& tile, int round) const {
 #pragma unroll
-    for (int box = 0; box < kTile.filters / kTile.boxFilters(); ++box) {
-      storeBox(x_.outputBoxes, tile.firstPixel + 64 * warpgroup_, tile.firstFilter + box * kTile.boxFilters(),
-               boxes_ + box * kTile.boxBytes());
+    for (int box = 0; box < kTile.roundBoxes(); ++box) {
+      storeBox(x_.outputBoxes, tile.firstPixel + 64 * warpgroup_, firstFilterOf(tile, round, box),
+               boxesOf(round) + box * kTile.boxBytes());
     }
     commitStores();
-    if (x_.residual == nullptr) return;
-    waitForStoresToRead();
-    arrive(ring_.outputsStored());
+  }
+
+  __device__ void bringResidual(const OwnTile& tile, int round) const {
+    const uint32_t there = ring_.residualThere(warpgroup_, round % kHeld);
+    arriveExpecting(there, kTile.roundBytes());
+#pragma unroll
+    for (int box = 0; box < kTile.roundBoxes(); ++box) {
+      copyBox(boxesOf(round) + box * kTile.boxBytes(), x_.residualBoxes, tile.firstPixel + 64 * warpgroup_,
+              firstFilterOf(tile, round, box), there);
+    }
+  }
+
+  /** Once a round of tile `index` is being stored: to where the ones before it were, and it, too, if it is the last. */
+  __device__ void bringNextResiduals(int index, int round) const {
+    waitForStoresToRead<kBehind>();
+    if (round >= kBehind) bringResidualAfter(index, round - kBehind);
+    if (kBehind == 0 || round < kRounds - 1) return;
+    waitForStoresToRead<0>();
+    bringResidualAfter(index, round);
+  }
+
+  /** The residual of the round that takes the place of this one, in the next tile if there is one. */
+  __device__ void bringResidualAfter(int index, int round) const {
+    const int next = round + kHeld;
+    if (next >= kRounds) index += gridDim.x;
+    if (index < x_.tiles) bringResidual(OwnTile::of<kTile>(x_, index), next % kRounds);
   }
 
   const Arguments& x_;

@@ -21,10 +21,13 @@ struct Plan {
   double milliseconds = 0;
 };
 
+/** Of kTiles, of the elements that the problem's input has. */
+ImplicitTile tileOf(const ConvProblem& problem, int index);
+
 /** Of the sum: taps times chunks of the input's channels. */
 int64_t chunksOf(const ConvProblem& problem);
 
-/** Output channels rounded up to those that are ordered together. */
+/** Output channels rounded up to kFilterRows. */
 int64_t filterRows(const ConvProblem& problem);
 
 FilterForm formOf(const ConvProblem& problem);

@@ -7,11 +7,19 @@
 
 namespace warpconv::cuda::implicit {
 
-/** Two elements of 16 bits as floats, and floats as two elements, rounded to the nearest, ties to even. */
+/**
+ * Elements of 4 bytes of memory, of which Bits has one: their values as floats, and elements of floats, halves rounded
+ * to the nearest, ties to even. The products of a warpgroup with rows of 32 bytes of them.
+ */
 struct Fp16 {
-  static __device__ float2 decode(uint32_t pair) { return __half22float2(*reinterpret_cast<const __half2*>(&pair)); }
-  static __device__ uint32_t encode(float low, float high) {
-    const __half2 pair = __floats2half2_rn(low, high);
+  using Bits = uint16_t;
+
+  static __device__ void decode(uint32_t word, float (&values)[2]) {
+    const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&word));
+    values[0] = pair.x, values[1] = pair.y;
+  }
+  static __device__ uint32_t encode(const float* values) {
+    const __half2 pair = __floats2half2_rn(values[0], values[1]);
     return *reinterpret_cast<const uint32_t*>(&pair);
   }
   template <bool kAdd, int kCount>
@@ -21,16 +29,31 @@ struct Fp16 {
 };
 
 struct Bf16 {
-  static __device__ float2 decode(uint32_t pair) {
-    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
+  using Bits = uint16_t;
+
+  static __device__ void decode(uint32_t word, float (&values)[2]) {
+    const float2 pair = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&word));
+    values[0] = pair.x, values[1] = pair.y;
   }
-  static __device__ uint32_t encode(float low, float high) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  static __device__ uint32_t encode(const float* values) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(values[0], values[1]);
     return *reinterpret_cast<const uint32_t*>(&pair);
   }
   template <bool kAdd, int kCount>
   static __device__ void multiply(float (&sums)[kCount], uint64_t a, uint64_t b) {
     beginMultiplyBf16<kAdd>(sums, a, b);
+  }
+};
+
+/** Products of TF32. Tensors are of float32: the copy engine rounds what products read, and nothing else. */
+struct Tf32 {
+  using Bits = uint32_t;
+
+  static __device__ void decode(uint32_t word, float (&values)[1]) { values[0] = __uint_as_float(word); }
+  static __device__ uint32_t encode(const float* values) { return __float_as_uint(values[0]); }
+  template <bool kAdd, int kCount>
+  static __device__ void multiply(float (&sums)[kCount], uint64_t a, uint64_t b) {
+    beginMultiplyTf32<kAdd>(sums, a, b);
   }
 };
 

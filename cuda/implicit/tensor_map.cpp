@@ -19,7 +19,9 @@ Function find(const char* name) {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
 
-CUtensorMapDataType mapType(FloatType type) {
+/** Elements of float32 arrive as `wide`. */
+CUtensorMapDataType mapType(FloatType type, CUtensorMapDataType wide) {
+  if (type == FloatType::float32) return wide;
   return type == FloatType::bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
@@ -49,9 +51,10 @@ Status mapWindows(const ConvProblem& x, const void* input, int channels, int pix
                        narrow(x.padding.bottom - (x.r - 1) * x.dilation.h)};
   const cuuint32_t steps[] = {1, static_cast<cuuint32_t>(x.stride.w), static_cast<cuuint32_t>(x.stride.h), 1};
   return toStatus(
-      encode(&map, mapType(format.type), 4, const_cast<void*>(input), extents, strides, lower, upper,
-             static_cast<cuuint32_t>(channels), static_cast<cuuint32_t>(pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+      encode(&map, mapType(format.type, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32), 4, const_cast<void*>(input), extents,
+             strides, lower, upper, static_cast<cuuint32_t>(channels), static_cast<cuuint32_t>(pixels), steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
       "windows");
 }
 
@@ -61,11 +64,11 @@ Status mapBoxes(const PixelRows& rows, int64_t pitch, const void* tensor, int co
   const cuuint64_t extents[] = {static_cast<cuuint64_t>(rows.channels), static_cast<cuuint64_t>(rows.pixels)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(pitch * widthOf(rows.type))};
   const cuuint32_t box[] = {static_cast<cuuint32_t>(columns), 64}, steps[] = {1, 1};
-  return toStatus(
-      encode(&map, mapType(rows.type), 2, const_cast<void*>(tensor), extents, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-      "outputs");
+  return toStatus(encode(&map, mapType(rows.type, CU_TENSOR_MAP_DATA_TYPE_FLOAT32), 2, const_cast<void*>(tensor),
+                         extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                         columns * widthOf(rows.type) == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                  "outputs");
 }
 
 }  // namespace warpconv::cuda::implicit

@@ -8,34 +8,60 @@
 
 namespace warpconv::cuda::implicit {
 
-/** Channels of a tap that a stage has: 128 bytes of 16-bit elements, the widest row that is swizzled. */
-inline constexpr int kChunkChannels = 64;
-/** Output channels that are ordered together: see filterRow */
-inline constexpr int kFilterGroup = 32;
+/** Of a tap's channels that a stage has, a row for each pixel and filter: the widest row that is swizzled */
+inline constexpr int kRowBytes = 128;
+/** Of adjacent channels that a thread finishes at once, and that lie together wherever rows are swizzled */
+inline constexpr int kPieceBytes = 16;
+/** Rows of filters are a multiple of as many: see filterGroup */
+inline constexpr int kFilterRows = 32;
 inline constexpr int kMostStages = 8;
 inline constexpr int kMostSplit = 8;
+/** Of a block: two for each stage, and one for each of the rounds that its warpgroups hold */
+inline constexpr int kBarriers = 2 * kMostStages + 8;
 
 /** Outputs that a block makes: pixels of all images, one after the other, by output channels. */
 struct ImplicitTile {
   int pixels, filters;
   /** Blocks that a multiprocessor has registers for */
   int held;
+  /** Of an element: 2, or 4 of TF32 */
+  int width = 2;
+
+  WARPCONV_HOST_DEVICE constexpr ImplicitTile ofWidth(int bytes) const { return {pixels, filters, held, bytes}; }
 
   WARPCONV_HOST_DEVICE constexpr int warpgroups() const { return pixels / 64; }
   WARPCONV_HOST_DEVICE constexpr int consumers() const { return 128 * warpgroups(); }
   /** The last warp brings elements and filters */
-  /** Channels of a box of outputs: 128 bytes of a pixel, or less */
-  WARPCONV_HOST_DEVICE constexpr int boxFilters() const { return filters < 64 ? filters : 64; }
-  WARPCONV_HOST_DEVICE constexpr int boxBytes() const { return 64 * 2 * boxFilters(); }
-  WARPCONV_HOST_DEVICE constexpr int outputBytes() const { return 2 * pixels * filters; }
+  WARPCONV_HOST_DEVICE constexpr int threads() const { return consumers() + 32; }
   /** Whether there are kernels of blocks that make one tile or a share of one: the largest are for many tiles. */
   constexpr bool canBeSingle() const { return pixels * filters <= 128 * 128; }
-  WARPCONV_HOST_DEVICE constexpr int threads() const { return consumers() + 32; }
+
+  WARPCONV_HOST_DEVICE constexpr int chunkChannels() const { return kRowBytes / width; }
+  WARPCONV_HOST_DEVICE constexpr int pixelBytes() const { return kRowBytes * pixels; }
+  WARPCONV_HOST_DEVICE constexpr int stageBytes() const { return kRowBytes * (pixels + filters); }
+
   WARPCONV_HOST_DEVICE constexpr int sumsOfThread() const { return filters / 2; }
-  WARPCONV_HOST_DEVICE constexpr int pixelBytes() const { return 2 * kChunkChannels * pixels; }
-  WARPCONV_HOST_DEVICE constexpr int stageBytes() const { return 2 * kChunkChannels * (pixels + filters); }
-  /** Eight outputs of a thread: adjacent channels of a pixel */
-  WARPCONV_HOST_DEVICE constexpr int octets() const { return sumsOfThread() / 8; }
+  /** Adjacent channels of a pixel; pieces of a thread */
+  WARPCONV_HOST_DEVICE constexpr int pieceChannels() const { return kPieceBytes / width; }
+  WARPCONV_HOST_DEVICE constexpr int pieces() const { return sumsOfThread() / pieceChannels(); }
+  /** Output channels that are ordered together: one piece of each of the four threads that share a row of sums */
+  WARPCONV_HOST_DEVICE constexpr int filterGroup() const { return 4 * pieceChannels(); }
+
+  // Boxes of outputs, each of 64 pixels, that the copy engine stores, and whose residual it brings. A warpgroup makes
+  // its boxes in rounds, and has room for some rounds at a time: halves are made in one round, of all boxes. Those of
+  // float32 would leave stages no room, and are made one after the other.
+
+  /** 128 bytes of a pixel, or less */
+  WARPCONV_HOST_DEVICE constexpr int boxChannels() const {
+    return filters < kRowBytes / width ? filters : kRowBytes / width;
+  }
+  WARPCONV_HOST_DEVICE constexpr int boxBytes() const { return 64 * width * boxChannels(); }
+  WARPCONV_HOST_DEVICE constexpr int roundBoxes() const { return width == 2 ? filters / boxChannels() : 1; }
+  WARPCONV_HOST_DEVICE constexpr int roundBytes() const { return roundBoxes() * boxBytes(); }
+  WARPCONV_HOST_DEVICE constexpr int rounds() const { return filters / boxChannels() / roundBoxes(); }
+  /** Rounds that there is room for, half of them or all */
+  WARPCONV_HOST_DEVICE constexpr int heldRounds() const { return (rounds() + 1) / 2; }
+  WARPCONV_HOST_DEVICE constexpr int outputBytes() const { return warpgroups() * heldRounds() * roundBytes(); }
 };
 
 struct NamedTile {

@@ -69,10 +69,11 @@ __device__ inline void commitStores() {
 #endif
 }
 
-/** Until shared memory that this thread has committed stores from may be written again. */
+/** Until shared memory that this thread has committed stores from, but for the last kRunning times, may be written. */
+template <int kRunning = 0>
 __device__ inline void waitForStoresToRead() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kRunning) : "memory");
 #endif
 }
 

@@ -15,9 +15,11 @@ FloatType halfType(const GpuRequest& request) {
 }  // namespace
 
 ConvFormat halfFormat(const GpuRequest& request, int64_t elements) {
-  const ConvProblem& x = request.problem;
   const FloatType type = halfType(request);
-  if (!isHalf(type)) return x.format;
+  return isHalf(type) ? pixelsFormat(request.problem, type, elements) : request.problem.format;
+}
+
+ConvFormat pixelsFormat(const ConvProblem& x, FloatType type, int64_t elements) {
   const auto taken = [&](const TensorFormat& given, FloatType wanted, int64_t channels) {
     const bool isTaken =
         given.type == wanted && given.layout == Layout::nhwc && pitchOf(given, channels) % elements == 0;

@@ -13,6 +13,9 @@ namespace warpconv::cuda {
  */
 ConvFormat halfFormat(const GpuRequest& request, int64_t elements);
 
+/** The same for an input of `type`, of which there are kernels whatever the input's own is. */
+ConvFormat pixelsFormat(const ConvProblem& problem, FloatType type, int64_t elements);
+
 inline bool isHalf(FloatType type) { return type != FloatType::float32; }
 
 /** Elements from one pixel to the next of an NHWC tensor. */

@@ -23,9 +23,9 @@ __device__ inline uint64_t columnsAt(uint32_t shared, uint32_t stepsApart) {
 }
 
 /**
- * Where an operand lies in shared memory as the copy engine leaves it: rows of 128 bytes, 16 steps of FP16 each 32 of
- * them, whose pieces of 16 bytes are exchanged with those of the seven rows around it. `shared` is a multiple of 1,024,
- * and 32 times at most 3 more.
+ * Where an operand lies in shared memory as the copy engine leaves it: rows of 128 bytes, 16 steps of FP16 or 8 of TF32
+ * each 32 of them, whose pieces of 16 bytes are exchanged with those of the seven rows around it. `shared` is a
+ * multiple of 1,024, and 32 times at most 3 more.
  */
 __device__ inline uint64_t swizzledAt(uint32_t shared) {
   constexpr uint64_t kEightRowsApart = 1024, kSwizzle128 = uint64_t{1} << 62;
@@ -165,13 +165,13 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
                "k16.f32.f16.f16 {" names "}, " a_name ", " b_name ", add, 1, 1, 0, 0; }"                           \
                : __VA_ARGS__                                                                                       \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
-#define WARPCONV_MULTIPLY_BOTH(kind, columns, names, a_name, b_name, add, ...)                               \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns kind " {" names "}, " a_name ", " b_name ", " add \
-               ", 1, 1, 0, 0;"                                                                               \
-               : __VA_ARGS__                                                                                 \
+#define WARPCONV_MULTIPLY_BOTH(kind, signs, columns, names, a_name, b_name, add, ...)                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns kind " {" names "}, " a_name ", " b_name ", " add signs \
+:__VA_ARGS__                                                                                                       \
                : "l"(a), "l"(b))
-#define WARPCONV_MULTIPLY_FP16(...) WARPCONV_MULTIPLY_BOTH("k16.f32.f16.f16", __VA_ARGS__)
-#define WARPCONV_MULTIPLY_BF16(...) WARPCONV_MULTIPLY_BOTH("k16.f32.bf16.bf16", __VA_ARGS__)
+#define WARPCONV_MULTIPLY_FP16(...) WARPCONV_MULTIPLY_BOTH("k16.f32.f16.f16", ", 1, 1, 0, 0;", __VA_ARGS__)
+#define WARPCONV_MULTIPLY_BF16(...) WARPCONV_MULTIPLY_BOTH("k16.f32.bf16.bf16", ", 1, 1, 0, 0;", __VA_ARGS__)
+#define WARPCONV_MULTIPLY_TF32(...) WARPCONV_MULTIPLY_BOTH("k8.f32.tf32.tf32", ", 1, 1;", __VA_ARGS__)
 
 /**
  * The same with operands of FP16 and 16 steps, both in shared memory: rows of `a` lie as columns of `b` do, see
@@ -196,6 +196,8 @@ __device__ inline void beginMultiplyTf32(float (&sums)[64], const uint32_t (&a)[
   WARPCONV_DEFINE_MULTIPLY(name, multiply, uint64_t, 128, "256", "%128", "%129")
 WARPCONV_DEFINE_BOTH(beginMultiplyFp16, WARPCONV_MULTIPLY_FP16)
 WARPCONV_DEFINE_BOTH(beginMultiplyBf16, WARPCONV_MULTIPLY_BF16)
+/** Of 8 steps. Bits of float32 that TF32 has not are not looked at. */
+WARPCONV_DEFINE_BOTH(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32)
 
 /** The same with 64, 96 and 128 columns where it is not known before whether to add. */
 __device__ inline void beginMultiplyFp16(float (&sums)[32], uint64_t a, uint64_t b, bool add) {
@@ -234,6 +236,7 @@ WARPCONV_DEFINE_ROWS(beginMultiplyTf32, WARPCONV_MULTIPLY_TF32_ROWS)
 #undef WARPCONV_MULTIPLY_ROWS
 #undef WARPCONV_MULTIPLY_FP16
 #undef WARPCONV_MULTIPLY_BF16
+#undef WARPCONV_MULTIPLY_TF32
 #undef WARPCONV_MULTIPLY_BOTH
 #undef WARPCONV_MULTIPLY_FP16_WHERE
 #undef WARPCONV_NAMES_128
