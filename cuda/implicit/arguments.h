@@ -34,6 +34,10 @@ struct Arguments {
   FastDivisor byTilesN, byImage, byRow, byChannelChunks, byColumns;
   int tilesN, tiles;
   int stages;
+  /** log2 of the boxes of outputs that a warpgroup has room for, where blocks persist */
+  int heldBoxes;
+  /** Where barriers lie in shared memory, behind all else */
+  int barriersAt;
   /** Blocks of a cluster, each of which sums over some of the chunks */
   int split;
 };

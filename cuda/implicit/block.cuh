@@ -29,31 +29,28 @@ struct Share {
 };
 
 /**
- * Shared memory of a block: boxes of outputs where it persists, then stages, each elements of its pixels and filters.
+ * Shared memory of a block: boxes of outputs where it persists, then stages, each elements of its pixels and filters,
+ * and barriers.
  */
 template <ImplicitTile kTile, bool kPersists>
 class Ring {
  public:
-  static_assert(2 * kMostStages + kTile.warpgroups() * kTile.heldRounds() <= kBarriers);
+  __device__ Ring(const Arguments& x, const void* memory)
+      : outputs_(sharedAddress(memory)),
+        stages_(outputs_ + (kPersists ? kTile.outputBytes(x.heldBoxes) : 0)),
+        barriers_(outputs_ + x.barriersAt) {}
 
-  __device__ Ring(const void* memory, const void* barriers)
-      : outputs_((sharedAddress(memory) + 1023) / 1024 * 1024), barriers_(sharedAddress(barriers)) {}
-
-  /** Of 64 pixels, round after round and box after box */
-  __device__ uint32_t outputs(int warpgroup) const {
-    return outputs_ + warpgroup * kTile.heldRounds() * kTile.roundBytes();
+  /** Box after box */
+  __device__ uint32_t outputs(const Arguments& x, int warpgroup) const {
+    return outputs_ + (warpgroup * kTile.boxBytes() << x.heldBoxes);
   }
-  __device__ uint32_t pixels(int stage) const {
-    return outputs_ + (kPersists ? kTile.outputBytes() : 0) + stage * kTile.stageBytes();
-  }
+  __device__ uint32_t pixels(int stage) const { return stages_ + stage * kTile.stageBytes(); }
   __device__ uint32_t filters(int stage) const { return pixels(stage) + kTile.pixelBytes(); }
   /** A stage has arrived, or has been multiplied */
   __device__ uint32_t full(int stage) const { return barriers_ + 8 * stage; }
   __device__ uint32_t free(int stage) const { return barriers_ + 8 * (kMostStages + stage); }
   /** The residual lies where outputs will */
-  __device__ uint32_t residualThere(int warpgroup, int held) const {
-    return barriers_ + 8 * (2 * kMostStages + warpgroup * kTile.heldRounds() + held);
-  }
+  __device__ uint32_t residualThere(int place) const { return barriers_ + 8 * (2 * kMostStages + place); }
 
   __device__ void makeBarriers(int stages) const {
     for (int i = 0; i < stages; ++i) {
@@ -62,13 +59,13 @@ class Ring {
     }
     if constexpr (kPersists) {
 #pragma unroll
-      for (int i = 0; i < kTile.warpgroups() * kTile.heldRounds(); ++i) makePhaseBarrier(residualThere(0, i), 1);
+      for (int i = 0; i < kMostBoxes; ++i) makePhaseBarrier(residualThere(i), 1);
     }
     publishBarriers();
   }
 
  private:
-  const uint32_t outputs_, barriers_;
+  const uint32_t outputs_, stages_, barriers_;
 };
 
 /** What brings a block's stages: one thread. */

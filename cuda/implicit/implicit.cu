@@ -17,10 +17,10 @@ namespace {
 class Implicit final : public GpuConvolution {
  public:
   Implicit(const GpuRequest& request, const Plan& plan, const float* bias)
-      : problem_(request.problem), tile_(tileOf(request.problem, plan.tile)), persists_(plan.persists) {
+      : problem_(request.problem), tile_(tileOf(request.problem, plan.tile)), plan_(plan) {
     kernel_.set(kernelOf(plan.tile, problem_.format.input.type, plan.persists), mostSharedBytes(request.traits));
     setArguments(plan, request.activation, bias);
-    launch_ = {static_cast<unsigned>(plan.blocks), static_cast<unsigned>(tile_.threads()), sharedBytes(tile_, plan)};
+    launch_ = {static_cast<unsigned>(plan.blocks), static_cast<unsigned>(tile_.threads())};
     launch_.cluster = static_cast<unsigned>(plan.split);
     launch_.overlaps = shouldOverlap(request.traits.computeCapability, plan.blocks,
                                      int64_t{tile_.held} * request.traits.multiprocessors);
@@ -44,15 +44,21 @@ class Implicit final : public GpuConvolution {
     Arguments x = arguments_;
     x.residual = tensors.residual;
     x.output = tensors.output;
+    const Rooms& rooms = tensors.residual == nullptr ? plan_.rooms : plan_.residualRooms;
+    Launch launch = launch_;
+    launch.sharedBytes = sharedBytes(tile_, plan_, rooms);
+    x.stages = rooms.stages;
+    x.heldBoxes = rooms.heldBoxes;
+    x.barriersAt = launch.sharedBytes - kBarrierBytes;
     if (Status status = mapTensors(tensors, x); !status.isOk()) return status;
     const cudaError_t loaded = kernel_.load();
-    return toStatus(loaded == cudaSuccess ? launchKernel(kernel_.get(), launch_, stream, x) : loaded, "implicit");
+    return toStatus(loaded == cudaSuccess ? launchKernel(kernel_.get(), launch, stream, x) : loaded, "implicit");
   }
 
  private:
   Status mapTensors(const GpuTensors& tensors, Arguments& x) const {
     const Status windows = mapWindows(problem_, tensors.input, tile_.chunkChannels(), tile_.pixels, x.input);
-    if (!persists_ || !windows.isOk()) return windows;
+    if (!plan_.persists || !windows.isOk()) return windows;
     const PixelRows rows{problem_.format.output.type, x.pixels, x.channels};
     const Status outputs = mapBoxes(rows, x.outputPitch, tensors.output, tile_.boxChannels(), x.outputBoxes);
     if (tensors.residual == nullptr || !outputs.isOk()) return outputs;
@@ -86,13 +92,12 @@ class Implicit final : public GpuConvolution {
     x.byRow = FastDivisor(s.q);
     x.byChannelChunks = FastDivisor(x.channelChunks);
     x.byColumns = FastDivisor(s.s);
-    x.stages = plan.stages;
     x.split = plan.split;
   }
 
   const ConvProblem problem_;
   const ImplicitTile tile_;
-  const bool persists_;
+  const Plan plan_;
   std::shared_ptr<const DeviceFilters> filters_;
   LazyKernel<Kernel> kernel_;
   Launch launch_{};

@@ -13,12 +13,8 @@ namespace warpconv::cuda {
 namespace implicit {
 namespace {
 
-/** Shared memory beside the stages: barriers */
-constexpr int64_t kStaticBytes = 8 * kBarriers;
 /** Of each block the system takes a part. */
 constexpr int64_t kReservedBytes = 1024;
-/** Stages begin on a boundary of as many bytes. */
-constexpr int kAlignment = 1024;
 
 /** Pixels lie a multiple of as many elements apart: the copy engine counts in pieces of 16 bytes. */
 int64_t pieceOf(FloatType type) { return kPieceBytes / widthOf(type); }
@@ -39,8 +35,8 @@ int64_t tilesN(const ConvProblem& x, const ImplicitTile& tile) { return ceilDivi
 
 /** As many as blocks that share a multiprocessor have room for. */
 int stagesOf(const GpuTraits& traits, const ImplicitTile& tile, int64_t sharing, int64_t otherBytes) {
-  const int64_t each = traits.sharedBytesPerMultiprocessor / sharing - kReservedBytes - kStaticBytes;
-  const int64_t room = std::min<int64_t>(each, mostSharedBytes(traits)) - kAlignment - otherBytes;
+  const int64_t each = traits.sharedBytesPerMultiprocessor / sharing - kReservedBytes;
+  const int64_t room = std::min<int64_t>(each, mostSharedBytes(traits)) - kBarrierBytes - otherBytes;
   return static_cast<int>(std::clamp<int64_t>(room / tile.stageBytes(), 1, kMostStages));
 }
 
@@ -92,7 +88,7 @@ bool isFaster(const Plan& a, const Plan& b) { return a.milliseconds < b.millisec
 
 Tiles extentsOf(const Plan& plan) {
   const ImplicitTile& tile = kTiles[plan.tile].tile;
-  return {{"blockM", tile.pixels}, {"blockN", tile.filters}, {"splits", plan.split}, {"stages", plan.stages}};
+  return {{"blockM", tile.pixels}, {"blockN", tile.filters}, {"splits", plan.split}, {"stages", plan.rooms.stages}};
 }
 
 /** The sentence that refuses how tensors lie, or nothing. */
@@ -149,12 +145,13 @@ int64_t tileCount(const ConvProblem& x, const ImplicitTile& tile) {
 
 bool canTake(const ImplicitTile& tile, const ConvProblem& x) { return tile.canBeSingle() || isBoxed(x); }
 
-int sharedBytes(const ImplicitTile& tile, const Plan& plan) {
+int sharedBytes(const ImplicitTile& tile, const Plan& plan, const Rooms& rooms) {
   const int exchanged = plan.split > 1 ? 4 * tile.pixels * tile.filters : 0;
-  return kAlignment + (plan.persists ? tile.outputBytes() : 0) + std::max(plan.stages * tile.stageBytes(), exchanged);
+  return (plan.persists ? tile.outputBytes(rooms.heldBoxes) : 0) +
+         std::max(rooms.stages * tile.stageBytes(), exchanged) + kBarrierBytes;
 }
 
-int mostSharedBytes(const GpuTraits& traits) { return static_cast<int>(traits.sharedBytesPerBlock - kStaticBytes); }
+int mostSharedBytes(const GpuTraits& traits) { return static_cast<int>(traits.sharedBytesPerBlock); }
 
 Plan planTile(const GpuRequest& request, int index, int split, const Model& model) {
   const ImplicitTile tile = tileOf(request.problem, index);
@@ -165,11 +162,17 @@ Plan planTile(const GpuRequest& request, int index, int split, const Model& mode
   plan.persists = !tile.canBeSingle() || (isBoxed(request.problem) && blocks > sharing * traits.multiprocessors);
   plan.blocks = plan.persists ? std::min(blocks, sharing * traits.multiprocessors) : blocks;
   if (plan.persists) {
-    plan.stages = stagesOf(traits, tile, sharing, tile.outputBytes());
+    const auto roomsFor = [&](bool withResidual) {
+      const int held = tile.heldBoxes(withResidual);
+      return Rooms{stagesOf(traits, tile, sharing, tile.outputBytes(held)), held};
+    };
+    plan.rooms = roomsFor(false), plan.residualRooms = roomsFor(true);
   } else {
     // No more than a block has chunks, and such that the next kernel's blocks have room beside it.
     const int64_t chunks = ceilDivide(chunksOf(request.problem), split);
-    plan.stages = static_cast<int>(std::min<int64_t>(stagesOf(traits, tile, std::max<int64_t>(sharing, 2), 0), chunks));
+    plan.rooms.stages =
+        static_cast<int>(std::min<int64_t>(stagesOf(traits, tile, std::max<int64_t>(sharing, 2), 0), chunks));
+    plan.residualRooms = plan.rooms;
   }
   plan.milliseconds = milliseconds(request, plan, model);
   return plan;

@@ -156,11 +156,11 @@ __device__ void makeTiles(const Arguments& x, const Ring<kTile, true>& ring) {
   Sums<Element, kTile, true> sums;
   const BoxedOutputs<Element, kTile> outputs(x, ring);
   outputs.begin();
-  int parity = 0;
-  for (int i = blockIdx.x; i < x.tiles; i += gridDim.x, parity ^= 1) {
+  int made = 0;
+  for (int i = blockIdx.x; i < x.tiles; i += gridDim.x, ++made) {
     sums.add(ring, at, x.stages, x.chunks);
     if (i + gridDim.x >= x.tiles) letNextKernelBegin();
-    outputs.store(i, sums, parity);
+    outputs.store(i, sums, made);
   }
   // They read shared memory, which goes with the block.
   if (threadIdx.x % 128 == 0) waitForStoresToRead();
@@ -177,10 +177,9 @@ template <typename Element, int kIndex, bool kPersists>
 __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].tile.held)
     implicitKernel(const __grid_constant__ Arguments x) {
   constexpr ImplicitTile kTile = kTiles[kIndex].tile.ofWidth(sizeof(typename Element::Bits));
-  extern __shared__ float4 memory[];
-  __shared__ uint64_t barriers[kBarriers];
-
-  const Ring<kTile, kPersists> ring(memory, barriers);
+  // Rows that are swizzled lie in groups of eight.
+  extern __shared__ __align__(8 * kRowBytes) float4 memory[];
+  const Ring<kTile, kPersists> ring(x, memory);
   const int rank = kPersists ? 0 : blockIdx.x % x.split;
   const int firstTile = kPersists ? blockIdx.x : blockIdx.x / x.split;
   const Share share(x, rank);
@@ -194,9 +193,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].tile.threads(), kTiles[kIndex].
     if constexpr (kPersists) {
       makeTiles<Element, kTile>(x, ring);
     } else {
-      auto* const stages = reinterpret_cast<char*>(memory) + (ring.pixels(0) - sharedAddress(memory));
-      makeTile<Element, kTile>(x, ring, OwnTile::of<kTile>(x, firstTile), rank, share.end - share.first,
-                               reinterpret_cast<float4*>(stages));
+      makeTile<Element, kTile>(x, ring, OwnTile::of<kTile>(x, firstTile), rank, share.end - share.first, memory);
     }
     return;
   }

@@ -185,54 +185,51 @@ class Outputs {
 };
 
 /**
- * Finishes a warpgroup's pieces in boxes in shared memory, which the copy engine stores. There it brings the residual
- * to as soon as the outputs before have been read. Pieces lie exchanged with those of the rows around them, as the
- * engine's maps say: piece u of row r at u ^ r % 8, or, of rows of 64 bytes, at u ^ r / 2 % 4.
+ * Finishes a warpgroup's pieces in boxes in shared memory, which the copy engine stores. It brings the residual to
+ * where they will lie, as soon as the outputs before have been read. Pieces lie exchanged with those of the rows around
+ * them, as the engine's maps say: piece u of row r at u ^ r % 8, or, of rows of 64 bytes, at u ^ r / 2 % 4.
  */
 template <typename Element, ImplicitTile kTile>
 class BoxedOutputs {
-  static constexpr int kRounds = kTile.rounds(), kHeld = kTile.heldRounds();
-  static constexpr int kRoundPieces = kTile.pieces() / kRounds;
-  /** Rounds that are being read while the next is made: none where their memory is all there is */
-  static constexpr int kBehind = kHeld > 1 ? 1 : 0;
+  static constexpr int kBoxes = kTile.boxes(), kBoxPieces = kTile.pieces() / kBoxes;
+  static constexpr int kRowPieces = kTile.boxChannels() / kTile.pieceChannels();
 
  public:
   __device__ BoxedOutputs(const Arguments& x, const Ring<kTile, true>& ring)
-      : x_(x), ring_(ring), warpgroup_(warpgroupIndex()), boxes_(ring.outputs(warpgroup_)) {}
+      : x_(x), ring_(ring), warpgroup_(warpgroupIndex()), boxes_(ring.outputs(x, warpgroup_)) {}
 
   /** Has the residual brought that the block's first tile begins with. */
   __device__ void begin() const {
     if (x_.residual != nullptr && threadIdx.x % 128 == 0) {
       const OwnTile tile = OwnTile::of<kTile>(x_, blockIdx.x);
-#pragma unroll
-      for (int round = 0; round < kHeld; ++round) bringResidual(tile, round);
+      for (int box = 0; box < 1 << x_.heldBoxes; ++box) bringResidual(tile, box);
     }
     __syncwarp();
   }
 
-  /** `parity`: of the tile's number among the block's */
+  /** `index`: of the tile, the block's own `made` having been stored */
   template <typename Sums>
-  __device__ void store(int index, const Sums& sums, int parity) const {
+  __device__ void store(int index, const Sums& sums, int made) const {
     const int thread = threadIdx.x % 128;
     const OwnTile tile = OwnTile::of<kTile>(x_, index);
 #pragma unroll
-    for (int round = 0; round < kRounds; ++round) {
+    for (int box = 0; box < kBoxes; ++box) {
       if (x_.residual != nullptr) {
-        waitForPhase(ring_.residualThere(warpgroup_, round % kHeld), kRounds > kHeld ? round / kHeld : parity);
+        waitForPhase(residualThere(box), (made * kBoxes + box) >> x_.heldBoxes & 1);
       } else {
         // The one that stores what was there before
-        if (thread == 0) waitForStoresToRead<kHeld - 1>();
+        if (thread == 0) waitForRoom();
         __syncwarp();
         synchroniseWarpgroup();
       }
 #pragma unroll
-      for (int i = round * kRoundPieces; i < (round + 1) * kRoundPieces; ++i) {
+      for (int i = box * kBoxPieces; i < (box + 1) * kBoxPieces; ++i) {
         // Found anew for each piece: kept, a few registers of the largest tiles are spilled.
         const PiecePlace place = PiecePlace::of<kTile>(i, inRegister(thread));
         const int channel = tile.firstFilter + place.channel;
         Piece<Element> piece = sums.piece(i);
         addBias(piece, x_.bias, channel, x_.channels - channel);
-        const uint32_t at = addressOf(place);
+        const uint32_t at = addressOf(box, place);
         if (x_.residual != nullptr) add(piece, loadShared(at));
         const Elements elements = finished(piece, x_.activation);
         storeFour(at, elements.x, elements.y, elements.z, elements.w);
@@ -240,8 +237,9 @@ class BoxedOutputs {
       publishToProducts();
       synchroniseWarpgroup();
       if (thread == 0) {
-        storeRound(tile, round);
-        if (x_.residual != nullptr) bringNextResiduals(index, round);
+        storeBox(x_.outputBoxes, firstPixelOf(tile), firstFilterOf(tile, box), addressOf(box));
+        commitStores();
+        if (x_.residual != nullptr) bringNextResiduals(index, box);
       }
       __syncwarp();
     }
@@ -259,53 +257,53 @@ class BoxedOutputs {
     return elements;
   }
 
-  /** Where a round's boxes lie, and the first of its channels */
-  __device__ uint32_t boxesOf(int round) const { return boxes_ + round % kHeld * kTile.roundBytes(); }
-  static __device__ int firstFilterOf(const OwnTile& tile, int round, int box) {
-    return tile.firstFilter + (round * kTile.roundBoxes() + box) * kTile.boxChannels();
+  __device__ int firstPixelOf(const OwnTile& tile) const { return tile.firstPixel + 64 * warpgroup_; }
+  static __device__ int firstFilterOf(const OwnTile& tile, int box) {
+    return tile.firstFilter + box * kTile.boxChannels();
   }
 
-  __device__ uint32_t addressOf(const PiecePlace& place) const {
-    constexpr int kRowPieces = kTile.boxChannels() / kTile.pieceChannels();
-    const int box = place.channel / kTile.boxChannels() % (kHeld * kTile.roundBoxes());
+  /** Of the places that a warpgroup has for boxes */
+  __device__ int placeOf(int box) const { return box & ((1 << x_.heldBoxes) - 1); }
+  __device__ uint32_t addressOf(int box) const { return boxes_ + placeOf(box) * kTile.boxBytes(); }
+  __device__ uint32_t addressOf(int box, const PiecePlace& place) const {
     const int piece = place.channel % kTile.boxChannels() / kTile.pieceChannels();
     const int exchanged = piece ^ (kRowPieces == 8 ? place.pixel % 8 : place.pixel / 2 % 4);
-    return boxes_ + box * kTile.boxBytes() + kPieceBytes * (place.pixel * kRowPieces + exchanged);
+    return addressOf(box) + kPieceBytes * (place.pixel * kRowPieces + exchanged);
+  }
+  __device__ uint32_t residualThere(int box) const {
+    return ring_.residualThere((warpgroup_ << x_.heldBoxes) + placeOf(box));
   }
 
-  __device__ void storeRound(const OwnTile& tile, int round) const {
-#pragma unroll
-    for (int box = 0; box < kTile.roundBoxes(); ++box) {
-      storeBox(x_.outputBoxes, tile.firstPixel + 64 * warpgroup_, firstFilterOf(tile, round, box),
-               boxesOf(round) + box * kTile.boxBytes());
-    }
-    commitStores();
+  __device__ void bringResidual(const OwnTile& tile, int box) const {
+    arriveExpecting(residualThere(box), kTile.boxBytes());
+    copyBox(addressOf(box), x_.residualBoxes, firstPixelOf(tile), firstFilterOf(tile, box), residualThere(box));
   }
 
-  __device__ void bringResidual(const OwnTile& tile, int round) const {
-    const uint32_t there = ring_.residualThere(warpgroup_, round % kHeld);
-    arriveExpecting(there, kTile.roundBytes());
-#pragma unroll
-    for (int box = 0; box < kTile.roundBoxes(); ++box) {
-      copyBox(boxesOf(round) + box * kTile.boxBytes(), x_.residualBoxes, tile.firstPixel + 64 * warpgroup_,
-              firstFilterOf(tile, round, box), there);
+  /** Until the place of the next box has been read: where there are several, the box before may still be. */
+  __device__ void waitForRoom() const {
+    if (x_.heldBoxes == 0) {
+      waitForStoresToRead();
+    } else {
+      waitForStoresToRead<1>();
     }
   }
 
-  /** Once a round of tile `index` is being stored: to where the ones before it were, and it, too, if it is the last. */
-  __device__ void bringNextResiduals(int index, int round) const {
-    waitForStoresToRead<kBehind>();
-    if (round >= kBehind) bringResidualAfter(index, round - kBehind);
-    if (kBehind == 0 || round < kRounds - 1) return;
-    waitForStoresToRead<0>();
-    bringResidualAfter(index, round);
+  /** Once a box of tile `index` is being stored: to where boxes before it were, and behind a tile's last, to its own.
+   */
+  __device__ void bringNextResiduals(int index, int box) const {
+    waitForRoom();
+    const int behind = x_.heldBoxes == 0 ? 0 : 1;
+    if (box >= behind) bringResidualAfter(index, box - behind);
+    if (behind == 0 || box < kBoxes - 1) return;
+    waitForStoresToRead();
+    bringResidualAfter(index, box);
   }
 
-  /** The residual of the round that takes the place of this one, in the next tile if there is one. */
-  __device__ void bringResidualAfter(int index, int round) const {
-    const int next = round + kHeld;
-    if (next >= kRounds) index += gridDim.x;
-    if (index < x_.tiles) bringResidual(OwnTile::of<kTile>(x_, index), next % kRounds);
+  /** The residual of the box that takes the place of this one, in the next tile if there is one. */
+  __device__ void bringResidualAfter(int index, int box) const {
+    int next = box + (1 << x_.heldBoxes);
+    if (next >= kBoxes) index += gridDim.x, next -= kBoxes;
+    if (index < x_.tiles) bringResidual(OwnTile::of<kTile>(x_, index), next);
   }
 
   const Arguments& x_;

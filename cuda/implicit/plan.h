@@ -8,13 +8,19 @@
 
 namespace warpconv::cuda::implicit {
 
+/** What a block has shared memory for: stages, and, as log2, boxes of outputs for each of its warpgroups. */
+struct Rooms {
+  int stages = 1, heldBoxes = 0;
+};
+
 /** What a request comes down to. */
 struct Plan {
   /** Of kTiles */
   int tile = 0;
   /** Blocks of a cluster, each of which sums over some of the chunks */
   int split = 1;
-  int stages = 1;
+  /** Of calls without a residual, and with one */
+  Rooms rooms, residualRooms;
   /** Blocks take tile after tile: where outputs are stored by boxes */
   bool persists = false;
   int64_t blocks = 1;
@@ -37,8 +43,8 @@ int64_t tileCount(const ConvProblem& problem, const ImplicitTile& tile);
 /** Whether there are kernels of the tile for the problem's format. */
 bool canTake(const ImplicitTile& tile, const ConvProblem& problem);
 
-/** Dynamic shared memory of a block, with what its alignment may take. */
-int sharedBytes(const ImplicitTile& tile, const Plan& plan);
+/** Shared memory of a block. */
+int sharedBytes(const ImplicitTile& tile, const Plan& plan, const Rooms& rooms);
 /** The most that sharedBytes of any plan comes to */
 int mostSharedBytes(const GpuTraits& traits);
 

@@ -16,8 +16,9 @@ inline constexpr int kPieceBytes = 16;
 inline constexpr int kFilterRows = 32;
 inline constexpr int kMostStages = 8;
 inline constexpr int kMostSplit = 8;
-/** Of a block: two for each stage, and one for each of the rounds that its warpgroups hold */
-inline constexpr int kBarriers = 2 * kMostStages + 8;
+/** Of a block: two for each stage, and one for each box of outputs that its warpgroups have room for */
+inline constexpr int kMostBoxes = 8;
+inline constexpr int kBarrierBytes = 8 * (2 * kMostStages + kMostBoxes);
 
 /** Outputs that a block makes: pixels of all images, one after the other, by output channels. */
 struct ImplicitTile {
@@ -47,21 +48,21 @@ struct ImplicitTile {
   /** Output channels that are ordered together: one piece of each of the four threads that share a row of sums */
   WARPCONV_HOST_DEVICE constexpr int filterGroup() const { return 4 * pieceChannels(); }
 
-  // Boxes of outputs, each of 64 pixels, that the copy engine stores, and whose residual it brings. A warpgroup makes
-  // its boxes in rounds, and has room for some rounds at a time: halves are made in one round, of all boxes. Those of
-  // float32 would leave stages no room, and are made one after the other.
+  // Boxes of outputs, each of 64 pixels by 128 bytes or less, that the copy engine stores, and whose residual it
+  // brings. A warpgroup makes them one after the other, and has room for some at a time: the fewer, the more stages
+  // there are.
 
-  /** 128 bytes of a pixel, or less */
   WARPCONV_HOST_DEVICE constexpr int boxChannels() const {
     return filters < kRowBytes / width ? filters : kRowBytes / width;
   }
   WARPCONV_HOST_DEVICE constexpr int boxBytes() const { return 64 * width * boxChannels(); }
-  WARPCONV_HOST_DEVICE constexpr int roundBoxes() const { return width == 2 ? filters / boxChannels() : 1; }
-  WARPCONV_HOST_DEVICE constexpr int roundBytes() const { return roundBoxes() * boxBytes(); }
-  WARPCONV_HOST_DEVICE constexpr int rounds() const { return filters / boxChannels() / roundBoxes(); }
-  /** Rounds that there is room for, half of them or all */
-  WARPCONV_HOST_DEVICE constexpr int heldRounds() const { return (rounds() + 1) / 2; }
-  WARPCONV_HOST_DEVICE constexpr int outputBytes() const { return warpgroups() * heldRounds() * roundBytes(); }
+  WARPCONV_HOST_DEVICE constexpr int boxes() const { return filters / boxChannels(); }
+  /** log2 of the boxes that a warpgroup has room for; with a residual, which should be there before it is needed, more
+   */
+  constexpr int heldBoxes(bool withResidual) const {
+    return (filters > 128 ? 1 : 0) + (withResidual && filters > 64 ? 1 : 0);
+  }
+  WARPCONV_HOST_DEVICE constexpr int outputBytes(int held) const { return (warpgroups() * boxBytes()) << held; }
 };
 
 struct NamedTile {

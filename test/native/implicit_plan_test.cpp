@@ -120,8 +120,12 @@ TEST_CASE("a block of every plan of implicit finds room, whichever tile is pinne
             const implicit::Plan plan = implicit::planImplicit(requestOf(problem, std::string(variant)));
             const implicit::ImplicitTile tile = implicit::tileOf(problem, plan.tile);
             CHECK(implicit::kTiles[plan.tile].variant == variant);
-            CHECK(implicit::sharedBytes(tile, plan) <= implicit::mostSharedBytes(kTraits));
-            CHECK(plan.stages >= 1);
+            for (const implicit::Rooms& rooms : {plan.rooms, plan.residualRooms}) {
+              CHECK(implicit::sharedBytes(tile, plan, rooms) <= implicit::mostSharedBytes(kTraits));
+              CHECK(rooms.stages >= 1);
+              CHECK(tile.boxes() % (1 << rooms.heldBoxes) == 0);
+              CHECK(tile.warpgroups() << rooms.heldBoxes <= implicit::kMostBoxes);
+            }
             CHECK(plan.split <= implicit::chunksOf(problem));
             // A cluster makes one tile.
             CHECK((plan.split == 1 || !plan.persists));
