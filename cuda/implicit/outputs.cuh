@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/epilogue/epilogue.cuh"
+#include "cuda/epilogue/half_activation.cuh"
 #include "cuda/implicit/arguments.h"
 #include "cuda/implicit/block.cuh"
 #include "cuda/kernel/in_register.cuh"
@@ -53,16 +53,6 @@ __device__ inline void addBias(Octet& sums, const float* bias, int channel, int 
   }
 }
 
-__device__ inline void activateAll(Octet& sums, const BoundedActivation& activation) {
-  if (isClamp(activation)) {
-#pragma unroll
-    for (float& sum : sums.x) sum = clamp(sum, activation);
-  } else {
-#pragma unroll
-    for (float& sum : sums.x) sum = activate(sum, activation);
-  }
-}
-
 template <typename Element>
 __device__ inline Elements encoded(const Octet& sums) {
   return make_uint4(Element::encode(sums.x[0], sums.x[1]), Element::encode(sums.x[2], sums.x[3]),
@@ -72,13 +62,7 @@ __device__ inline Elements encoded(const Octet& sums) {
 /** The elements of an octet once its activation is applied. */
 template <typename Element>
 __device__ inline Elements finished(Octet& sums, const BoundedActivation& activation) {
-  if (isClamp(activation)) {
-#pragma unroll
-    for (float& sum : sums.x) sum = clamp(sum, activation);
-    return encoded<Element>(sums);
-  }
-#pragma unroll
-  for (float& sum : sums.x) sum = activate(sum, activation);
+  activateHalves(sums.x, activation);
   return encoded<Element>(sums);
 }
 
@@ -109,7 +93,7 @@ class Outputs {
     addBias(sums, x_.bias, tile_.firstFilter + place.channel, count);
     if (x_.residual != nullptr && !x_.floatResidual) add<Element>(sums, residual);
     if (x_.residual != nullptr && x_.floatResidual) addFloats(place, sums, count);
-    activateAll(sums, x_.activation);
+    activateHalves(sums.x, x_.activation);
     if (x_.floatOutput) {
       writeFloats(place, sums, count);
     } else {
@@ -190,15 +174,15 @@ class BoxedOutputs {
     }
 #pragma unroll
     for (int i = 0; i < kTile.octets(); ++i) {
-      // Found anew for each octet: kept, a few registers of the largest tiles are spilled.
-      const OctetPlace place = OctetPlace::of(i, inRegister(thread));
+      // Found anew for each octet, and again for its outputs: kept, a few registers of the largest tiles are spilled.
+      const auto findPlace = [&] { return OctetPlace::of(i, inRegister(thread)); };
+      const OctetPlace place = findPlace();
       const int channel = tile.firstFilter + place.channel;
       Octet octet = sums.octet(i);
       addBias(octet, x_.bias, channel, x_.channels - channel);
-      const uint32_t at = addressOf(place);
-      if (x_.residual != nullptr) add<Element>(octet, loadShared(at));
+      if (x_.residual != nullptr) add<Element>(octet, loadShared(addressOf(place)));
       const Elements elements = finished<Element>(octet, x_.activation);
-      storeFour(at, elements.x, elements.y, elements.z, elements.w);
+      storeFour(addressOf(findPlace()), elements.x, elements.y, elements.z, elements.w);
     }
     publishToProducts();
     synchroniseWarpgroup();
