@@ -83,6 +83,7 @@ NETWORKS = {
     "resnet152": {},
     "squeezenet1_0": {},
     "vgg16": {},
+    "convnext_tiny": {},
     "mobilenet_v2": {},
     "efficientnet_b0": {},
     "mobilenet_v3_large": {},

@@ -27,8 +27,8 @@ struct Plan {
 /** The fastest plan. The request must be one that `refuseDepthwise` does not refuse. */
 Plan planDepthwise(const GpuRequest& request);
 
-/** The plan in which a thread computes `run` output rows; one row where the tile has no runs. */
-Plan planRun(const GpuRequest& request, int run);
+/** The plan of kTiles[tile] in which a thread computes `run` output rows; one row where the tile has no runs. */
+Plan planRun(const GpuRequest& request, int tile, int run);
 
 }  // namespace depthwise
 }  // namespace warpconv::cuda

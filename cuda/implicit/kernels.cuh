@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cuda/implicit/elements.cuh"
 #include "cuda/implicit/outputs.cuh"
-#include "cuda/implicit/products.cuh"
 #include "cuda/kernel/cluster.cuh"
 #include "cuda/kernel/launch.cuh"
 #include "cuda/kernel/partial_barrier.cuh"

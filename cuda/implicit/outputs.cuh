@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/epilogue/epilogue.cuh"
 #include "cuda/implicit/arguments.h"
 #include "cuda/implicit/block.cuh"
+#include "cuda/implicit/elements.cuh"
 #include "cuda/kernel/in_register.cuh"
 #include "cuda/kernel/partial_barrier.cuh"
 #include "cuda/tensor_core/warpgroup.cuh"
@@ -67,17 +67,6 @@ __device__ inline void addBias(Piece<Element>& sums, const float* bias, int chan
 }
 
 template <typename Element>
-__device__ inline void activateAll(Piece<Element>& sums, const BoundedActivation& activation) {
-  if (isClamp(activation)) {
-#pragma unroll
-    for (float& sum : sums.x) sum = clamp(sum, activation);
-  } else {
-#pragma unroll
-    for (float& sum : sums.x) sum = activate(sum, activation);
-  }
-}
-
-template <typename Element>
 __device__ inline Elements encoded(const Piece<Element>& sums) {
   constexpr int kOfWord = Piece<Element>::kOfWord;
   return make_uint4(Element::encode(sums.x), Element::encode(sums.x + kOfWord), Element::encode(sums.x + 2 * kOfWord),
@@ -87,13 +76,7 @@ __device__ inline Elements encoded(const Piece<Element>& sums) {
 /** The elements of a piece once its activation is applied. */
 template <typename Element>
 __device__ inline Elements finished(Piece<Element>& sums, const BoundedActivation& activation) {
-  if (isClamp(activation)) {
-#pragma unroll
-    for (float& sum : sums.x) sum = clamp(sum, activation);
-    return encoded(sums);
-  }
-#pragma unroll
-  for (float& sum : sums.x) sum = activate(sum, activation);
+  Element::activate(sums.x, activation);
   return encoded(sums);
 }
 
@@ -127,7 +110,7 @@ class Outputs {
     addBias(sums, x_.bias, tile_.firstFilter + place.channel, count);
     if (x_.residual != nullptr && !x_.floatResidual) add(sums, residual);
     if (x_.residual != nullptr && x_.floatResidual) addFloats(place, sums, count);
-    activateAll(sums, x_.activation);
+    Element::activate(sums.x, x_.activation);
     if (x_.floatOutput) {
       writeFloats(place, sums, count);
     } else {
@@ -224,15 +207,15 @@ class BoxedOutputs {
       }
 #pragma unroll
       for (int i = box * kBoxPieces; i < (box + 1) * kBoxPieces; ++i) {
-        // Found anew for each piece: kept, a few registers of the largest tiles are spilled.
-        const PiecePlace place = PiecePlace::of<kTile>(i, inRegister(thread));
+        // Found anew for each piece, and again for its outputs: kept, a few registers of the largest tiles are spilled.
+        const auto findPlace = [&] { return PiecePlace::of<kTile>(i, inRegister(thread)); };
+        const PiecePlace place = findPlace();
         const int channel = tile.firstFilter + place.channel;
         Piece<Element> piece = sums.piece(i);
         addBias(piece, x_.bias, channel, x_.channels - channel);
-        const uint32_t at = addressOf(box, place);
-        if (x_.residual != nullptr) add(piece, loadShared(at));
+        if (x_.residual != nullptr) add(piece, loadShared(addressOf(box, place)));
         const Elements elements = finished(piece, x_.activation);
-        storeFour(at, elements.x, elements.y, elements.z, elements.w);
+        storeFour(addressOf(box, findPlace()), elements.x, elements.y, elements.z, elements.w);
       }
       publishToProducts();
       synchroniseWarpgroup();

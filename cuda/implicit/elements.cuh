@@ -3,13 +3,14 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "cuda/epilogue/half_activation.cuh"
 #include "cuda/tensor_core/warpgroup.cuh"
 
 namespace warpconv::cuda::implicit {
 
 /**
- * Elements of 4 bytes of memory, of which Bits has one: their values as floats, and elements of floats, halves rounded
- * to the nearest, ties to even. The products of a warpgroup with rows of 32 bytes of them.
+ * Elements, in words of 4 bytes: their values as floats, and words of values, halves rounded to the nearest, ties to
+ * even. Activations as exact as they are, and the products of a warpgroup with rows of 32 bytes.
  */
 struct Fp16 {
   using Bits = uint16_t;
@@ -21,6 +22,10 @@ struct Fp16 {
   static __device__ uint32_t encode(const float* values) {
     const __half2 pair = __floats2half2_rn(values[0], values[1]);
     return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+  template <int kCount>
+  static __device__ void activate(float (&values)[kCount], const BoundedActivation& activation) {
+    activateHalves(values, activation);
   }
   template <bool kAdd, int kCount>
   static __device__ void multiply(float (&sums)[kCount], uint64_t a, uint64_t b) {
@@ -39,6 +44,10 @@ struct Bf16 {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(values[0], values[1]);
     return *reinterpret_cast<const uint32_t*>(&pair);
   }
+  template <int kCount>
+  static __device__ void activate(float (&values)[kCount], const BoundedActivation& activation) {
+    activateHalves(values, activation);
+  }
   template <bool kAdd, int kCount>
   static __device__ void multiply(float (&sums)[kCount], uint64_t a, uint64_t b) {
     beginMultiplyBf16<kAdd>(sums, a, b);
@@ -51,6 +60,16 @@ struct Tf32 {
 
   static __device__ void decode(uint32_t word, float (&values)[1]) { values[0] = __uint_as_float(word); }
   static __device__ uint32_t encode(const float* values) { return __float_as_uint(values[0]); }
+  template <int kCount>
+  static __device__ void activate(float (&values)[kCount], const BoundedActivation& activation) {
+    if (isClamp(activation)) {
+#pragma unroll
+      for (float& value : values) value = clamp(value, activation);
+    } else {
+#pragma unroll
+      for (float& value : values) value = warpconv::cuda::activate(value, activation);
+    }
+  }
   template <bool kAdd, int kCount>
   static __device__ void multiply(float (&sums)[kCount], uint64_t a, uint64_t b) {
     beginMultiplyTf32<kAdd>(sums, a, b);
