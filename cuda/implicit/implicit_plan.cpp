@@ -13,6 +13,8 @@ namespace warpconv::cuda {
 namespace implicit {
 namespace {
 
+/** Products of a sum that residuals take longer than */
+constexpr int64_t kShortSum = 128;
 /** Of each block the system takes a part. */
 constexpr int64_t kReservedBytes = 1024;
 
@@ -162,11 +164,13 @@ Plan planTile(const GpuRequest& request, int index, int split, const Model& mode
   plan.persists = !tile.canBeSingle() || (isBoxed(request.problem) && blocks > sharing * traits.multiprocessors);
   plan.blocks = plan.persists ? std::min(blocks, sharing * traits.multiprocessors) : blocks;
   if (plan.persists) {
-    const auto roomsFor = [&](bool withResidual) {
-      const int held = tile.heldBoxes(withResidual);
+    const auto roomsFor = [&](bool more) {
+      const int held = tile.heldBoxes(more);
       return Rooms{stagesOf(traits, tile, sharing, tile.outputBytes(held)), held};
     };
-    plan.rooms = roomsFor(false), plan.residualRooms = roomsFor(true);
+    // A residual should be there when it is added. Behind longer sums it is, and they want stages.
+    plan.rooms = roomsFor(false);
+    plan.residualRooms = roomsFor(request.problem.filterSize() <= kShortSum);
   } else {
     // No more than a block has chunks, and such that the next kernel's blocks have room beside it.
     const int64_t chunks = ceilDivide(chunksOf(request.problem), split);

@@ -57,11 +57,8 @@ struct ImplicitTile {
   }
   WARPCONV_HOST_DEVICE constexpr int boxBytes() const { return 64 * width * boxChannels(); }
   WARPCONV_HOST_DEVICE constexpr int boxes() const { return filters / boxChannels(); }
-  /** log2 of the boxes that a warpgroup has room for; with a residual, which should be there before it is needed, more
-   */
-  constexpr int heldBoxes(bool withResidual) const {
-    return (filters > 128 ? 1 : 0) + (withResidual && filters > 64 ? 1 : 0);
-  }
+  /** log2 of the boxes that a warpgroup has room for: `more`, or few */
+  constexpr int heldBoxes(bool more) const { return (filters > 128 ? 1 : 0) + (more && filters > 64 ? 1 : 0); }
   WARPCONV_HOST_DEVICE constexpr int outputBytes(int held) const { return (warpgroups() * boxBytes()) << held; }
 };
 

@@ -31,7 +31,10 @@ export interface Contest {
   readonly coldRounds?: number;
 }
 
-/** By precision, as a share of `|input| * |weight|`: the rule of docs/numerics.md, for outputs of 16 bits, too. */
+/**
+ * By precision, as a share of `|input| * |weight|`: the rule of docs/numerics.md, for outputs of 16 bits, too. Other
+ * libraries' kernels may cut factors of TF32 off.
+ */
 export const TOLERANCES: Readonly<Record<Precision, number>> = {
   fp32: 4e-6,
   tf32: 2e-3,
