@@ -21,11 +21,11 @@ struct Model {
 };
 
 /**
- * Fitted to half of 1,058 times of an H200: every tile with 1, 2, 4 and 8 blocks a cluster on 30 layers, most of them
- * of ResNet-50, VGG-16 and MobileNetV2, at batch 1, 8 and 128, in FP16 on random data. On all of them the kernels that
- * it chooses are 2.5 % slower than the fastest on average, and 19 % at most. A chunk of TF32 takes as long, and has
- * half the channels.
+ * Fitted to half of 1,596 times of an H200: every tile with 1, 2, 4 and 8 blocks a cluster on 35 layers, most of them
+ * of ResNet-50, VGG-16 and MobileNetV2, at batch 1 and 128, in FP16 and TF32 on random data. On all of them the kernels
+ * that it chooses are 3.2 % slower than the fastest on average, and 30 % at most. A chunk of TF32 takes as long as one
+ * of halves, and has half the channels.
  */
-inline constexpr Model kModel{3600, 59, 360, 0.385, 430, 0.75, {1370, 1420, 815, 480, 490, 300, 215}};
+inline constexpr Model kModel{3850, 59, 373, 0.504, 362, 0.817, {1594, 1250, 729, 480, 485, 369, 258}};
 
 }  // namespace warpconv::cuda::implicit

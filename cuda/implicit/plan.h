@@ -20,7 +20,7 @@ struct Plan {
   /** Blocks of a cluster, each of which sums over some of the chunks */
   int split = 1;
   /** Of calls without a residual, and with one */
-  Rooms rooms, residualRooms;
+  Rooms rooms{}, residualRooms{};
   /** Blocks take tile after tile: where outputs are stored by boxes */
   bool persists = false;
   int64_t blocks = 1;

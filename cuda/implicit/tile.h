@@ -59,7 +59,7 @@ struct ImplicitTile {
   WARPCONV_HOST_DEVICE constexpr int boxes() const { return filters / boxChannels(); }
   /** log2 of the boxes that a warpgroup has room for: `more`, or few */
   constexpr int heldBoxes(bool more) const { return (filters > 128 ? 1 : 0) + (more && filters > 64 ? 1 : 0); }
-  WARPCONV_HOST_DEVICE constexpr int outputBytes(int held) const { return (warpgroups() * boxBytes()) << held; }
+  WARPCONV_HOST_DEVICE constexpr int outputBytes(int boxesHeld) const { return (warpgroups() * boxBytes()) << boxesHeld; }
 };
 
 struct NamedTile {

@@ -124,7 +124,7 @@ TEST_CASE("a block of every plan of implicit finds room, whichever tile is pinne
               CHECK(implicit::sharedBytes(tile, plan, rooms) <= implicit::mostSharedBytes(kTraits));
               CHECK(rooms.stages >= 1);
               CHECK(tile.boxes() % (1 << rooms.heldBoxes) == 0);
-              CHECK(tile.warpgroups() << rooms.heldBoxes <= implicit::kMostBoxes);
+              CHECK((tile.warpgroups() << rooms.heldBoxes) <= implicit::kMostBoxes);
             }
             CHECK(plan.split <= implicit::chunksOf(problem));
             // A cluster makes one tile.
