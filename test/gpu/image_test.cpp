@@ -30,20 +30,20 @@ uint16_t encoded(FloatType type, float value) {
 float rounded(FloatType type, float value) { return decoded(type, encoded(type, value)); }
 
 /** Input, filters and biases as they are given; the residual in halves, its pixels as far apart as the format says. */
-struct Operands {
+struct ImageOperands {
   std::vector<float> input, weight, bias;
   std::vector<uint16_t> residual;
 };
 
 int64_t pitchOf(const TensorFormat& format, int64_t channels) { return format.pitch == 0 ? channels : format.pitch; }
 
-Operands anyOperands(const ConvProblem& x, auto&& value) {
+ImageOperands anyOperands(const ConvProblem& x, auto&& value) {
   const auto floats = [&](int64_t count) {
     std::vector<float> all(static_cast<size_t>(count));
     for (float& one : all) one = value();
     return all;
   };
-  Operands made{floats(x.inputSize()), floats(x.weightSize()), floats(x.k), {}};
+  ImageOperands made{floats(x.inputSize()), floats(x.weightSize()), floats(x.k), {}};
   made.residual.resize(static_cast<size_t>(spanOf(x.format.residual, x.n, x.k, x.p * x.q)), kUntouched);
   const int64_t pitch = pitchOf(x.format.residual, x.k);
   for (size_t i = 0; i < made.residual.size(); ++i) {
@@ -53,7 +53,7 @@ Operands anyOperands(const ConvProblem& x, auto&& value) {
 }
 
 /** A sum of rounded operands, and that of its terms' magnitudes, by the definition. */
-std::array<double, 2> sumOf(const ConvProblem& x, const Operands& operands, bool withBias, bool withResidual,
+std::array<double, 2> sumOf(const ConvProblem& x, const ImageOperands& operands, bool withBias, bool withResidual,
                             int64_t pixel, int64_t k) {
   const FloatType type = x.format.output.type;
   const int64_t q = pixel % x.q, p = pixel / x.q % x.p, n = pixel / (x.p * x.q);
@@ -84,7 +84,7 @@ cuda::GpuRequest requestOf(const ConvProblem& x, const Activation& activation = 
   return request;
 }
 
-std::vector<uint16_t> outputOf(const cuda::GpuRequest& request, const Operands& operands, bool withBias,
+std::vector<uint16_t> outputOf(const cuda::GpuRequest& request, const ImageOperands& operands, bool withBias,
                                bool withResidual) {
   const ConvProblem& x = request.problem;
   Weights weights(operands.weight.data(), x.k, x.filterSize());
@@ -147,7 +147,7 @@ TEST_CASE("fuzzed images: integers exactly, reals rounded, pixels apart, nothing
   for (int round = 0; round < test::rounds(300); ++round) {
     const ConvProblem x = anyProblem(random);
     const bool integers = random() % 2 == 0, withBias = random() % 2 == 0, withResidual = random() % 2 == 0;
-    const Operands operands = anyOperands(
+    const ImageOperands operands = anyOperands(
         x, [&] { return integers ? static_cast<float>(static_cast<int>(random() % 7) - 3) : real(random); });
     const FloatType type = x.format.output.type;
     INFO(describe(x) << ", bfloat16: " << (type == FloatType::bfloat16));
@@ -183,7 +183,7 @@ TEST_CASE("images: infinity and NaN come out where windows hold them, and nowher
     request.format = {{}, format, format};
     const ConvProblem x = makeConvProblem(request).value();
     for (const float special : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-      Operands operands = anyOperands(x, [] { return 0.0f; });
+      ImageOperands operands = anyOperands(x, [] { return 0.0f; });
       for (float& weight : operands.weight) weight = 1.0f;
       constexpr int64_t kRow = 21, kColumn = 18;
       operands.input[(1 * 40 + kRow) * 40 + kColumn] = special;
