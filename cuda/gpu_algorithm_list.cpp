@@ -6,6 +6,7 @@
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
+#include "cuda/image/image.h"
 #include "cuda/implicit/implicit.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
@@ -14,8 +15,8 @@
 namespace warpconv::cuda {
 
 std::span<const GpuAlgorithm> gpuAlgorithms() {
-  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win,    kHalo,  kStem,
-                                                 kImplicit,  kIm2col,  kDepthwise, kDirect};
+  static constexpr GpuAlgorithm kAlgorithms[] = {kPointwise, kShuffle, kIm2win, kHalo,      kStem,
+                                                 kImplicit,  kImage,   kIm2col, kDepthwise, kDirect};
   return kAlgorithms;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/depthwise/halves.cuh"
 #include "cuda/depthwise/strip.cuh"
+#include "cuda/kernel/half_pairs.cuh"
 #include "cuda/kernel/launch.cuh"
 
 namespace warpconv::cuda::depthwise {

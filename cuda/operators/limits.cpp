@@ -40,10 +40,6 @@ int64_t largest(const ElementwiseStep& x) {
   for (const auto& strides : x.strides) most = std::max(most, reach(x.extents, strides));
   return x.outputStrides.empty() ? most : std::max(most, reach(x.extents, x.outputStrides));
 }
-int64_t largest(const UnfoldStep& x) {
-  const int64_t columns = x.w + x.padding + x.q * x.stride + x.taps * x.dilation;
-  return std::max({x.n * x.channels * x.h * x.w, x.n * x.h * x.q * x.pitch, columns});
-}
 int64_t largest(const FormatStep& x) { return x.n * x.channels * x.area; }
 int64_t largest(const PoolStep& x) {
   // Windows may begin and end in the padding: coordinates there must fit, too.

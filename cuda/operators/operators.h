@@ -59,7 +59,6 @@ Status interpolate(const InterpolateStep& step, const int32_t* positions, const 
                    float* output, cudaStream_t stream);
 Status interpolateHalves(const InterpolateStep& step, const int32_t* positions, const float* weights, const void* input,
                          void* output, cudaStream_t stream);
-Status unfold(const UnfoldStep& step, const float* input, void* output, cudaStream_t stream);
 Status map(const MapStep& step, std::span<const void* const> operands, void* output, cudaStream_t stream);
 /** Leaves out what has an index that is out of range. Scattering, the output holds the data already. */
 Status indexed(const IndexedStep& step, const int64_t* indices, const void* input, void* output, cudaStream_t stream);

@@ -20,7 +20,7 @@ struct DeviceFilters {
 };
 
 /** The orders in which algorithms take filters. */
-enum class FilterOrder : int64_t { given, transposed, halves, windows, halo, stem, implicit, depthwise };
+enum class FilterOrder : int64_t { given, transposed, halves, windows, halo, stem, implicit, depthwise, image };
 
 /** How filters lie on the device. Forms are the same where their parameters are. */
 struct FilterForm {

@@ -77,12 +77,6 @@ Action toAction(const FormatStep& x) {
   };
 }
 
-Action toAction(const UnfoldStep& x) {
-  return [x](const Site& site, cudaStream_t stream) {
-    return operators::unfold(x, site.memory.read(x.input), site.memory.write<void>(x.output), stream);
-  };
-}
-
 Action toAction(const FillStep& x) {
   return [x](const Site& site, cudaStream_t stream) { return operators::fill(x, site.memory.write(x.output), stream); };
 }

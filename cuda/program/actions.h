@@ -26,7 +26,6 @@ Action toAction(const program::NormalizeStep& step);
 Action toAction(const program::LocalResponseStep& step);
 Action toAction(const program::CopyStep& step);
 Action toAction(const program::FormatStep& step);
-Action toAction(const program::UnfoldStep& step);
 Action toAction(const program::FillStep& step);
 Action toAction(const program::MapStep& step);
 Action toAction(const program::SortStep& step);

@@ -8,6 +8,7 @@ export type AlgorithmName =
   | 'im2win'
   | 'halo'
   | 'stem'
+  | 'image'
   | 'implicit'
   | 'im2col'
   | 'sconv'

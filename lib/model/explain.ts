@@ -133,8 +133,6 @@ function formatOf(step: Step<Operand>, precision: 'fp16' | 'bf16'): Format | und
       return step.convolution.format?.output;
     case 'elementwise':
       return step.outputType && half;
-    case 'unfold':
-      return half;
     case 'pool':
       return step.outputFormat;
     case 'normalize':
@@ -187,8 +185,6 @@ function summaryOf(step: Step<Operand>): string {
       return `${step.regions} regions of ${step.h}x${step.w}`;
     case 'format':
       return `${describe(step.from)} of ${step.n}x${step.channels}x${step.area}`;
-    case 'unfold':
-      return `${step.taps} columns of ${[step.n, step.channels, step.h, step.w].join('x')}`;
     case 'copy':
       return `${step.extents.join('x')} elements`;
     default:

@@ -438,10 +438,6 @@ const RULES: Rules = {
     throw new NotProved('halves are not followed');
   },
 
-  unfold: () => {
-    throw new NotProved('halves are not followed');
-  },
-
   map: ({ kind: _, extents, operands, strides, output, ...fields }, rows) => {
     const row = boxOfRow(extents, strides, rows);
     return {

@@ -235,23 +235,6 @@ export interface FormatStep<B> {
   readonly output: B;
 }
 
-export interface UnfoldStep<B> {
-  readonly kind: 'unfold';
-  readonly n: number;
-  readonly channels: number;
-  readonly h: number;
-  readonly w: number;
-  readonly q: number;
-  readonly taps: number;
-  readonly stride: number;
-  readonly dilation: number;
-  readonly padding: number;
-  readonly type: FloatType;
-  readonly pitch: number;
-  readonly input: B;
-  readonly output: B;
-}
-
 export type MapOperation =
   | 'identity'
   | 'add'
@@ -472,7 +455,6 @@ export type Step<B> =
   | GatherStep<B>
   | InterpolateStep<B>
   | FormatStep<B>
-  | UnfoldStep<B>
   | MapStep<B>
   | IndexedStep<B>
   | SortStep<B>
@@ -497,7 +479,6 @@ const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = 
   gather: ['input', 'indices'],
   interpolate: ['input'],
   format: ['input'],
-  unfold: ['input'],
   map: [],
   indexed: ['input', 'indices'],
   sort: ['input'],

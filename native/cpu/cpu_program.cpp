@@ -115,12 +115,6 @@ Action toAction(const InterpolateStep& x) {
   });
 }
 
-Action toAction(const UnfoldStep& x) {
-  return infallible([x](const Memory& m, const RunContext&) {
-    operators::halves::unfold(x, m.read(x.input), m.write<void>(x.output));
-  });
-}
-
 Action toAction(const FormatStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
     operators::halves::format(x, m.read<void>(x.input), m.write<void>(x.output), context);

@@ -371,29 +371,6 @@ struct FormatStep {
 };
 
 /**
- * The columns that each window of a row sees, as channels: output[n, y, x, s * channels + c] = input[n, c, y, x *
- * stride
- * - padding + s * dilation], in halves and NHWC, of h * q pixels; 0 where that is outside of the row. Pixels lie
- * `pitch` elements apart, and what is between them is 0.
- */
-struct UnfoldStep {
-  static constexpr const char* kKind = "unfold";
-
-  int64_t n = 1, channels = 1, h = 1, w = 1, q = 1, taps = 1;
-  int64_t stride = 1, dilation = 1, padding = 0;
-  FloatType type = FloatType::float16;
-  int64_t pitch = 1;
-  Buffer input, output;
-
-  template <typename Fields>
-  void fields(Fields& f) {
-    f("n", n), f("channels", channels), f("h", h), f("w", w), f("q", q), f("taps", taps), f("stride", stride);
-    f("dilation", dilation), f("padding", padding), f("type", type), f("pitch", pitch);
-    f("input", input), f("output", output);
-  }
-};
-
-/**
  * One function of up to three tensors of any types, element by element. It is computed in float32, float64, int64 or
  * uint64, as which operands are read, and its result is written as the output's type. Floats that become integers are
  * cut towards zero, to the nearest bound where they do not fit, and NaN becomes 0; integers that become narrower ones
@@ -707,7 +684,7 @@ struct RoiAlignStep {
 
 using Step =
     std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep, NormalizeStep,
-                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, FormatStep, UnfoldStep, MapStep,
-                 IndexedStep, SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep, RoiAlignStep>;
+                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, FormatStep, MapStep, IndexedStep,
+                 SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep, RoiAlignStep>;
 
 }  // namespace warpconv::program

@@ -214,16 +214,6 @@ class Verifier {
     writeTensor(x.output, x.to, x.n, x.channels, x.area);
   }
 
-  void check(const UnfoldStep& x) {
-    for (const int64_t count : {x.stride, x.dilation, x.taps}) requireWindowCount(count, 1);
-    for (const int64_t count : {x.padding, x.w, x.q}) requireWindowCount(count, 0);
-    requireReachable(x.q, x.stride, x.taps, x.dilation);
-    require(x.type != FloatType::float32, "makes no halves");
-    require(product({positive(x.channels), x.taps}) <= x.pitch && x.pitch <= kMaxExtent, "has pixels that overlap");
-    read(x.input, product({x.n, x.channels, x.h, x.w}));
-    write(x.output, product({x.n, x.h, x.q, x.pitch}), widthOf(x.type));
-  }
-
   void check(const SoftmaxStep& x) {
     const int64_t elements = product({x.outer, x.reduced, x.inner});
     read(x.input, elements);

@@ -243,24 +243,6 @@ TEST_CASE("fuzzed resizes of halves") {
   }
 }
 
-TEST_CASE("fuzzed columns of windows as channels") {
-  Random random;
-  for (int round = 0; round < rounds(200); ++round) {
-    UnfoldStep step;
-    step.type = anyHalf(random);
-    step.n = random.from(1, 3), step.channels = random.from(1, 7), step.h = random.from(1, 6);
-    step.w = random.from(1, 40), step.taps = random.from(1, 9), step.q = random.from(1, 30);
-    step.stride = random.from(1, 4), step.dilation = random.from(1, 3), step.padding = random.from(0, 9);
-    step.pitch = step.channels * step.taps + random.pick({0, 1, 8});
-    if (random.maybe()) step.pitch = (step.pitch + 7) / 8 * 8;
-    OneStep one(random);
-    step.input = one.input(random.reals(step.n * step.channels * step.h * step.w));
-    step.output = one.output<uint16_t>(step.n * step.h * step.q * step.pitch);
-    INFO("round " << round << ": " << step.channels << " x " << step.h << " x " << step.w << ", taps " << step.taps);
-    requireClose(one, step, step.type, 0);
-  }
-}
-
 TEST_CASE("a format step rounds to halves and back, with pixels apart") {
   Random random;
   for (int round = 0; round < rounds(200); ++round) {

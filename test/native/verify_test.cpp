@@ -220,19 +220,6 @@ Step randomStep<RecurrentStep>(Random& random) {
   return step;
 }
 
-/** Mostly of halves whose pixels have room for all taps */
-template <>
-Step randomStep<UnfoldStep>(Random& random) {
-  UnfoldStep step;
-  Filler filler(random);
-  step.fields(filler);
-  if (random.chance(20)) return step;
-  step.type = random.chance(2) ? FloatType::float16 : FloatType::bfloat16;
-  step.channels = random.from(1, 3), step.taps = random.from(1, 3);
-  step.pitch = step.channels * step.taps + random.from(0, 2);
-  return step;
-}
-
 template <>
 Step randomStep<RoiAlignStep>(Random& random) {
   RoiAlignStep step;
@@ -243,13 +230,13 @@ Step randomStep<RoiAlignStep>(Random& random) {
 }
 
 using Maker = Step (*)(Random&);
-constexpr Maker kMakers[] = {
-    randomStep<ConvolutionStep>, randomStep<MatmulStep>,  randomStep<ElementwiseStep>, randomStep<PoolStep>,
-    randomStep<ReduceStep>,      randomStep<SoftmaxStep>, randomStep<NormalizeStep>,   randomStep<LocalResponseStep>,
-    randomStep<CopyStep>,        randomStep<FillStep>,    randomStep<GatherStep>,      randomStep<InterpolateStep>,
-    randomStep<FormatStep>,      randomStep<UnfoldStep>,  randomStep<MapStep>,         randomStep<IndexedStep>,
-    randomStep<SortStep>,        randomStep<ScanStep>,    randomStep<TypedReduceStep>, randomStep<TypedMatmulStep>,
-    randomStep<RecurrentStep>,   randomStep<RoiAlignStep>};
+constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>,        randomStep<ElementwiseStep>,
+                             randomStep<PoolStep>,        randomStep<ReduceStep>,        randomStep<SoftmaxStep>,
+                             randomStep<NormalizeStep>,   randomStep<LocalResponseStep>, randomStep<CopyStep>,
+                             randomStep<FillStep>,        randomStep<GatherStep>,        randomStep<InterpolateStep>,
+                             randomStep<FormatStep>,      randomStep<MapStep>,           randomStep<IndexedStep>,
+                             randomStep<SortStep>,        randomStep<ScanStep>,          randomStep<TypedReduceStep>,
+                             randomStep<TypedMatmulStep>, randomStep<RecurrentStep>,     randomStep<RoiAlignStep>};
 
 constexpr int64_t kShort = 1'000'000;
 

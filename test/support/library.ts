@@ -31,7 +31,7 @@ export function conv2dArguments(
 }
 
 /** Of a GPU, those that compute in halves alone, and refuse what is float32. */
-const OF_HALVES: readonly AlgorithmName[] = TEST_DEVICE === 'cpu' ? [] : ['implicit', 'depthwise'];
+const OF_HALVES: readonly AlgorithmName[] = TEST_DEVICE === 'cpu' ? [] : ['implicit', 'image', 'depthwise'];
 
 /** What every algorithm of the device under test that computes in float32 makes of the problem. */
 export function algorithmsUnderTest(problem: Problem): AlgorithmInfo[] {

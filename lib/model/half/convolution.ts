@@ -1,5 +1,5 @@
 /** Convolutions, and products of rows with constants, which are convolutions of single pixels. */
-import type { ConvolutionSpec } from '../../native_types';
+import type { ConvolutionSpec, TensorFormat } from '../../native_types';
 import type { Sliced } from '../../slices';
 import { filtersOf, floatsOf, isKnown } from '../scaling';
 import type { Filters } from '../constants';
@@ -27,77 +27,29 @@ export function halveConvolution(x: Halving, step: Convolution): boolean {
   const isMap = h * w > 1 && n * area > 1;
   if (!isMap && x.runOf(input, n * channels * h * w)?.is(n, channels, h * w) !== true) return false;
   if (!fitsHalves(x, filtersOf(step), step.scale)) return false;
-  const unfolded = hasFewChannels(x, step) ? unfold(x, step) : undefined;
-  const from = unfolded?.from ?? x.bringAligned(input, n, channels, h * w);
+  const from = isOfImages(x, step) ? undefined : x.bringAligned(input, n, channels, h * w);
   const added = residual === null ? undefined : x.bringAligned(residual, n, filters, area);
   const to = HalfTensor.of(n, filters, area);
-  convolve(x, unfolded?.step ?? step, from, added, to);
+  convolve(x, step, from, added, to);
   x.made(output.storage, to);
   return true;
 }
 
-/** Channels that kernels multiply at once, whether a tap has them or not */
-const CHANNELS_AT_ONCE = 64;
+const PLAIN: TensorFormat = { type: 'float32', layout: 'nchw', pitch: 0 };
 
-/** Whether the columns of a window may be channels, so that it takes as many products as it has rows and not taps. */
-function hasFewChannels(x: Halving, { convolution, input }: Convolution): boolean {
-  const { weightDims, groups } = convolution;
-  const [, channels, , columns] = weightDims as [number, number, number, number];
-  const isFloat = x.halvesOf(input.storage).length === 0 && input.offset === 0;
-  return isFloat && groups === 1 && columns > 1 && channels < WORD && channels * columns <= CHANNELS_AT_ONCE;
+/** Whether it reads an image, as the first of a network does: there is an algorithm that rounds it to halves itself. */
+function isOfImages(x: Halving, { convolution, input }: Convolution): boolean {
+  const { weightDims, groups, dilation } = convolution;
+  const [, channels] = weightDims as [number, number, number, number];
+  const isFloat = x.halvesOf(input.storage).length === 0;
+  return isFloat && groups === 1 && channels < WORD && dilation[1] === 1;
 }
 
-/** Emits the step that makes the columns of windows channels, and returns the convolution of what it makes. */
-function unfold(x: Halving, step: Convolution): { readonly step: Convolution; readonly from: HalfTensor } {
-  const { convolution, input } = step;
-  const [n, channels, h, w] = convolution.inputDims as [number, number, number, number];
-  const [filters, , rows, taps] = convolution.weightDims as [number, number, number, number];
-  const [top, padding, bottom] = convolution.padding as readonly number[] as [number, number, number];
-  const q = outputExtents(convolution)[1];
-  const from = HalfTensor.of(n, taps * channels, h * q);
-  x.emit(() => ({
-    kind: 'unfold',
-    ...{ n, channels, h, w, q, taps, padding, type: x.type, pitch: from.pitch },
-    stride: convolution.stride[1],
-    dilation: convolution.dilation[1],
-    input,
-    output: from.operand,
-  }));
-  const unfolded: ConvolutionSpec = {
-    ...convolution,
-    inputDims: [n, taps * channels, h, q],
-    weightDims: [filters, taps * channels, rows, 1],
-    stride: [convolution.stride[0], 1],
-    dilation: [convolution.dilation[0], 1],
-    padding: [top, 0, bottom, 0],
-  };
-  return { step: { ...step, convolution: unfolded, weight: unfoldedFilters(x, step) }, from };
-}
-
-/** K x C x R x S as K x (S * C) x R: there are few of them. */
-function unfoldedFilters(x: Halving, step: Convolution): Operand {
-  const [filters, channels, rows, taps] = step.convolution.weightDims as [number, number, number, number];
-  const { storage, offset } = step.weight;
-  const isShared = storage.isShared === true;
-  const make = (): Operand => {
-    const given = floatsOf(step.weight, filters * channels * rows * taps);
-    const data = new Float32Array(given.length);
-    let to = 0;
-    for (let k = 0; k < filters; k++)
-      for (let s = 0; s < taps; s++)
-        for (let c = 0; c < channels; c++)
-          for (let r = 0; r < rows; r++) data[to++] = given[((k * channels + c) * rows + r) * taps + s]!;
-    return { storage: { space: 'constant', bytes: data.byteLength, data, isShared }, offset: 0 };
-  };
-  const key = ['unfolded', storage.data!, offset, step.convolution.weightDims.join()];
-  return isShared ? x.constants.once(key, make) : make();
-}
-
-/** Emits a convolution of halves, and returns its place among the steps. */
+/** Emits a convolution to halves, of halves or, without `from`, of what the step reads, and returns its place among the steps. */
 export function convolve(
   x: Halving,
   step: Convolution,
-  from: HalfTensor,
+  from: HalfTensor | undefined,
   added: HalfTensor | undefined,
   to: HalfTensor,
 ): number {
@@ -108,12 +60,12 @@ export function convolve(
       ...step.convolution,
       precision,
       format: {
-        input: from.format(x.type),
+        input: from?.format(x.type) ?? PLAIN,
         residual: (added ?? to).format(x.type),
         output: to.format(x.type),
       },
     },
-    input: from.operand,
+    input: from?.operand ?? step.input,
     residual: added?.operand ?? null,
     output: to.operand,
   }));

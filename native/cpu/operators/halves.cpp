@@ -117,19 +117,6 @@ void interpolate(const InterpolateStep& step, const void* input, void* output, c
   narrow(to, step.type, output, context);
 }
 
-void unfold(const UnfoldStep& x, const float* input, void* output) {
-  for (int64_t row = 0; row < x.n * x.h; ++row) {
-    for (int64_t column = 0; column < x.q; ++column) {
-      for (int64_t i = 0; i < x.pitch; ++i) {
-        const int64_t c = i % x.channels, from = column * x.stride - x.padding + i / x.channels * x.dilation;
-        const bool exists = i < x.taps * x.channels && from >= 0 && from < x.w;
-        const int64_t place = ((row / x.h * x.channels + c) * x.h + row % x.h) * x.w + from;
-        writeAs(x.type, exists ? input[place] : 0.0f, output, (row * x.q + column) * x.pitch + i);
-      }
-    }
-  }
-}
-
 void format(const FormatStep& step, const void* input, void* output, const RunContext& context) {
   std::vector<float> plain = floatsOf(step.n * step.channels * step.area);
   toPlain(step.from, step.n, step.channels, step.area, input, plain.data(), context);

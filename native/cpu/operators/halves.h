@@ -20,7 +20,6 @@ void reduce(const ReduceStep& step, const void* input, void* output, const RunCo
 void normalize(const NormalizeStep& step, const float* scale, const float* shift, const void* input, void* output,
                const RunContext& context);
 void interpolate(const InterpolateStep& step, const void* input, void* output, const RunContext& context);
-void unfold(const UnfoldStep& step, const float* input, void* output);
 void format(const FormatStep& step, const void* input, void* output, const RunContext& context);
 
 }  // namespace warpconv::operators::halves

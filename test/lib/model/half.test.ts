@@ -53,8 +53,6 @@ function widthsOf(step: Step<Operand>): { reads: number[]; write: number } {
       return all(width(step.type));
     case 'format':
       return all(width(step.from.type), width(step.to.type));
-    case 'unfold':
-      return all(4, 2);
     case 'copy':
       return all(step.bytes);
     case 'gather':
@@ -95,10 +93,13 @@ describe('halves stay halves', () => {
     'inception',
     'convnext',
     'grouped and dilated',
-  ])('in a %s, once its input is rounded', async (name) => {
+  ])('in a %s, once its first convolution has read an image', async (name) => {
     const steps = stepsOf(await compiledOf(name));
     expect(ofKind(steps, 'format')).toEqual([]);
-    expect(ofKind(steps, 'unfold')).toEqual([steps[0]]);
+    const plain = ofKind(steps, 'convolution').filter(
+      ({ convolution }) => convolution.format?.input.type === 'float32',
+    );
+    expect(plain).toEqual([steps[0]]);
   });
 
   test('up to the mean of maps, which is float32, as is the classifier', async () => {
@@ -160,23 +161,20 @@ test('a transpose between maps and rows is none', async () => {
   expect(rows.filter(({ scale, residual }) => scale !== null && residual !== null)).toHaveLength(2);
 });
 
-test('the columns of the windows over a few channels are channels', async () => {
-  const steps = stepsOf(await compiledOf('resnet'));
-  expect(steps[0]).toMatchObject({ kind: 'unfold', taps: 7, q: 7, stride: 2, padding: 3, pitch: 24 });
-  const [{ convolution }] = ofKind(steps, 'convolution') as [
-    ReturnType<typeof ofKind<'convolution'>>[number],
-  ];
-  expect(convolution).toMatchObject({
-    inputDims: [2, 21, 13, 7],
-    weightDims: [16, 21, 7, 1],
-    stride: [2, 1],
+test('an image is read as it is', async () => {
+  const [first] = ofKind(stepsOf(await compiledOf('resnet')), 'convolution');
+  expect(first!.input.storage.space).toBe('input');
+  expect(first!.convolution.format).toEqual({
+    input: { type: 'float32', layout: 'nchw', pitch: 0 },
+    residual: { type: 'float16', layout: 'nhwc', pitch: 0 },
+    output: { type: 'float16', layout: 'nhwc', pitch: 0 },
   });
 });
 
 test('a product with maps in a row is a convolution of their extents', async () => {
   const steps = stepsOf(await compiledOf('vgg'));
   const filters = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
-  expect(filters).toEqual(['16,9,3,1', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
+  expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
   expect(ofKind(steps, 'format')).toHaveLength(1);
 });
 
@@ -186,7 +184,7 @@ test('an output in the middle of a network is converted once, and read as halves
     return [x.conv(middle, 8, 8), middle];
   });
   const steps = stepsOf(compiled);
-  expect(steps.map(({ kind }) => kind)).toEqual(['unfold', 'convolution', 'convolution', 'format', 'format']);
+  expect(steps.map(({ kind }) => kind)).toEqual(['convolution', 'convolution', 'format', 'format']);
   expect(compiled.program.steps.slice(-2).map(({ output }) => output.space)).toEqual(['output', 'output']);
 });
 
@@ -199,7 +197,6 @@ test('what steps of either kind read is converted once', async () => {
   });
   const kinds = stepsOf(compiled).map(({ kind }) => kind);
   expect(kinds).toEqual([
-    'unfold',
     'convolution',
     'format',
     'softmax',

@@ -5,6 +5,7 @@
 #include "cuda/halo/halo.h"
 #include "cuda/im2col/im2col.h"
 #include "cuda/im2win/im2win.h"
+#include "cuda/image/image.h"
 #include "cuda/implicit/implicit.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/shuffle/shuffle.h"
@@ -26,6 +27,7 @@ inline constexpr cuda::GpuAlgorithm kPlannedAlgorithms[] = {
      nullptr},
     {"implicit", cuda::kImplicitVariants, cuda::refuseImplicit, cuda::estimateImplicit, cuda::formsImplicit, nullptr,
      nullptr, cuda::formatImplicit},
+    {"image", {}, cuda::refuseImage, cuda::estimateImage, cuda::formsImage, nullptr, nullptr, cuda::formatImage},
     {"im2col", {}, cuda::refuseIm2col, cuda::estimateIm2col, cuda::formsIm2col, nullptr, nullptr},
     {"depthwise",
      {},

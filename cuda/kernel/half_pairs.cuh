@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace warpconv::cuda::depthwise {
+namespace warpconv::cuda {
 
 /** Two neighbouring halves as a word, of a type: as floats, and rounded to the nearest, ties to even. */
 struct Float16Pair {
@@ -29,4 +29,4 @@ struct BFloat16Pair {
   }
 };
 
-}  // namespace warpconv::cuda::depthwise
+}  // namespace warpconv::cuda
