@@ -9,8 +9,8 @@
 namespace warpconv::cuda::implicit {
 
 /**
- * Elements, in words of 4 bytes: their values as floats, and words of values, halves rounded to the nearest, ties to
- * even. Activations as exact as they are, and the products of a warpgroup with rows of 32 bytes.
+ * Types of elements. Words of 4 bytes are decoded to floats, and floats encoded, halves to the nearest, ties to even.
+ * Activations are as exact as the type. A product takes 32 bytes of each row.
  */
 struct Fp16 {
   using Bits = uint16_t;

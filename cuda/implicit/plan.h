@@ -8,9 +8,11 @@
 
 namespace warpconv::cuda::implicit {
 
-/** What a block has shared memory for: stages, and, as log2, boxes of outputs for each of its warpgroups. */
+/** What a block has shared memory for. */
 struct Rooms {
-  int stages = 1, heldBoxes = 0;
+  int stages = 1;
+  /** log2 of the boxes of outputs for each warpgroup, where blocks persist */
+  int heldBoxes = 0;
 };
 
 /** What a request comes down to. */
@@ -27,7 +29,7 @@ struct Plan {
   double milliseconds = 0;
 };
 
-/** Of kTiles, of the elements that the problem's input has. */
+/** One of kTiles, with the width of the problem's elements. */
 ImplicitTile tileOf(const ConvProblem& problem, int index);
 
 /** Of the sum: taps times chunks of the input's channels. */

@@ -8,16 +8,17 @@
 
 namespace warpconv::cuda::implicit {
 
-/** Of a tap's channels that a stage has, a row for each pixel and filter: the widest row that is swizzled */
+/** A stage has a row of one tap's channels for each pixel and each filter: as wide as rows are swizzled. */
 inline constexpr int kRowBytes = 128;
-/** Of adjacent channels that a thread finishes at once, and that lie together wherever rows are swizzled */
+/** A thread finishes adjacent channels of so many bytes at once. Swizzling keeps them together. */
 inline constexpr int kPieceBytes = 16;
 /** Rows of filters are a multiple of as many: see filterGroup */
 inline constexpr int kFilterRows = 32;
 inline constexpr int kMostStages = 8;
 inline constexpr int kMostSplit = 8;
-/** Of a block: two for each stage, and one for each box of outputs that its warpgroups have room for */
+/** The most boxes of outputs that a block's warpgroups have room for, all together */
 inline constexpr int kMostBoxes = 8;
+/** A block has two barriers for each stage, and one for each of these boxes. */
 inline constexpr int kBarrierBytes = 8 * (2 * kMostStages + kMostBoxes);
 
 /** Outputs that a block makes: pixels of all images, one after the other, by output channels. */
@@ -25,7 +26,7 @@ struct ImplicitTile {
   int pixels, filters;
   /** Blocks that a multiprocessor has registers for */
   int held;
-  /** Of an element: 2, or 4 of TF32 */
+  /** Bytes of an element: 2 of halves, 4 of TF32 */
   int width = 2;
 
   WARPCONV_HOST_DEVICE constexpr ImplicitTile ofWidth(int bytes) const { return {pixels, filters, held, bytes}; }
@@ -59,7 +60,9 @@ struct ImplicitTile {
   WARPCONV_HOST_DEVICE constexpr int boxes() const { return filters / boxChannels(); }
   /** log2 of the boxes that a warpgroup has room for: `more`, or few */
   constexpr int heldBoxes(bool more) const { return (filters > 128 ? 1 : 0) + (more && filters > 64 ? 1 : 0); }
-  WARPCONV_HOST_DEVICE constexpr int outputBytes(int boxesHeld) const { return (warpgroups() * boxBytes()) << boxesHeld; }
+  WARPCONV_HOST_DEVICE constexpr int outputBytes(int boxesHeld) const {
+    return (warpgroups() * boxBytes()) << boxesHeld;
+  }
 };
 
 struct NamedTile {
