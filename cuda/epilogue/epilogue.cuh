@@ -41,6 +41,7 @@ __device__ inline float activate(float x, const BoundedActivation& activation) {
     const float sigmoid = (x < 0.0f ? power : 1.0f) / (1.0f + power);
     return activation.kind == ActivationKind::silu ? x * sigmoid : sigmoid;
   }
+  if (activation.kind == ActivationKind::gelu) return 0.5f * x * (1.0f + erff(x * 0.70710678f));
   const float y = x + 3.0f;
   // hardSwish, divided first because x times 6 may overflow.
   return x * ((y < 0.0f ? 0.0f : y > 6.0f ? 6.0f : y) / 6.0f);

@@ -20,6 +20,8 @@ class FastDivisor {
     multiplier_ = static_cast<uint32_t>((excess << 32) / static_cast<uint64_t>(divisor) + 1);
   }
 
+  WARPCONV_HOST_DEVICE int divisor() const { return divisor_; }
+
   WARPCONV_HOST_DEVICE int quotient(int x) const {
     const uint32_t unsignedX = static_cast<uint32_t>(x);
     const auto high = static_cast<uint32_t>((uint64_t{unsignedX} * multiplier_) >> 32);

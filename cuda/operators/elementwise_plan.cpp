@@ -135,6 +135,12 @@ void setStrides(Tensor& tensor, const ElementwiseStep& step, const std::vector<i
   }
 }
 
+/** Loads of a row are shared by so many packs, where there are enough for all threads. */
+constexpr int kMostPacksOfThread = 8;
+constexpr int kThreadsOfBlock = 256;
+/** That an H200 holds of the linear kernel, in whole blocks for each multiprocessor */
+constexpr int kThreadsOfGpu = 132 * 3 * kThreadsOfBlock;
+
 TypedArguments::Tensor toTensor(const ElementwiseStep& step, const std::vector<int64_t>& strides, FloatType type,
                                 const void* data, int width) {
   TypedArguments::Tensor tensor{};
@@ -168,6 +174,52 @@ TypedPlan planTyped(const ElementwiseStep& step, std::span<const void* const> op
   }
   x.output = toTensor(step, outputStrides, step.outputType, output, plan.width);
   return plan;
+}
+
+std::optional<LinearArguments> planLinear(const ElementwiseStep& step, const TypedPlan& plan) {
+  const TypedArguments& from = plan.arguments;
+  const int operands = static_cast<int>(step.operands.size());
+  if (plan.width != 8 || from.output.type == FloatType::float32 || step.code.empty()) return std::nullopt;
+  LinearArguments x{};
+  x.packs = from.packs, x.axes = from.axes, x.output = from.output;
+  std::copy(std::begin(from.extents), std::end(from.extents), x.extents);
+  x.low = -std::numeric_limits<float>::infinity(), x.high = -x.low;
+  const auto isX = [&](int64_t value) {
+    return value < operands && from.operands[value].type == from.output.type && !isSameInSpan(x, from.operands[value]);
+  };
+  int64_t value = isX(step.code[0].a) ? step.code[0].a : step.code[0].b;
+  if (!isX(value) || from.operands[value].repeats) return std::nullopt;
+  x.x = from.operands[value];
+  bool isClipped = false;
+  for (size_t i = 0; i < step.code.size(); ++i) {
+    const ElementwiseStep::Instruction& one = step.code[i];
+    const int64_t other = one.a == value ? one.b : one.a;
+    if (isClipped) return std::nullopt;
+    if (one.operation == Operation::multiply || one.operation == Operation::add) {
+      const bool isProduct = one.operation == Operation::multiply;
+      if ((one.a == value) == (one.b == value) || other >= operands || from.operands[other].repeats)
+        return std::nullopt;
+      if (x.summand.data != nullptr || (isProduct && x.factor.data != nullptr)) return std::nullopt;
+      (isProduct ? x.factor : x.summand) = from.operands[other];
+    } else if (one.a == value && (one.operation == Operation::relu || one.operation == Operation::clip)) {
+      isClipped = true;
+      x.low = one.operation == Operation::relu ? 0.0f : static_cast<float>(one.p);
+      if (one.operation == Operation::clip) x.high = static_cast<float>(one.q);
+    } else {
+      return std::nullopt;
+    }
+    value = operands + static_cast<int64_t>(i);
+  }
+  const int row = x.axes > 1 ? static_cast<int>(step.extents.back()) / plan.width : 1;
+  const int spans = x.axes < 3 ? 1 : static_cast<int>(step.extents.front());
+  if (x.packs == 0) return std::nullopt;
+  x.span = x.packs / spans;
+  const auto quotient = [](int a, int b) { return (a + b - 1) / b; };
+  const int all = std::max(quotient(x.packs, kMostPacksOfThread), std::min(x.packs, kThreadsOfGpu));
+  const int threads = quotient(quotient(all, spans), row) * row;
+  x.threads = FastDivisor(threads);
+  x.blocks = quotient(threads * spans, kThreadsOfBlock);
+  return x;
 }
 
 ElementwisePlan planElementwise(const ElementwiseStep& step, std::span<const float* const> operands, float* output) {

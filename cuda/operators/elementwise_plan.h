@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "cuda/kernel/fast_divisor.h"
@@ -65,12 +66,42 @@ struct TypedPlan {
 /** Of a step with types, or with an output that is not dense. */
 TypedPlan planTyped(const program::ElementwiseStep& step, std::span<const void* const> operands, const void* output);
 
+/**
+ * A chain of nothing but output = clip(x * factor + summand), of x and output in halves and packs of eight: what
+ * normalisations, residuals and gates are. Without a factor or a summand its data is null.
+ */
+struct LinearArguments {
+  int packs;
+  /** Of a position along the first of three axes or more, an image; or all */
+  int span;
+  /** Threads of a span. Each has the packs that are so far apart, a multiple of the last axis unless that is all. */
+  FastDivisor threads;
+  int blocks;
+  int axes;
+  FastDivisor extents[program::ElementwiseStep::kMostAxes];
+  TypedArguments::Tensor x, factor, summand, output;
+  float low, high;
+};
+
+/** Whether all packs of a thread read the same pack of a tensor: a row for all positions, or one for each image. */
+inline WARPCONV_HOST_DEVICE bool isSameInSpan(const LinearArguments& x, const TypedArguments::Tensor& tensor) {
+  for (int axis = 0; axis < program::ElementwiseStep::kMostAxes; ++axis) {
+    const bool isBetween = axis + 1 < x.axes && (axis > 0 || x.axes < 3);
+    if (isBetween && tensor.strides[axis] != 0) return false;
+  }
+  return !tensor.flat;
+}
+
+/** Nothing where a chain does more than that, or a tensor is not in packs of eight. */
+std::optional<LinearArguments> planLinear(const program::ElementwiseStep& step, const TypedPlan& plan);
+
 /** Where pack `pack` of a tensor begins, in elements. */
 template <typename Arguments, typename Tensor>
 WARPCONV_HOST_DEVICE int packOffset(const Arguments& x, const Tensor& operand, int pack, int width) {
   if (operand.flat) return pack * width;
   int offset = 0;
-  for (int axis = x.axes - 1; axis >= 0; --axis) {
+  for (int axis = program::ElementwiseStep::kMostAxes - 1; axis >= 0; --axis) {
+    if (axis >= x.axes) continue;
     int along = pack;
     // along = pack % extent, pack /= extent
     pack = x.extents[axis].divide(along);

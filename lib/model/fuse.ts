@@ -307,6 +307,9 @@ function named(
   const product = factorsOf(one, define, scalars);
   if (product === undefined) return one;
   const { x, other, scale } = product;
+  const normal =
+    normalOf(product, define, scalars) ?? normalOf({ x: other, other: x, scale }, define, scalars);
+  if (normal !== undefined) return { operation: 'gelu', a: normal, b: 0, p: 0, q: 0 };
   const gate = define(other);
   if (gate === undefined) return one;
   const as = (operation: 'silu' | 'hardSwish'): Instruction => ({ operation, a: x, b: 0, p: 0, q: 0 });
@@ -317,12 +320,35 @@ function named(
   return isSixth(scale) && isRelu6OfThreeMore(gate, x, define) ? as('hardSwish') : one;
 }
 
+/** The value y of which a product is half of y * (1 + erf(y / sqrt(2))). */
+function normalOf(
+  { x, other, scale }: Factors,
+  define: Definition,
+  scalars: readonly (number | undefined)[],
+): number | undefined {
+  const gate = define(other);
+  const erf = gate?.operation === 'affine' && gate.p === 1 && gate.q === 1 ? define(gate.a) : undefined;
+  const scaled = erf?.operation === 'erf' ? define(erf.a) : undefined;
+  const inside = scaled && scaleOf(scaled, scalars);
+  if (inside === undefined || Math.abs(inside - Math.SQRT1_2) > 1e-6) return undefined;
+  const y = scaled!.a;
+  if (scale === 0.5) return y === x ? y : undefined;
+  const halved = scale === 1 ? define(x) : undefined;
+  return halved?.a === y && scaleOf(halved, scalars) === 0.5 ? y : undefined;
+}
+
+interface Factors {
+  readonly x: number;
+  readonly other: number;
+  readonly scale: number;
+}
+
 /** x * gate, or x * gate * scale, or x * (gate * scale) */
 function factorsOf(
   one: Instruction,
   define: Definition,
   scalars: readonly (number | undefined)[],
-): { x: number; other: number; scale: number } | undefined {
+): Factors | undefined {
   const scale = scaleOf(one, scalars);
   if (scale !== undefined) {
     const inner = define(one.a);
@@ -463,6 +489,7 @@ export function activationOf({ operation, p, q }: Instruction): NativeActivation
     case 'sigmoid':
     case 'silu':
     case 'hardSwish':
+    case 'gelu':
       return { name: operation, parameters: [] };
     case 'leakyRelu':
       return { name: operation, parameters: [p] };

@@ -12,7 +12,7 @@ struct NamedActivation {
   Activation value;
 };
 
-constexpr std::array<NamedActivation, 8> kActivations{{
+constexpr std::array<NamedActivation, 9> kActivations{{
     {"none", 0, {ActivationKind::none}},
     {"relu", 0, {ActivationKind::relu}},
     {"relu6", 0, {ActivationKind::clip, 0.0f, 6.0f}},
@@ -21,6 +21,7 @@ constexpr std::array<NamedActivation, 8> kActivations{{
     {"sigmoid", 0, {ActivationKind::sigmoid}},
     {"silu", 0, {ActivationKind::silu}},
     {"hardSwish", 0, {ActivationKind::hardSwish}},
+    {"gelu", 0, {ActivationKind::gelu}},
 }};
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace warpconv {
 
-/** ReLU6 is a clip; every other activation of the public contract has a kind of its own. */
-enum class ActivationKind { none, relu, leakyRelu, clip, sigmoid, silu, hardSwish };
+/** ReLU6 is a clip; every other activation of the public contract has a kind of its own. Networks have gelu, too. */
+enum class ActivationKind { none, relu, leakyRelu, clip, sigmoid, silu, hardSwish, gelu };
 
 /** The function applied to an output after bias and residual. */
 struct Activation {

@@ -133,6 +133,33 @@ TEST_CASE("fuzzed chains of halves and floats, broadcast and with pixels apart")
   }
 }
 
+TEST_CASE("chains of a factor, a summand and bounds, of more pixels than a GPU has threads for") {
+  Random random;
+  for (int round = 0; round < rounds(6); ++round) {
+    const FloatType type = anyHalf(random);
+    const int64_t images = random.pick({1, 3}), area = random.pick({9000, 12'544});
+    const int64_t channels = random.pick({64, 264}), pitch = channels + random.pick({0, 8});
+    OneStep one(random);
+    one.align();
+    ElementwiseStep step;
+    step.extents = {images, area, channels};
+    const Buffer x = one.input(anyHalves(random, type, images * area * pitch));
+    const Buffer dense = one.input(anyHalves(random, type, images * area * channels));
+    const Buffer row = one.input(random.reals(channels)), rows = one.input(random.reals(images * channels));
+    const bool isGate = random.maybe(), isResidual = random.maybe();
+    step.types = {type, FloatType::float32, isResidual ? type : FloatType::float32};
+    step.operands = {x, isGate ? rows : row, isResidual ? dense : row};
+    step.strides = {{area * pitch, pitch, 1}, {isGate ? channels : 0, 0, 1}, {0, 0, 1}};
+    if (isResidual) step.strides[2] = {area * channels, channels, 1};
+    step.code = {{Operation::multiply, 1, 0}, {Operation::add, 3, 2}, {Operation::relu, 4, 0}};
+    step.code.resize(size(random.from(1, 3)));
+    step.outputType = type;
+    step.output = one.output<uint16_t>(images * area * channels);
+    INFO("round " << round << ": " << images << " x " << area << " x " << channels);
+    requireClose(one, step, type);
+  }
+}
+
 TEST_CASE("fuzzed pools of halves") {
   Random random;
   for (int round = 0; round < rounds(400); ++round) {

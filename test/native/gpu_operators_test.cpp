@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -202,6 +203,72 @@ TEST_CASE("a GPU's chains of instructions are exact on integers, one element or 
     for (int64_t i = 0; i < count; ++i) REQUIRE(double{to[i]} == expected[size(i)]);
   }
   CHECK(packs > 50);
+}
+
+TEST_CASE("a GPU's linear chains are found, and each pack of theirs has one thread") {
+  Random random;
+  using Operation = ElementwiseStep::Operation;
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  // Nothing is read: the plan asks for boundaries alone.
+  const auto addressOf = [](int64_t i) { return reinterpret_cast<const void*>((i + 1) << 30); };
+  for (int round = 0; round < 60; ++round) {
+    const int64_t images = random.pick({1, 2, 64}), area = random.pick({1, 49, 3136}), packs = random.pick({1, 8, 33});
+    const int64_t channels = 8 * packs, pitch = channels + random.pick({0, 8, 64});
+    ElementwiseStep step;
+    step.extents = {images, area, channels};
+    step.types = {FloatType::float16, FloatType::float32, FloatType::float16};
+    const bool isGate = random.maybe(), isResidual = random.maybe();
+    step.strides = {{area * pitch, pitch, 1}, {isGate ? channels : 0, 0, 1}, {0, 0, 1}};
+    if (isResidual) step.strides[2] = {area * channels, channels, 1};
+    step.operands.resize(3);
+    step.outputType = FloatType::float16;
+    step.code = {{Operation::multiply, 1, 0}, {Operation::add, 3, 2}, {Operation::clip, 4, 0, -1, 6}};
+    const std::array<const void*, 3> operands{addressOf(0), addressOf(1), addressOf(2)};
+    const gpu::TypedPlan plan = gpu::planTyped(step, operands, addressOf(3));
+    const std::optional<gpu::LinearArguments> linear = gpu::planLinear(step, plan);
+    REQUIRE(linear.has_value());
+    const gpu::LinearArguments& x = *linear;
+    INFO("round " << round << ": " << images << " x " << area << " x " << channels << ", " << x.threads.divisor()
+                  << " threads");
+    REQUIRE(x.packs == images * area * packs);
+    CHECK(x.x.data == operands[0]);
+    CHECK(x.factor.data == operands[1]);
+    CHECK(x.summand.data == operands[2]);
+    CHECK(x.low == -1.0f);
+    CHECK(x.high == 6.0f);
+    std::vector<int> visits(size(x.packs));
+    const auto checkSame = [&](const auto& tensor, int pack, int first) {
+      if (!gpu::isSameInSpan(x, tensor)) return;
+      REQUIRE(gpu::packOffset(x, tensor, pack, 8) == gpu::packOffset(x, tensor, first, 8));
+    };
+    CHECK(gpu::isSameInSpan(x, x.factor) == !x.factor.flat);
+    CHECK((isResidual ? !gpu::isSameInSpan(x, x.summand) || area == 1
+                      : gpu::isSameInSpan(x, x.summand) == !x.summand.flat));
+    for (int thread = 0; thread < 256 * x.blocks; ++thread) {
+      const int first = thread / x.threads.divisor() * x.span + thread % x.threads.divisor();
+      const int end = (thread / x.threads.divisor() + 1) * x.span;
+      for (int pack = first; pack < std::min(end, x.packs); pack += x.threads.divisor()) {
+        ++visits[size(pack)];
+        checkSame(x.factor, pack, first), checkSame(x.summand, pack, first);
+      }
+    }
+    REQUIRE(std::all_of(visits.begin(), visits.end(), [](int count) { return count == 1; }));
+
+    const auto isLinear = [&](std::vector<ElementwiseStep::Instruction> code) {
+      ElementwiseStep other = step;
+      other.code = std::move(code);
+      return gpu::planLinear(other, gpu::planTyped(other, operands, addressOf(3))).has_value();
+    };
+    CHECK(isLinear({{Operation::relu, 0, 0}}));
+    CHECK(isLinear({{Operation::add, 0, 1}, {Operation::clip, 3, 0, -kEndless, 2}}));
+    CHECK(!isLinear({{Operation::add, 0, 1}, {Operation::multiply, 3, 2}}));
+    CHECK(!isLinear({{Operation::relu, 0, 0}, {Operation::add, 3, 1}}));
+    CHECK(!isLinear({{Operation::multiply, 0, 0}}));
+    CHECK(!isLinear({{Operation::multiply, 0, 1}, {Operation::sigmoid, 3, 0}}));
+    CHECK(!isLinear({{Operation::multiply, 0, 1}, {Operation::add, 3, 3}}));
+    step.outputType = FloatType::float32;
+    CHECK(!isLinear(step.code));
+  }
 }
 
 TEST_CASE("a GPU's formulas within their stated error, over all floats") {

@@ -262,10 +262,10 @@ TEST_CASE("matmul: NaN and infinity reach exactly their rows and columns") {
 TEST_CASE("matmul: every activation") {
   Random random;
   const std::vector<double> bounds{-2, 3}, slope{0.125};
-  const Activation activations[] = {makeActivation("relu", {}).value(),     makeActivation("relu6", {}).value(),
-                                    makeActivation("clip", bounds).value(), makeActivation("leakyRelu", slope).value(),
-                                    makeActivation("sigmoid", {}).value(),  makeActivation("silu", {}).value(),
-                                    makeActivation("hardSwish", {}).value()};
+  const Activation activations[] = {makeActivation("relu", {}).value(),      makeActivation("relu6", {}).value(),
+                                    makeActivation("clip", bounds).value(),  makeActivation("leakyRelu", slope).value(),
+                                    makeActivation("sigmoid", {}).value(),   makeActivation("silu", {}).value(),
+                                    makeActivation("hardSwish", {}).value(), makeActivation("gelu", {}).value()};
   for (const Activation& activation : activations) {
     for (const int64_t m : {1, 20}) {
       MatmulCase made = makeMatmul(random, {2}, m, 35, 7);

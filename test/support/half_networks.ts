@@ -209,7 +209,9 @@ export const HALF_NETWORKS: Readonly<Record<string, HalfNetwork>> = {
     for (let block = 0; block < 2; block++) {
       const deep = rows(x.transpose(x.conv(last, 16, 16, 7, { groups: 16 }), 0, 2, 3, 1), 16);
       const wide = x.sum(x.add('MatMul', [deep, x.reals([16, 64], 16)]), x.reals([64]));
-      const gated = x.product(wide, x.sum(x.add('Erf', [wide]), x.constant([], [1])));
+      const normal = x.add('Erf', [x.add('Div', [wide, x.constant([], [Math.SQRT2])])]);
+      const doubled = x.product(wide, x.sum(normal, x.constant([], [1])));
+      const gated = x.product(doubled, x.constant([], [0.5]));
       const narrow = x.sum(x.add('MatMul', [gated, x.reals([64, 16], 64)]), x.reals([16]));
       last = x.sum(last, x.product(x.transpose(narrow, 0, 3, 1, 2), x.reals([16, 1, 1])));
     }

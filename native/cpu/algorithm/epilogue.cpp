@@ -65,6 +65,7 @@ void finishOutputs(float* values, int64_t count, float bias, const float* residu
     case ActivationKind::sigmoid: return applyLoop(values, count, bias, residual, Operation::sigmoid);
     case ActivationKind::silu: return applyLoop(values, count, bias, residual, Operation::silu);
     case ActivationKind::hardSwish: return applyLoop(values, count, bias, residual, Operation::hardSwish);
+    case ActivationKind::gelu: return applyLoop(values, count, bias, residual, Operation::gelu);
   }
 }
 

@@ -81,6 +81,11 @@ struct HardSwish {
   }
 };
 
+template <class Vector>
+struct Gelu : LongFunction {
+  typename Vector::Register operator()(typename Vector::Register x) const { return lanewise<Vector, gelu>(x); }
+};
+
 /** Calls `use` with the function of a vector that `activation` is: a switch for each row takes as long as its store. */
 template <class Vector, class Use>
 void withActivation(const Activation& activation, const Use& use) {
@@ -92,6 +97,7 @@ void withActivation(const Activation& activation, const Use& use) {
     case ActivationKind::sigmoid: return use(Sigmoid<Vector>());
     case ActivationKind::silu: return use(Silu<Vector>());
     case ActivationKind::hardSwish: return use(HardSwish<Vector>());
+    case ActivationKind::gelu: return use(Gelu<Vector>());
   }
 }
 

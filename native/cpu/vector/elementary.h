@@ -198,6 +198,7 @@ inline float mish(float x) {
 }
 
 /** (1 + tanh(u)) / 2 = sigmoid(2 u), without the cancellation; the factors are 2 sqrt(2 / pi) and 0.044715 of it. */
+inline float gelu(float x) { return 0.5f * x * (1.0f + errorFunction(x * 0.707106781f)); }
 inline float geluTanh(float x) { return x * sigmoid(x * (1.59576912f + 0.0713548163f * x * x)); }
 
 }  // namespace

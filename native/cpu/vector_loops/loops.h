@@ -68,7 +68,7 @@ constexpr VectorLoops::Function functionOf(Operation operation) {
     case Operation::selu:
       return withNumbers([](float x, float p, float q) { return q * (x < 0.0f ? p * expm1UpTo80(x) : x); });
     case Operation::celu: return withNumbers([](float x, float p, float) { return celu(x, p); });
-    case Operation::gelu: return ofOne([](float x) { return 0.5f * x * (1.0f + errorFunction(x * 0.707106781f)); });
+    case Operation::gelu: return ofOne([](float x) { return gelu(x); });
     case Operation::geluTanh: return ofOne([](float x) { return geluTanh(x); });
     case Operation::tanh: return ofOne([](float x) { return hyperbolicTangent(x); });
     case Operation::softplus: return ofOne([](float x) { return softplus(x); });

@@ -101,8 +101,32 @@ describe('into a convolution', () => {
         node('Mul', ['c', 'd'], ['y']),
       ],
     ],
+    [
+      'gelu',
+      [
+        node('Div', ['c', 'root'], ['a']),
+        node('Erf', ['a'], ['b']),
+        node('Add', ['b', 'one'], ['d']),
+        node('Mul', ['c', 'd'], ['e']),
+        node('Mul', ['e', 'half'], ['y']),
+      ],
+    ],
+    [
+      'gelu',
+      [
+        node('Mul', ['c', 'half'], ['a']),
+        node('Mul', ['c', 'inverse'], ['b']),
+        node('Erf', ['b'], ['d']),
+        node('Add', ['one', 'd'], ['e']),
+        node('Mul', ['a', 'e'], ['y']),
+      ],
+    ],
   ])('goes %s, which the file has as several nodes', async (name, gate) => {
-    const numbers = [tensor('zero', [], [0]), tensor('three', [], [3]), tensor('six', [], [6])];
+    const numbers = [
+      ...[tensor('zero', [], [0]), tensor('three', [], [3]), tensor('six', [], [6])],
+      ...[tensor('half', [], [0.5]), tensor('one', [], [1])],
+      ...[tensor('root', [], [Math.SQRT2]), tensor('inverse', [], [Math.SQRT1_2])],
+    ];
     expect(await outlineOf([conv('x', 'c'), ...gate], numbers)).toEqual([`convolution+${name}`]);
   });
 

@@ -157,6 +157,8 @@ test('a transpose between maps and rows is none', async () => {
   expect(ofKind(steps, 'matmul').map(({ m }) => m)).toEqual([2]);
   const rows = ofKind(steps, 'convolution').filter(({ convolution }) => convolution.inputDims[2] === 1);
   expect(rows).toHaveLength(4);
+  expect(ofKind(steps, 'elementwise')).toEqual([]);
+  expect(rows.filter(({ convolution }) => convolution.activation.name === 'gelu')).toHaveLength(2);
   // The scale of each layer and what is added to it
   expect(rows.filter(({ scale, residual }) => scale !== null && residual !== null)).toHaveLength(2);
 });

@@ -30,6 +30,7 @@ double activate(const Activation& activation, double x) {
     case ActivationKind::sigmoid: return sigmoid(x);
     case ActivationKind::silu: return x * sigmoid(x);
     case ActivationKind::hardSwish: return x * clamp(x / 6 + 0.5, 0, 1);
+    case ActivationKind::gelu: return x * (0.5 * std::erfc(-x * std::sqrt(0.5)));
   }
   return kNaN;
 }
