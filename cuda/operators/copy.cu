@@ -6,16 +6,29 @@
 namespace warpconv::cuda::operators {
 namespace {
 
-/** Thread i of the grid moves word i, in the order in which the output has them. */
-template <typename Word>
+/**
+ * Thread i of the grid moves words i + j * threads for j < kWords, in the order in which the output has them. All of
+ * them are read before the first is written.
+ */
+template <typename Word, int kWords>
 __global__ void __launch_bounds__(kThreads)
     copyKernel(const __grid_constant__ Strided<2> positions, const Word* input, Word* output) {
   beginStep();
-  const int i = static_cast<int>(pieceOfThread());
-  if (static_cast<unsigned>(i) >= static_cast<unsigned>(positions.count)) return;
-  int offsets[2];
-  positions.find(i, offsets);
-  output[offsets[1]] = input[offsets[0]];
+  const int first = static_cast<int>(pieceOfThread()), threads = static_cast<int>(gridDim.x) * kThreads;
+  Word words[kWords];
+  int to[kWords];
+#pragma unroll
+  for (int j = 0; j < kWords; ++j) {
+    if (first + j * threads >= positions.count) continue;
+    int offsets[2];
+    positions.find(first + j * threads, offsets);
+    words[j] = input[offsets[0]];
+    to[j] = offsets[1];
+  }
+#pragma unroll
+  for (int j = 0; j < kWords; ++j) {
+    if (first + j * threads < positions.count) output[to[j]] = words[j];
+  }
 }
 
 /**
@@ -53,12 +66,21 @@ __global__ void __launch_bounds__(kThreads) fillKernel(int count, float value, f
   if (i < static_cast<unsigned>(count)) output[i] = value;
 }
 
+/** Of words that threads have one each; where there are more, several of a thread are on their way at once. */
+constexpr int64_t kFewWords = 1 << 18;
+constexpr int kManyWords = 4;
+
 template <typename Word>
 Status launchCopy(const CopyPlan& plan, const void* input, void* output, cudaStream_t stream) {
   const auto* from = static_cast<const Word*>(input);
   auto* to = static_cast<Word*>(output);
-  if (!plan.transpose)
-    return launch("copy", copyKernel<Word>, gridFor(plan.positions.count), stream, plan.positions, from, to);
+  const int64_t count = plan.positions.count;
+  if (!plan.transpose && count <= kFewWords)
+    return launch("copy", copyKernel<Word, 1>, gridFor(count), stream, plan.positions, from, to);
+  if (!plan.transpose) {
+    const Launch grid = gridFor((count + kManyWords - 1) / kManyWords);
+    return launch("copy", copyKernel<Word, kManyWords>, grid, stream, plan.positions, from, to);
+  }
   const Launch grid{static_cast<unsigned>(plan.transpose->blocks), kThreads};
   return launch("copy", transposeKernel<Word>, grid, stream, *plan.transpose, from, to);
 }
