@@ -12,8 +12,8 @@ namespace {
  */
 constexpr std::chrono::microseconds kPolling(100);
 
-/** Shorter sleeps save little. */
-constexpr std::chrono::microseconds kLeastSleep(50);
+/** Shorter sleeps save little: a processor takes tens of microseconds to wake, and is slower for a while. */
+constexpr std::chrono::microseconds kLeastSleep(200);
 
 }  // namespace
 
