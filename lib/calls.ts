@@ -27,7 +27,29 @@ export function runsAtOnce(milliseconds: number, signal: AbortSignal | undefined
  * @param milliseconds - what the run lately took
  */
 export async function runOnLoop(milliseconds: number, work: () => void): Promise<number | undefined> {
-  if (!(await comesToLoop(milliseconds))) return undefined;
+  return (await comesToLoop(milliseconds)) ? runHere(work) : undefined;
+}
+
+/**
+ * The same for work that waits for a GPU, which the loop can leave to others. Here it saves the way to another thread and
+ * back, 40 to 100 µs. So only runs that come one by one are waited for here, short ones too.
+ *
+ * @param overlaps - whether other runs of the network have begun and not ended
+ */
+export async function waitOnLoop(
+  milliseconds: number,
+  overlaps: boolean,
+  work: () => void,
+): Promise<number | undefined> {
+  return (await comesToWait(milliseconds, overlaps)) ? runHere(work) : undefined;
+}
+
+/** Called when such work has ended on another thread: a run that follows at once is the next of a chain. */
+export function waitedElsewhere(): void {
+  budget.admits(0);
+}
+
+function runHere(work: () => void): number {
   const begun = performance.now();
   work();
   crowd.ran();
@@ -39,7 +61,18 @@ async function comesToLoop(milliseconds: number): Promise<boolean> {
   if (runsAtOnce(milliseconds, undefined)) return true;
   if (inFlight > 0 || milliseconds > LONGEST_RUN || crowd.isThere()) return false;
   if (budget.isWhole()) return !crowd.isFound() && budget.admits(milliseconds, LONGEST_RUN);
-  // Nothing overtakes what waits.
+  return hasTurnOfItsOwn(milliseconds);
+}
+
+function comesToWait(milliseconds: number, overlaps: boolean): boolean | Promise<boolean> {
+  if (overlaps || inFlight > 0) crowd.note();
+  if (milliseconds > LONGEST_RUN || crowd.isThere()) return false;
+  if (budget.isWhole() && crowd.isFound()) return false;
+  return budget.admits(milliseconds, LONGEST_RUN) || hasTurnOfItsOwn(milliseconds);
+}
+
+/** Waits until the loop has turned. Nothing overtakes what waits. */
+async function hasTurnOfItsOwn(milliseconds: number): Promise<boolean> {
   inFlight++;
   try {
     await nextTurn();

@@ -1,6 +1,6 @@
 /**
  * What a call costs besides its arithmetic: microseconds per call on the smallest of convolutions, one element by
- * one weight. Prints the median of several rounds for every way to call and, of calls that return when they are done, how
+ * one weight, and of a network of nothing else. Prints the median of several rounds for every way to call and, of calls that return when they are done, how
  * much of that is spent outside of native code: the time of the same native calls, made directly and in turns with the
  * others, taken from it. Of calls that settle later, by how much they take longer than the ones that return when all is
  * done, which the time from the end of the kernel is a part of. Outputs are disposed, as servers do; what is left to the
@@ -14,10 +14,11 @@
 import { setImmediate } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import { Conv2d, conv2d, conv2dSync, type Device, type Tensor } from '../../lib';
+import { Conv2d, conv2d, conv2dSync, InferenceSession, type Device, type Tensor } from '../../lib';
 import type { ConvolutionSpec, NativeElements, NativeGpuBuffer, NativePlan } from '../../lib/addon';
 import { addon } from '../../lib/load';
 import { indexOf } from '../../lib/placement';
+import { node, onnxModel, tensor, value } from '../../test/support/onnx_builder';
 import { describeMachine, randomTensor } from '../machine';
 import { median } from '../statistics';
 
@@ -47,7 +48,7 @@ async function print(name: string, { call, beside }: Way): Promise<void> {
     if (beside !== undefined) longer.push(whole.at(-1)! - (await microseconds(beside[0])));
   }
   const ofThat = beside === undefined ? '' : `, ${median(longer).toFixed(1)} ${beside[1]}`;
-  console.log(`${name.padEnd(32)} ${median(whole).toFixed(1)} µs${ofThat}`);
+  console.log(`${name.padEnd(36)} ${median(whole).toFixed(1)} µs${ofThat}`);
 }
 
 /** The native calls behind those of the package, in the same order: what memory costs depends on it. */
@@ -127,6 +128,29 @@ function elementsOf(tensor: Tensor<'float32'>): NativeElements {
   return tensor.location === 'gpu-buffer' ? (tensor.gpuBuffer as NativeGpuBuffer) : tensor.data;
 }
 
+/** Those of a network, whose outputs are in CPU memory or on the device. */
+async function networkWays(device: Device, x: Tensor<'float32'>): Promise<Record<string, Way>> {
+  const model = onnxModel({
+    inputs: [value('x', [1, 1, 1, 1])],
+    initializers: [tensor('w', [1, 1, 1, 1], [2])],
+    nodes: [node('Conv', ['x', 'w'], ['y'])],
+    outputs: [value('y', [1, 1, 1, 1])],
+  });
+  const ways: Record<string, Way> = {};
+  const places = device === 'cpu' ? ['cpu'] : ['cpu', 'gpu-buffer'];
+  for (const preferredOutputLocation of places) {
+    const session = await InferenceSession.create(model, { device, preferredOutputLocation });
+    const sync = () => session.runSync({ x }).y!.dispose();
+    const to = preferredOutputLocation;
+    ways[`session.runSync, output ${to}`] = { call: sync };
+    ways[`session.run, output ${to}`] = {
+      call: async () => (await session.run({ x })).y!.dispose(),
+      beside: [sync, 'longer than session.runSync'],
+    };
+  }
+  return ways;
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { device: { type: 'string', default: 'cpu' } } });
   const device = values.device as Device;
@@ -156,6 +180,7 @@ async function main(): Promise<void> {
       call: () => plan.run(input, { output }),
       beside: [() => plan.runSync(input, { output }), 'longer than plan.runSync'],
     },
+    ...(await networkWays(device, input)),
     'conv2dSync, nothing disposed': {
       call: () => conv2dSync(input, weight, { device }),
       beside: native(() => direct.convolve()),

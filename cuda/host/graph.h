@@ -30,14 +30,24 @@ class Graph {
   Status upload(cudaStream_t stream) const;
   Status launch(cudaStream_t stream) const;
 
+  /** The node that what is captured next on a stream comes after: the last one, where it was a copy. */
+  static Result<cudaGraphNode_t> lastNode(cudaStream_t stream);
+  /** Has launches from now on copy that, by a node of one that was captured. */
+  Status setCopy(cudaGraphNode_t node, const void* from, void* to, int64_t bytes, cudaMemcpyKind kind);
+  /** Whether launches from now on do what a node is for, which is enabled at first. */
+  Status enable(cudaGraphNode_t node, bool isEnabled);
+
  private:
   struct Destroy {
+    void operator()(cudaGraph_t graph) const;
     void operator()(cudaGraphExec_t graph) const;
   };
+  using Made = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
+  using Executable = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy>;
 
-  explicit Graph(cudaGraphExec_t executable) : executable_(executable) {}
-
-  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy> executable_;
+  /** Has the nodes */
+  Made made_;
+  Executable executable_;
 };
 
 }  // namespace warpconv::cuda

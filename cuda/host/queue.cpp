@@ -3,36 +3,17 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "cuda/host/cuda_status.h"
 #include "cuda/host/pinned.h"
+#include "cuda/host/waiting.h"
 
 namespace warpconv::cuda {
 namespace {
 
 /** One half of a staging buffer: large enough for the copy engine's full rate, small enough to stay in a cache. */
 constexpr int64_t kHalfBytes = int64_t{1} << 20;
-
-/** Who waits for an event sleeps, once it has polled for a while: see waitFor. */
-constexpr unsigned kEventFlags = cudaEventDisableTiming | cudaEventBlockingSync;
-
-/**
- * Polls before it sleeps: on an H200 a thread that sleeps is back 10 to 30 us after the event and one that polls at
- * once, where an empty kernel and its event take 9 us. After this long sleeping adds less than a third, and keeps no
- * processor busy.
- */
-cudaError_t waitFor(cudaEvent_t event) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::microseconds kPolling(100);
-  const Clock::time_point end = Clock::now() + kPolling;
-  cudaError_t error = cudaEventQuery(event);
-  while (error == cudaErrorNotReady && Clock::now() < end) error = cudaEventQuery(event);
-  // The runtime reports what is not ready yet as the last error, too.
-  (void)cudaGetLastError();
-  return error == cudaErrorNotReady ? cudaEventSynchronize(event) : error;
-}
 
 /** Calls `body(offset, bytes, index)` for each piece of at most half a staging buffer, until one fails. */
 template <typename Body>
@@ -216,7 +197,16 @@ Status Queue::download(const void* from, void* to, int64_t bytes) {
   if (Status status = device_.makeCurrent(); !status.isOk()) return status;
   Sequence ordering("ordering a copy after kernels");
   ordering << cudaEventRecord(computed_, compute_) << cudaStreamWaitEvent(download_, computed_, 0);
-  if (ordering.failed()) return ordering.status();
+  return ordering.failed() ? ordering.status() : copyDown(from, to, bytes);
+}
+
+Status Queue::fetch(const void* from, void* to, int64_t bytes) {
+  const std::lock_guard lock(downloading_);
+  if (Status status = device_.makeCurrent(); !status.isOk()) return status;
+  return copyDown(from, to, bytes);
+}
+
+Status Queue::copyDown(const void* from, void* to, int64_t bytes) {
   return isPinned(to, bytes) ? copyPinned(from, to, bytes, download_, downloaded_)
                              : down_.download(from, to, bytes, download_);
 }

@@ -72,6 +72,8 @@ class Queue {
   /** Waits for the kernels enqueued so far, then for the copy. */
   Status download(const void* from, void* to, int64_t bytes);
   Status download(const DeviceMemory& from, void* to) { return download(from.data(), to, from.bytes()); }
+  /** The same for what is known to be complete: kernels enqueued since then are not waited for. */
+  Status fetch(const void* from, void* to, int64_t bytes);
   /** Calls `enqueue(stream)` while nobody else enqueues kernels. */
   Status compute(const std::function<Status(cudaStream_t)>& enqueue);
   /** Waits for the kernels enqueued so far, and says whether they went well. */
@@ -85,6 +87,8 @@ class Queue {
   /** While uploading_ is held. */
   Status beginUpload(const void* from, void* to, int64_t bytes);
   Status orderAfterUploads();
+  /** While downloading_ is held. */
+  Status copyDown(const void* from, void* to, int64_t bytes);
   /** To or from pinned memory, without staging. Returns when it is done. */
   static Status copyPinned(const void* from, void* to, int64_t bytes, cudaStream_t stream, cudaEvent_t done);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <span>
@@ -13,7 +14,7 @@
 #include "cuda/direct/direct.h"
 #include "cuda/formats/converted.h"
 #include "cuda/host/cuda_status.h"
-#include "cuda/host/graph.h"
+#include "cuda/host/expected_time.h"
 #include "cuda/host/own_stream.h"
 #include "cuda/host/resident.h"
 #include "cuda/host/stream_timer.h"
@@ -21,6 +22,7 @@
 #include "cuda/operators/operators.h"
 #include "cuda/planning/packed_choice.h"
 #include "cuda/program/actions.h"
+#include "cuda/program/run_graph.h"
 #include "divide.h"
 #include "planner/choose.h"
 #include "planner/known_candidates.h"
@@ -90,6 +92,7 @@ struct Place {
   void* workspace;
   WrongIndex* wrongIndices;
   size_t set;
+  bool isAlone;
   uint64_t arenaNumber, portsNumber;
 };
 
@@ -380,6 +383,7 @@ class GpuProgram final : public PreparedProgram {
                 at(lease.arena(), workspaceAt_),
                 static_cast<WrongIndex*>(at(lease.ports(), ports_.reports)),
                 lease.set(),
+                lease.isAlone(),
                 lease.arena().number,
                 lease.ports().number};
     for (const int64_t offset : ports_.inputs) place.inputs.push_back(at(lease.ports(), offset));
@@ -393,21 +397,69 @@ class GpuProgram final : public PreparedProgram {
 
   Status runIn(const Place& place, const Tensors& tensors, const Cancellation* cancellation,
                std::vector<double>* milliseconds) const {
+    if (Status status = queue_.device().makeCurrent(); !status.isOk()) return status;
+    // Steps that are timed are launched one by one.
+    const std::shared_ptr<RunGraph> graph = milliseconds == nullptr ? graphFor(place) : nullptr;
     for (size_t i = 0; i < place.inputs.size(); ++i) {
       if (spec_.inputBytes[i] == 0) continue;
-      if (Status status = bring(i, tensors, const_cast<void*>(place.inputs[i])); !status.isOk()) return status;
+      if (Status status = bring(i, tensors, const_cast<void*>(place.inputs[i]), graph.get()); !status.isOk())
+        return status;
     }
     if (cancellation != nullptr && cancellation->isRequested()) return stoppedWhileRunning();
+    if (graph != nullptr) return runGraph(*graph, place, tensors);
     const Status launched = milliseconds == nullptr ? launch(place) : profile(place, *milliseconds);
     if (!launched.isOk()) return launched;
     if (Status status = checkRunIndices(place); !status.isOk()) return status;
     return handOver(place, tensors);
   }
 
-  Status bring(size_t input, const Tensors& tensors, void* to) const {
-    if (const DeviceMemory* const from = residentAt(tensors.residentInputs, input)) {
-      return copyWithin(from->data(), to, from->bytes());
+  Status runGraph(RunGraph& graph, const Place& place, const Tensors& tensors) const {
+    if (Status status = addressOutputs(graph, place, tensors); !status.isOk()) return status;
+    const Status launched = queue_.compute([&](cudaStream_t stream) { return graph.launch(stream); });
+    if (!launched.isOk()) return launched;
+    const Clock::time_point begun = Clock::now();
+    // When a run ends that waits for others is not known, and nobody waits for it alone.
+    const Waited waited = graph.wait(place.isAlone ? begun + expectedTime_.get() : begun);
+    if (place.isAlone) expectedTime_.note(Clock::now() - begun, waited.hasOverslept);
+    if (Status status = toStatus(waited.error, "running a network"); !status.isOk()) return status;
+    if (graph.copiesOutputs()) return fetch(graph, place, tensors);
+    if (Status status = checkRunIndices(place); !status.isOk()) return status;
+    return handOver(place, tensors);
+  }
+
+  /** Where another run's kernels can follow, they had better not wait for a copy to CPU memory. */
+  Status addressOutputs(RunGraph& graph, const Place& place, const Tensors& tensors) const {
+    if (!graph.copiesOutputs()) return {};
+    for (size_t i = 0; i < spec_.outputBytes.size(); ++i) {
+      const DeviceMemory* const to = residentAt(tensors.residentOutputs, i);
+      if (Status status = graph.handOver(i, to == nullptr ? nullptr : to->data()); !status.isOk()) return status;
+      if (Status status = graph.land(i, place.isAlone && tensors.outputs[i] != nullptr); !status.isOk()) return status;
     }
+    return {};
+  }
+
+  /** The outputs that are wanted in CPU memory, once the graph has ended. */
+  Status fetch(const RunGraph& graph, const Place& place, const Tensors& tensors) const {
+    for (size_t i = 0; i < place.outputs.size(); ++i) {
+      const int64_t bytes = spec_.outputBytes[i];
+      if (bytes == 0 || tensors.outputs[i] == nullptr) continue;
+      if (const void* const landed = place.isAlone ? graph.landed(i) : nullptr) {
+        std::memcpy(tensors.outputs[i], landed, static_cast<size_t>(bytes));
+      } else if (Status status = queue_.fetch(place.outputs[i], tensors.outputs[i], bytes); !status.isOk()) {
+        return status;
+      }
+    }
+    return {};
+  }
+
+  /** To a port; what lies on the GPU by a graph, unless there is none. */
+  Status bring(size_t input, const Tensors& tensors, void* to, RunGraph* graph) const {
+    const DeviceMemory* const from = residentAt(tensors.residentInputs, input);
+    if (graph != nullptr) {
+      const Status status = graph->bring(input, from == nullptr ? nullptr : from->data());
+      if (from != nullptr || !status.isOk()) return status;
+    }
+    if (from != nullptr) return copyWithin(from->data(), to, from->bytes());
     if (const void* const whole = tensors.inputs[input]) return queue_.upload(whole, to, spec_.inputBytes[input]);
     return queue_.upload(tensors.inputParts[input], to);
   }
@@ -444,13 +496,11 @@ class GpuProgram final : public PreparedProgram {
   }
 
   Status launch(const Place& place) const {
-    const std::shared_ptr<const Graph> graph = graphFor(place);
-    return queue_.compute(
-        [&](cudaStream_t stream) { return graph != nullptr ? graph->launch(stream) : enqueueAll(place, stream); });
+    return queue_.compute([&](cudaStream_t stream) { return enqueueAll(place, stream); });
   }
 
   /** The launches as a graph, or null. */
-  std::shared_ptr<const Graph> graphFor(const Place& place) const {
+  std::shared_ptr<RunGraph> graphFor(const Place& place) const {
     const std::lock_guard lock(graphsMutex_);
     const Captured& captured = graphs_[place.set];
     return captured.isOf(place) ? captured.graph : nullptr;
@@ -476,16 +526,28 @@ class GpuProgram final : public PreparedProgram {
   /** Where something cannot be captured, every run in that place launches its kernels one by one. */
   void capture(const Place& place) const {
     if (!queue_.device().makeCurrent().isOk()) return;
-    Graph graph;
+    std::shared_ptr<RunGraph> graph;
+    const RunGraph::Ports ports = portsOf(place);
     // On a stream of its own: others go on enqueueing on that of the queue.
     const Status captured = runOnOwnStream("capturing a network's launches", [&](cudaStream_t stream) {
-      graph = Graph::captured([&] { return enqueueAll(place, stream); }, stream);
-      if (graph.isGiven()) (void)graph.upload(stream);
+      graph = RunGraph::captured(
+          ports, [&] { return enqueueAll(place, stream); }, stream);
       return cudaSuccess;
     });
-    if (!captured.isOk() || !graph.isGiven()) return;
+    if (!captured.isOk() || graph == nullptr) return;
     const std::lock_guard lock(graphsMutex_);
-    if (graphs_[place.set].isOf(place)) graphs_[place.set].graph = std::make_shared<const Graph>(std::move(graph));
+    if (graphs_[place.set].isOf(place)) graphs_[place.set].graph = std::move(graph);
+  }
+
+  RunGraph::Ports portsOf(const Place& place) const {
+    RunGraph::Ports ports{{}, {}, nullptr, Landings::kBytes};
+    for (size_t i = 0; i < place.inputs.size(); ++i)
+      ports.inputs.push_back({const_cast<void*>(place.inputs[i]), spec_.inputBytes[i]});
+    // A run that finds a wrong index writes no outputs.
+    if (!checkedIndices_.empty()) return ports;
+    for (size_t i = 0; i < place.outputs.size(); ++i) ports.outputs.push_back({place.outputs[i], spec_.outputBytes[i]});
+    ports.landing = store_->landings.of(place.set);
+    return ports;
   }
 
   Status enqueueAll(const Place& place, cudaStream_t stream) const {
@@ -532,7 +594,7 @@ class GpuProgram final : public PreparedProgram {
   /** Launches as a graph, for memory of these numbers: null while it is made, or where it cannot be. */
   struct Captured {
     uint64_t arenaNumber = 0, portsNumber = 0;
-    std::shared_ptr<const Graph> graph;
+    std::shared_ptr<RunGraph> graph;
 
     bool isOf(const Place& place) const { return arenaNumber == place.arenaNumber && portsNumber == place.portsNumber; }
   };
@@ -558,6 +620,8 @@ class GpuProgram final : public PreparedProgram {
   Scratch::Bytes scratchBytes_;
   int64_t bytes_ = 0;
 
+  /** Of runs as a graph that no other run was before */
+  mutable ExpectedTime expectedTime_;
   mutable std::atomic<int64_t> runs_{0};
   std::atomic<bool> isEnding_{false};
   mutable std::mutex graphsMutex_;

@@ -8,6 +8,7 @@
 #include "cuda/host/queue.h"
 #include "cuda/host/tables.h"
 #include "cuda/program/constants.h"
+#include "cuda/program/landings.h"
 #include "cuda/program/scratch.h"
 #include "weights/weights.h"
 
@@ -35,6 +36,7 @@ class GpuStore final : public program::Store {
   /** For what no run should wait for */
   const std::shared_ptr<Background> background;
   Scratch scratch;
+  Landings landings;
   Constants constants;
   Tables tables;
   WeightStore weights;

@@ -33,8 +33,9 @@ Result<Scratch::Lease> Scratch::take(const Bytes& bytes) {
     grown = growAll(bytes, set);
   }
   if (!grown.isOk()) return grown;
+  const bool isAlone = spare_.size() == kPorts;
   std::erase(spare_, set);
-  return Lease(*this, arena_, ports_[set], set);
+  return Lease(*this, arena_, ports_[set], set, isAlone);
 }
 
 Status Scratch::growAll(const Bytes& bytes, size_t set) {

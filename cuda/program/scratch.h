@@ -40,7 +40,8 @@ class Scratch {
         : scratch_(std::exchange(other.scratch_, nullptr)),
           arena_(std::move(other.arena_)),
           ports_(std::move(other.ports_)),
-          set_(other.set_) {}
+          set_(other.set_),
+          isAlone_(other.isAlone_) {}
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     Lease& operator=(Lease&&) = delete;
@@ -50,15 +51,19 @@ class Scratch {
     const Block& ports() const { return *ports_; }
     /** Which of the sets of ports */
     size_t set() const { return set_; }
+    /** Whether no other run had a set when this one was taken */
+    bool isAlone() const { return isAlone_; }
 
    private:
     friend class Scratch;
-    Lease(Scratch& scratch, std::shared_ptr<const Block> arena, std::shared_ptr<const Block> ports, size_t set)
-        : scratch_(&scratch), arena_(std::move(arena)), ports_(std::move(ports)), set_(set) {}
+    Lease(Scratch& scratch, std::shared_ptr<const Block> arena, std::shared_ptr<const Block> ports, size_t set,
+          bool isAlone)
+        : scratch_(&scratch), arena_(std::move(arena)), ports_(std::move(ports)), set_(set), isAlone_(isAlone) {}
 
     Scratch* scratch_;
     std::shared_ptr<const Block> arena_, ports_;
     size_t set_;
+    bool isAlone_;
   };
 
   explicit Scratch(Device& device) : device_(device) {}

@@ -3,7 +3,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
 import { LRUCache } from 'lru-cache';
 
-import { callNativeAsync, runOnLoop, unlessAborted } from '../calls';
+import { callNativeAsync, runOnLoop, unlessAborted, waitedElsewhere, waitOnLoop } from '../calls';
 import {
   checkInteger,
   checkIntegers,
@@ -667,18 +667,35 @@ export class InferenceSession {
       profiling.add(prepared.compiled.steps, taken);
       return;
     }
-    const here = await runOnLoop(prepared.lastRun, () => {
+    const here = await this.#onLoop(prepared.lastRun, () => {
       if (signal?.aborted) throw abortedBy(signal);
       callNative(() => prepared.native.runSync(elementsOf(inputs), outputs));
     });
-    if (here !== undefined) {
-      prepared.lastRun = here;
-      return;
+    prepared.lastRun = here ?? (await this.#startTimed(prepared, inputs, outputs, signal));
+  }
+
+  #onLoop(milliseconds: number, work: () => void): Promise<number | undefined> {
+    if (this.#place === 'cpu') return runOnLoop(milliseconds, work);
+    return waitOnLoop(milliseconds, this.#shared.running.size > 1, work);
+  }
+
+  /** Gives the milliseconds that it took. */
+  async #startTimed(
+    prepared: Prepared,
+    inputs: readonly Feed[],
+    outputs: readonly NativeOutput[],
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
+    if (this.#place === 'cpu') {
+      const steps: number[] = [];
+      await this.#start(prepared, inputs, outputs, steps, signal);
+      return steps.reduce((sum, milliseconds) => sum + milliseconds, 0);
     }
     // On a GPU, steps that are timed wait for each other.
-    const steps: number[] | null = this.#place === 'cpu' ? [] : null;
-    await this.#start(prepared, inputs, outputs, steps, signal);
-    if (steps !== null) prepared.lastRun = steps.reduce((sum, milliseconds) => sum + milliseconds, 0);
+    const begun = performance.now();
+    await this.#start(prepared, inputs, outputs, null, signal);
+    waitedElsewhere();
+    return performance.now() - begun;
   }
 
   #start(

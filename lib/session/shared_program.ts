@@ -7,7 +7,7 @@ export interface Prepared {
   readonly compiled: Compiled;
   readonly native: NativeProgram;
   readonly footprint: Footprint;
-  /** Milliseconds that its last run took; infinite before the first, and on a GPU */
+  /** Milliseconds that its last run took; infinite before the first */
   lastRun: number;
 }
 

@@ -189,6 +189,7 @@ class Executor {
   void charge(Call& call, Clock::time_point now);
   void resume(Call& call, int place);
 
+  void wakeOne();
   void wakeAll();
   void publish(Loop& loop, Sleepers sleepers);
   void withdraw(Loop& loop);

@@ -420,6 +420,28 @@ describeGpu('a session on a GPU', () => {
     for (const [seed, z] of (await Promise.all(chains)).entries()) expect(z).toEqual(right[seed % 3]);
   });
 
+  it('has right outputs of runs that come one by one, and of runs at once, in turns', async () => {
+    const preferredOutputLocation = { y: 'gpu-buffer' };
+    await using session = await InferenceSession.create(chained[0], {
+      device: 'cuda',
+      preferredOutputLocation,
+    });
+    const check = async (seed: number) => {
+      const x = inputOf(seed);
+      const fed = seed % 2 === 0 ? x : await x.to('cuda');
+      const { a, y } = await session.run({ x: fed });
+      expect((a!.data as Float32Array).map((element) => Math.max(element, 0))).toEqual(yOf(x));
+      expect(await y!.getData(true)).toEqual(yOf(x));
+      fed.dispose();
+    };
+    for (let round = 0; round < 4; round++) {
+      for (let seed = 0; seed < 30; seed++) await check(seed);
+      await Promise.all(Array.from({ length: 8 }, (_, seed) => check(seed)));
+      // Longer than runs at once are remembered
+      await setTimeout(120);
+    }
+  });
+
   it('writes into tensors on either side that runs bring, without allocating on the device', async () => {
     await using session = await InferenceSession.create(chained[0], { device: 'cuda' });
     const y = await new Tensor('float32', new Float32Array(expected.size), expected.dims).to('cuda');

@@ -147,6 +147,63 @@ TEST_CASE("of a resident program's outputs each goes where it is wanted, or nowh
   }
 }
 
+TEST_CASE("runs as a graph find inputs where they are, and bring outputs to where they are wanted, each time anew") {
+  Twins twins;
+  // One that is large goes another way to CPU memory than small ones.
+  const std::vector<int64_t> counts{1000, 50'000, 1, 0, 3000};
+  ProgramSpec spec;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    CopyStep copy;
+    copy.bytes = 4, copy.extents = {counts[i]}, copy.inputStrides = copy.outputStrides = {1};
+    copy.input = {Space::input, static_cast<int64_t>(i), 0}, copy.output = {Space::output, static_cast<int64_t>(i), 0};
+    spec.steps.push_back(copy);
+    spec.inputBytes.push_back(counts[i] * 4), spec.outputBytes.push_back(counts[i] * 4);
+  }
+  const auto program = prepared(*twins.gpu, std::move(spec));
+  constexpr int kThreads = 4, kRounds = 60;
+  const unsigned seed = test::fuzzSeed();
+  std::atomic<int> failures{0};
+  const auto runMany = [&](unsigned thread) {
+    std::mt19937 random(seed + thread);
+    const auto any = [&](int choices) { return static_cast<int>(random() % static_cast<unsigned>(choices)); };
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<Floats> values, brought;
+      std::vector<const void*> inputs;
+      std::vector<void*> outputs;
+      std::vector<std::shared_ptr<const GpuMemory>> residentInputs, residentOutputs;
+      for (const int64_t count : counts) {
+        Floats& value = values.emplace_back(count);
+        test::fillWithIntegers(value, random);
+        Floats& place = brought.emplace_back(count, -1000.0f);
+        // Memory that was given back comes again, for another tensor.
+        const bool isResident = any(2) == 0;
+        inputs.push_back(isResident ? nullptr : value.data());
+        residentInputs.push_back(isResident ? twins.gpu->allocate(count * 4).value() : nullptr);
+        if (isResident && !twins.gpu->upload(value.data(), *residentInputs.back()).isOk()) ++failures;
+        const int wanted = any(3);
+        outputs.push_back(wanted == 0 ? place.data() : nullptr);
+        residentOutputs.push_back(wanted == 1 ? twins.gpu->allocate(count * 4).value() : nullptr);
+      }
+      const Status status = program->run(
+          {.inputs = inputs, .outputs = outputs, .residentInputs = residentInputs, .residentOutputs = residentOutputs},
+          nullptr, nullptr);
+      if (!status.isOk()) ++failures;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        if (outputs[i] == nullptr && residentOutputs[i] == nullptr) continue;
+        if (outputs[i] == nullptr && !twins.gpu->download(*residentOutputs[i], brought[i].data()).isOk()) ++failures;
+        if (brought[i] != values[i]) ++failures;
+      }
+    }
+  };
+  // One by one first, for which the graphs are made; then all together, which takes both sets of ports.
+  runMany(0);
+  CHECK(failures == 0);
+  std::vector<std::thread> threads;
+  for (unsigned thread = 1; thread <= kThreads; ++thread) threads.emplace_back(runMany, thread);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failures == 0);
+}
+
 TEST_CASE("a resident program says what was chosen for its convolutions, and what it holds") {
   Twins twins;
   const int64_t before = cuda::Device::bytesInUse(0);

@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Done } from '../../lib/addon';
-import { callNativeAsync, runOnLoop, runsAtOnce } from '../../lib/calls';
+import { callNativeAsync, runOnLoop, runsAtOnce, waitedElsewhere, waitOnLoop } from '../../lib/calls';
 
 const mockCancel = jest.fn();
 jest.mock('../../lib/load', () => ({
@@ -124,8 +124,9 @@ describe('runsAtOnce', () => {
   });
 });
 
+const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
 describe('runOnLoop', () => {
-  const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
   const work = jest.fn();
   beforeEach(async () => {
     work.mockReset();
@@ -184,5 +185,72 @@ describe('runOnLoop', () => {
     await expect(failing).rejects.toThrow('no');
     await sleep(1);
     expect(await runOnLoop(1, work)).toBeDefined();
+  });
+});
+
+describe('waitOnLoop', () => {
+  const work = jest.fn();
+  beforeEach(async () => {
+    work.mockReset();
+    await sleep(120);
+  });
+
+  it('waits for what takes up to three milliseconds, and says how long that was', async () => {
+    expect(await waitOnLoop(2.9, false, work)).toBeGreaterThanOrEqual(0);
+    expect(work).toHaveBeenCalledTimes(1);
+    await sleep(1);
+    expect(await waitOnLoop(3.1, false, work)).toBeUndefined();
+    expect(await waitOnLoop(Infinity, false, work)).toBeUndefined();
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  it('waits for a chain of them, and has the event loop turn in between', async () => {
+    let turns = 0;
+    let goesOn = true;
+    const count = () => {
+      turns++;
+      if (goesOn) setImmediate(count);
+    };
+    setImmediate(count);
+    work.mockImplementation(() => {
+      const begun = performance.now();
+      while (performance.now() < begun + 0.4);
+    });
+    for (let run = 0; run < 20; run++) expect(await waitOnLoop(0.4, false, work)).toBeDefined();
+    goesOn = false;
+    expect(work).toHaveBeenCalledTimes(20);
+    // Two are all that a turn has time for.
+    expect(turns).toBeGreaterThanOrEqual(8);
+  });
+
+  it('leaves runs that overlap others, however short, and for a while those after them', async () => {
+    expect(await waitOnLoop(0.1, true, work)).toBeUndefined();
+    await sleep(5);
+    expect(await waitOnLoop(0.1, false, work)).toBeUndefined();
+    await sleep(120);
+    const first = pending();
+    expect(await waitOnLoop(0.1, false, work)).toBeUndefined();
+    first.done();
+    await first.promise;
+    await sleep(5);
+    expect(await waitOnLoop(0.1, false, work)).toBeUndefined();
+    expect(work).not.toHaveBeenCalled();
+    await sleep(120);
+    expect(await waitOnLoop(0.1, false, work)).toBeDefined();
+  });
+
+  it('leaves runs that come while the loop has no time to sleep between them', async () => {
+    expect(await waitOnLoop(0.1, false, work)).toBeDefined();
+    await nextTurn();
+    await nextTurn();
+    expect(await waitOnLoop(0.1, false, work)).toBeUndefined();
+  });
+
+  it('goes on with a chain of which a run was done elsewhere', async () => {
+    expect(await waitOnLoop(0.1, false, work)).toBeDefined();
+    await nextTurn();
+    await nextTurn();
+    waitedElsewhere();
+    expect(await waitOnLoop(0.1, false, work)).toBeDefined();
   });
 });

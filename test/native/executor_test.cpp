@@ -80,6 +80,30 @@ TEST_CASE("one thread serves calls in the order of their submission") {
   for (int i = 0; i < 100; ++i) CHECK(order[static_cast<size_t>(i)] == i);
 }
 
+TEST_CASE("calls that come together to sleeping threads have a thread each, whatever the number of threads was") {
+  constexpr unsigned kThreads = 6;
+  Executor executor(kThreads);
+  for (int round = 0; round < 30; ++round) {
+    // Those that a smaller number has made superfluous are woken for nothing.
+    executor.setThreads(round % 3 == 1 ? kThreads / 2 : kThreads);
+    const unsigned count = executor.threads();
+    // Longer than a thread looks for more before it sleeps
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::barrier all(count);
+    std::vector<std::promise<Status>> ends(count);
+    for (std::promise<Status>& end : ends) {
+      // Each waits for all others: were one left asleep, none would end.
+      executor.submit(
+          [&all](const Cancellation&) {
+            all.arrive_and_wait();
+            return Status{};
+          },
+          into(end));
+    }
+    for (std::promise<Status>& end : ends) REQUIRE(end.get_future().get().isOk());
+  }
+}
+
 TEST_CASE("a queued call that is cancelled never runs") {
   Executor executor(1);
   Gate gate;

@@ -76,6 +76,7 @@ static int may_run_out(const char *name) {
   static const char *const all[] = {"cuMemAlloc",      "cuMemHostAlloc", "cuMemHostRegister", "cuMemcpy",
                                     "cuMemset",        "cuMemPoolCreate", "cuStreamCreate",   "cuEventCreate",
                                     "cuGraphCreate",   "cuGraphInstantiate", "cuGraphLaunch", "cuGraphAdd",
+                                    "cuGraphExecMemcpyNodeSetParams", "cuGraphNodeSetEnabled",
                                     "cuStreamBeginCapture", "cuModuleLoad", "cuLibraryLoad",  "cuLaunch",
                                     "cuDevicePrimaryCtxRetain", "cuStreamSynchronize", "cuLibraryGetKernel",
                                     "cuKernelGetFunction"};
