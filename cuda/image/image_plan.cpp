@@ -94,7 +94,7 @@ Plan planTile(const GpuRequest& request, int tile) {
   const double outputs = turns * filters / 8.0 * kRows * kColumns;
   const double each = x.strideW % 2 == 0 ? kModel.pair : kModel.pairTwice;
   const double busy = each * pairs + kModel.product * products + kModel.outputs * outputs;
-  const auto own = static_cast<double>(ceilDivide(x.tiles, plan.blocks));
+  const auto own = static_cast<double>(ceilDivide<int64_t>(x.tiles, plan.blocks));
   const auto all = static_cast<double>(ceilDivide(x.tiles, traits.multiprocessors));
   const double cycles = kModel.begin + std::max(all * busy, own * (kModel.tile + busy));
   const double computed = cycles / (traits.flopsPerSecond / (2 * 128.0 * traits.multiprocessors));
