@@ -133,18 +133,22 @@ const resnet: Write = (x) => {
   return [classifier(x, last, 16), last];
 };
 
+const vgg = (x: NetworkWriter): string => {
+  const maps = x.relu(x.conv(x.relu(x.conv('x', 3, 16, 3)), 16, 24, 3));
+  const pooled = x.add('MaxPool', [maps], { kernel_shape: [4, 4], strides: [4, 4] });
+  const dense = (input: string, features: number, made: number) =>
+    x.add('Gemm', [input, x.reals([made, features], features), x.reals([made])], { transB: 1 });
+  const hidden = x.relu(dense(x.add('Flatten', [pooled]), 24 * 3 * 3, 32));
+  const weight = x.reals([32, 16], 32);
+  return dense(x.relu(x.sum(x.add('MatMul', [hidden, weight]), x.reals([16]))), 16, 5);
+};
+
 export const HALF_NETWORKS: Readonly<Record<string, HalfNetwork>> = {
   resnet: network(IMAGES, (x) => resnet(x)[0]!),
 
-  vgg: network(IMAGES, (x) => {
-    const maps = x.relu(x.conv(x.relu(x.conv('x', 3, 16, 3)), 16, 24, 3));
-    const pooled = x.add('MaxPool', [maps], { kernel_shape: [4, 4], strides: [4, 4] });
-    const dense = (input: string, features: number, made: number) =>
-      x.add('Gemm', [input, x.reals([made, features], features), x.reals([made])], { transB: 1 });
-    const hidden = x.relu(dense(x.add('Flatten', [pooled]), 24 * 3 * 3, 32));
-    const weight = x.reals([32, 16], 32);
-    return dense(x.relu(x.sum(x.add('MatMul', [hidden, weight]), x.reals([16]))), 16, 5);
-  }),
+  vgg: network(IMAGES, vgg),
+
+  'vgg of one image': network([1, 3, 13, 14], vgg),
 
   mobilenet: network(IMAGES, (x) => {
     const clip = (input: string) => x.add('Clip', [input, x.constant([], [0]), x.constant([], [6])]);

@@ -127,12 +127,12 @@ function outputExtents({
 
 /**
  * Of rows that are halves already, as the convolution of an image whose pixels they are; of maps that follow each other in
- * a row, as one whose filters are as large as they. A single row stays float32: its time is that of reading the matrix.
+ * a row, as one whose filters are as large as they.
  */
 export function* halveMatmul(x: Halving, step: MatmulStep<Operand>): Sliced<boolean> {
   const { m, n, k, left, output } = step;
   const rows = x.runOf(left, m * k);
-  if (rows === undefined || m === 1 || !isProductOfRows(step) || !x.isWhole(output, m * n)) return false;
+  if (rows === undefined || !isProductOfRows(step) || !x.isWhole(output, m * n)) return false;
   const { channels, area } = rows;
   if (rows.n !== m || channels * area !== k || !fitsHalves(x, matrixOf(step), null)) return false;
   const asConvolution: Convolution = {

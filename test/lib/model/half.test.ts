@@ -173,12 +173,15 @@ test('an image is read as it is', async () => {
   });
 });
 
-test('a product with maps in a row is a convolution of their extents', async () => {
-  const steps = stepsOf(await compiledOf('vgg'));
-  const filters = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
-  expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
-  expect(ofKind(steps, 'format')).toHaveLength(1);
-});
+test.each(['vgg', 'vgg of one image'])(
+  'a product with maps in a row is a convolution in %s',
+  async (name) => {
+    const steps = stepsOf(await compiledOf(name));
+    const filters = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
+    expect(filters).toEqual(['16,3,3,3', '24,16,3,3', '32,24,3,3', '16,32,1,1', '5,16,1,1']);
+    expect(ofKind(steps, 'format')).toHaveLength(1);
+  },
+);
 
 test('an output in the middle of a network is converted once, and read as halves', async () => {
   const compiled = await written([2, 3, 8, 8], (x) => {
