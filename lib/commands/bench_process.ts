@@ -82,10 +82,17 @@ let runtime: Runtime;
 let feeds: Feeds;
 
 process.on('message', (request: BenchRequest) => {
-  void answer(request).then((sent) => process.send!(sent));
+  void answer(request).then((message) => {
+    if (process.connected) process.send!(message, exitIf);
+  });
 });
 // The command has ended, by Ctrl+C for example.
 process.on('disconnect', () => process.exit());
+
+/** The command may end between two lines of this. */
+function exitIf(error: Error | null): void {
+  if (error !== null) process.exit();
+}
 
 async function answer(request: BenchRequest): Promise<BenchAnswer> {
   try {
