@@ -224,10 +224,9 @@ test('a run is aborted by its signal, and the session goes on', async () => {
 test('release() lets runs that are under way end, and later ones are refused', async () => {
   const session = await open(slow);
   const [first, second] = [await useOf(session), await useOf(session)];
-  const running = first.ask('run', 'run', slowFeeds);
-  await setTimeout(20);
+  await first.ask('begin', slowFeeds);
   await session.release();
-  await running;
+  await first.ask('finish');
   for (const user of [first, second])
     await expect(user.ask('run', 'run', slowFeeds)).rejects.toMatchObject({
       code: 'ERR_WARPCONV_DISPOSED',

@@ -9,7 +9,7 @@ const tensors = (feeds) =>
     Object.entries(feeds).map(([name, one]) => [name, Array.isArray(one) ? one.map(tensor) : tensor(one)]),
   );
 
-let session;
+let session, running;
 const tasks = {
   open: async () => {
     session = await SharedSession.open(workerData);
@@ -25,6 +25,13 @@ const tasks = {
       ]),
     );
   },
+  /** A run that `finish` waits for. The thread is at it when this ends, however slow the machine is. */
+  begin: async (feeds) => {
+    running = session.run(tensors(feeds));
+    running.catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  },
+  finish: async () => Object.keys(await running),
   /** Writes over the feed as soon as it may. */
   overwrite: async (feeds) => {
     const given = tensors(feeds);
