@@ -371,9 +371,12 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
     cuda::GpuRequest asked{problem, {}, "", kDevices[draw.below(std::size(kDevices))]};
     for (const cuda::GpuAlgorithm& family : test::kPlannedAlgorithms) {
       const auto& variants = family.variants;
-      // Those that say what format they compute in take halves, here as they are.
+      // Those that say what format they compute in are asked for halves.
       constexpr TensorFormat kHalves{FloatType::float16, Layout::nhwc};
-      asked.problem.format = family.format != nullptr ? ConvFormat{kHalves, kHalves, kHalves} : ConvFormat{};
+      const bool isOfHalves = family.format != nullptr;
+      asked.precision = isOfHalves ? Precision::fp16 : Precision::fp32;
+      asked.problem.format = isOfHalves ? ConvFormat{kHalves, kHalves, kHalves} : ConvFormat{};
+      if (isOfHalves) asked.problem.format = family.format(asked);
       asked.variant = variants.empty() || draw.oneIn(2) ? "" : std::string(variants[draw.below(variants.size())]);
       INFO("GPU " << family.name << " " << asked.variant << ", capability " << asked.traits.computeCapability);
       const auto refusal = onGpu.time(what + family.name, [&] { return family.refusal(asked); });
@@ -384,7 +387,9 @@ TEST_CASE("problems of extreme extents are refused with a sentence, or planned a
       requireSane(onGpu.time(what + family.name, [&] { return family.estimate(asked); }));
       ++counts[std::string("GPU ") + family.name + " planned"];
       const Weights none(nullptr, problem.k, problem.filterSize());
-      for (const cuda::FilterForm& form : family.forms(asked, none)) REQUIRE(form.bytes >= 4 * problem.weightSize());
+      for (const cuda::FilterForm& form : family.forms(asked, none)) {
+        REQUIRE(form.bytes >= (isOfHalves ? 2 : 4) * problem.weightSize());
+      }
       if (draw.oneIn(20)) (void)cuda::promisingVariants(family, asked);
     }
   }
