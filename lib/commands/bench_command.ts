@@ -17,13 +17,13 @@ import {
   MODEL_OPTIONS,
   MODEL_OPTIONS_HELP,
   readCount,
-  readDevice,
+  readPlace,
   readModelFile,
   readRequest,
+  type Place,
 } from './model_options';
 import { endProgress, showProgress } from './progress';
 import { digits, inBytes, table } from './table';
-import type { Device } from '../placement';
 import { printable } from '../printable';
 import { onnxruntimeNodeFile } from '../session/fallback';
 
@@ -93,7 +93,7 @@ ${MODEL_OPTIONS_HELP.slice(1)}
     const request: BenchRequest = {
       file: readModelFile('bench', files),
       request: readRequest(args),
-      device: readDevice(args),
+      place: readPlace(args),
       threads: readCount('threads', args.threads, 1024),
       seconds: readCount('seconds', args.seconds, MOST_SECONDS) ?? DEFAULT_SECONDS,
     };
@@ -117,7 +117,7 @@ ${MODEL_OPTIONS_HELP.slice(1)}
 interface BenchRequest {
   readonly file: string;
   readonly request: Request;
-  readonly device: Device | 'auto';
+  readonly place: Place;
   readonly threads: number | undefined;
   readonly seconds: number;
 }
@@ -130,11 +130,11 @@ interface Started {
 }
 
 async function bench(
-  { file, request, device, threads: wanted, seconds }: BenchRequest,
+  { file, request, place, threads: wanted, seconds }: BenchRequest,
   own: Contestant,
   other: Contestant | undefined,
 ): Promise<BenchResult> {
-  const open = { file, device } as const;
+  const open = { file, place } as const;
   const opened = await load(own, { ...open, threads: wanted });
   const { threads, inputMetadata, unrankedInputs } = opened;
   const plan = planInputs(inputMetadata, request, unrankedInputs);
@@ -161,11 +161,11 @@ async function bench(
 
 function load(
   contestant: Contestant,
-  { file, device, threads }: Pick<BenchRequest, 'file' | 'device' | 'threads'>,
+  { file, place, threads }: Pick<BenchRequest, 'file' | 'place' | 'threads'>,
 ): Promise<Opened> {
   const { runtime } = contestant;
   showProgress(`${runtime} loads ${file}`);
-  return contestant.open({ call: 'open', runtime, file, device, threads });
+  return contestant.open({ call: 'open', runtime, file, place, threads });
 }
 
 async function runFirst(contestant: Contestant, opened: Opened, { inputs }: InputPlan): Promise<Started> {

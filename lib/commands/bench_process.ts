@@ -1,13 +1,14 @@
 /** A contestant of `npx warpconv bench`, in a process of its own: its memory and its threads are then its own, too. */
 import { elementsOf, type PlannedInput } from './feeds';
 import type { InferenceSession } from '../session/session';
-import type { Device } from '../placement';
+import type { Place } from './model_options';
 
 export interface OpenRequest {
   readonly call: 'open';
   readonly runtime: 'warpconv' | 'onnxruntime-node';
   readonly file: string;
-  readonly device: Device | 'auto';
+  /** The other runtime computes in float32 on the CPU. */
+  readonly place: Place;
   /** As many as the package takes by itself where undefined */
   readonly threads: number | undefined;
 }
@@ -116,7 +117,7 @@ function work(request: BenchRequest): Promise<Opened | First | number[] | NewSha
   }
 }
 
-async function openOwn({ file, device, threads }: OpenRequest): Promise<Opened> {
+async function openOwn({ file, place, threads }: OpenRequest): Promise<Opened> {
   const [{ InferenceSession }, { memory, setThreads, threads: ownThreads }, { Tensor }, { packageVersion }] =
     await Promise.all([
       import('../session/session.js'),
@@ -126,7 +127,7 @@ async function openOwn({ file, device, threads }: OpenRequest): Promise<Opened> 
     ]);
   if (threads !== undefined) setThreads(threads);
   const begun = performance.now();
-  const session = await InferenceSession.create(file, { device });
+  const session = await InferenceSession.create(file, place);
   const loadMilliseconds = performance.now() - begun;
   runtime = {
     session: session as unknown as Session,

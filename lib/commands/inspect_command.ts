@@ -7,7 +7,7 @@ import {
   MODEL_OPTIONS,
   MODEL_OPTIONS_HELP,
   readCount,
-  readDevice,
+  readPlace,
   readModelFile,
   readRequest,
 } from './model_options';
@@ -67,14 +67,14 @@ ${MODEL_OPTIONS_HELP.slice(1)}
   mostArguments: 1,
   async run({ json = false, steps = false, ...args }, files) {
     const file = readModelFile('inspect', files);
-    const [request, device, threads] = [
+    const [request, place, threads] = [
       readRequest(args),
-      readDevice(args),
+      readPlace(args),
       readCount('threads', args.threads, 1024),
     ];
     try {
       showProgress(`reading ${file}`);
-      const inspection = await inspect(file, request, { device, threads });
+      const inspection = await inspect(file, request, { ...place, threads });
       endProgress();
       process.stdout.write(
         json ? `${JSON.stringify(inspection, null, 2)}\n` : printable(render(inspection, steps)),

@@ -1,19 +1,21 @@
 /** What the commands that take a model have in common: which model, what it is given, and where it runs. */
 import { Misuse } from './command';
 import type { Request } from './feeds';
+import type { Precision } from '../conv2d/names';
 import type { Device } from '../placement';
 
 const text = { type: 'string' } as const;
 const list = { type: 'string', multiple: true } as const;
 
 export const MODEL_OPTIONS = {
-  ...{ device: text, threads: text, batch: text },
+  ...{ device: text, precision: text, threads: text, batch: text },
   ...{ shape: list, dim: list, fill: list },
   json: { type: 'boolean' },
 } as const;
 
 export const MODEL_OPTIONS_HELP = `
   --device NAME    'auto', 'cpu', 'cuda' or 'cuda:N'; auto takes a GPU if there is one (default)
+  --precision P    the least exact products that may be made: fp32 (default), tf32, fp16 or bf16
   --threads N      CPU threads (default: one for each processor)
   --batch N        the batch, where the model leaves it open (default 1)
   --dim NAME=N     an extent that the model has by name; may be repeated
@@ -25,6 +27,7 @@ export const MODEL_OPTIONS_HELP = `
 
 interface ModelArguments {
   readonly device?: string;
+  readonly precision?: string;
   readonly threads?: string;
   readonly batch?: string;
   readonly shape?: readonly string[];
@@ -38,10 +41,23 @@ export function readModelFile(command: string, args: readonly string[]): string 
   throw new Misuse(`${command} needs an ONNX file, for example: warpconv ${command} model.onnx`);
 }
 
-export function readDevice({ device }: ModelArguments): Device | 'auto' {
+function readDevice({ device }: ModelArguments): Device | 'auto' {
   if (device === undefined || /^(cpu|cuda(:\d+)?|auto)$/.test(device))
     return (device ?? 'auto') as Device | 'auto';
   throw new Misuse(`--device takes auto, cpu, cuda or cuda:N, got '${device}'`);
+}
+
+/** What a session is to compute in, and where; without a precision as the session has it. */
+export interface Place {
+  readonly device: Device | 'auto';
+  readonly precision?: Precision;
+}
+
+export function readPlace({ precision, ...args }: ModelArguments): Place {
+  const device = readDevice(args);
+  if (precision === undefined) return { device };
+  if (/^(fp32|tf32|fp16|bf16)$/.test(precision)) return { device, precision: precision as Precision };
+  throw new Misuse(`--precision takes fp32, tf32, fp16 or bf16, got '${precision}'`);
 }
 
 /** What the inputs are to be. */

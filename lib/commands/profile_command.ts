@@ -10,16 +10,16 @@ import {
   MODEL_OPTIONS,
   MODEL_OPTIONS_HELP,
   readCount,
-  readDevice,
+  readPlace,
   readModelFile,
   readRequest,
+  type Place,
 } from './model_options';
 import { makeFeeds, openModel } from './opened_model';
 import { endProgress, showProgress } from './progress';
 import { digits, table } from './table';
 import { plural } from '../check';
 import type { StepExplanation } from '../model/explain';
-import type { Device } from '../placement';
 import { printable } from '../printable';
 
 /** What `--json` prints. */
@@ -65,7 +65,7 @@ ${MODEL_OPTIONS_HELP.slice(1)}
     const request: ProfileRequest = {
       file: readModelFile('profile', files),
       request: readRequest(args),
-      device: readDevice(args),
+      place: readPlace(args),
       threads: readCount('threads', args.threads, 1024),
       runs: readCount('runs', args.runs) ?? DEFAULT_RUNS,
       output,
@@ -84,7 +84,7 @@ ${MODEL_OPTIONS_HELP.slice(1)}
 interface ProfileRequest {
   readonly file: string;
   readonly request: Request;
-  readonly device: Device | 'auto';
+  readonly place: Place;
   readonly threads: number | undefined;
   readonly runs: number;
   readonly output: string | undefined;
@@ -106,10 +106,10 @@ async function profile(request: ProfileRequest): Promise<ProfileResult> {
 }
 
 async function record(
-  { file, request, runs, device: wanted, threads }: ProfileRequest,
+  { file, request, runs, place, threads }: ProfileRequest,
   profileFilePrefix: string,
 ): Promise<ProfileResult> {
-  const { session, plan } = await openModel(file, request, { device: wanted, threads, profileFilePrefix });
+  const { session, plan } = await openModel(file, request, { ...place, threads, profileFilePrefix });
   const feeds = await makeFeeds(plan.inputs);
   showProgress('running it for the first time');
   await session.run(feeds).catch((error: unknown) => {

@@ -20,6 +20,7 @@ import {
   type FolderArguments,
 } from './served_folder';
 import type { WarpconvError } from '../errors';
+import type { Precision } from '../conv2d/names';
 import type { Device } from '../placement';
 import type { AnyModel, ModelFolderOptions, ServeOptions } from '../serve';
 
@@ -35,6 +36,7 @@ Serve ONNX files, or a folder of them, over HTTP by the Open Inference Protocol,
   ${ADDRESS_HELP}
   --threads N      threads that read requests
   --device NAME    'cpu' or 'cuda:N'
+  --precision P    the least exact products that may be made: fp32 (default), tf32, fp16 or bf16
   --max-batch N    most rows of a batch
 
 These let requests bring images of 8 bits, and JPEG, PNG or WebP files. A byte becomes (byte / 255 - mean) / std.
@@ -45,7 +47,7 @@ These let requests bring images of 8 bits, and JPEG, PNG or WebP files. A byte b
 ${FOLDER_HELP}`,
   options: {
     ...ADDRESS_OPTIONS,
-    ...{ threads: text, device: text, 'max-batch': text },
+    ...{ threads: text, device: text, precision: text, 'max-batch': text },
     ...{ mean: text, std: text, resize: text },
     ...FOLDER_OPTIONS,
   },
@@ -71,6 +73,7 @@ ${FOLDER_HELP}`,
 interface ServeArguments extends FolderArguments, AddressArguments {
   readonly threads?: string;
   readonly device?: string;
+  readonly precision?: string;
   readonly 'max-batch'?: string;
   readonly mean?: string;
   readonly std?: string;
@@ -129,6 +132,7 @@ const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e-?\d+)?`;
 const SHAPES: Readonly<Record<string, readonly [shape: RegExp, expected: string]>> = {
   port: [/^\d{1,9}$/, 'a number'],
   threads: [/^\d{1,9}$/, 'a number'],
+  precision: [/^(?:fp32|tf32|fp16|bf16)$/, 'fp32, tf32, fp16 or bf16'],
   'max-batch': [/^\d{1,9}$/, 'a number'],
   mean: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],
   std: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],
@@ -151,14 +155,18 @@ function modelOf(text: string, args: ServeArguments): [name: string, model: AnyM
 }
 
 function modelOptions(args: ServeArguments): NonNullable<ModelFolderOptions['defaults']> {
-  const { device, 'max-batch': maxBatch, mean, std, resize } = args;
+  const { device, precision, 'max-batch': maxBatch, mean, std, resize } = args;
+  const sessionOptions = {
+    ...(device !== undefined && { device: device as Device }),
+    ...(precision !== undefined && { precision: precision as Precision }),
+  };
   const image = {
     ...(mean !== undefined && { mean: numbers(mean) }),
     ...(std !== undefined && { std: numbers(std) }),
     ...(resize !== undefined && { resize: numberOr(resize) as 'cover' }),
   };
   return {
-    ...(device !== undefined && { sessionOptions: { device: device as Device } }),
+    ...(Object.keys(sessionOptions).length > 0 && { sessionOptions }),
     ...(maxBatch !== undefined && { maxBatch: Number(maxBatch) }),
     ...(Object.keys(image).length > 0 && { image }),
   };

@@ -236,7 +236,8 @@ describe('bench', () => {
   });
 
   test('or alone, as a table', async () => {
-    const { code, stdout, stderr } = await run('bench', 'relu.onnx', '--seconds', '1', '--alone', ...CPU);
+    const options = ['--seconds', '1', '--alone', '--precision', 'bf16', ...CPU];
+    const { code, stdout, stderr } = await run('bench', 'relu.onnx', ...options);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^relu\.onnx with x 1x4; CPU threads: \d+\nassumed: N = 1 /);
     expect(stdout).toMatch(/^p50 +[\d.]+ ms$/m);
@@ -379,6 +380,7 @@ describe('every command', () => {
     [['profile', 'relu.onnx', '--output', '.'], "--output takes a file, and '.' is a folder"],
     [['bench', 'relu.onnx', '--batch', '0'], "--batch takes an integer from 1 to 2147483647, got '0'"],
     [['bench', 'relu.onnx', '--device', 'gpu'], "--device takes auto, cpu, cuda or cuda:N, got 'gpu'"],
+    [['bench', 'relu.onnx', '--precision', 'half'], "--precision takes fp32, tf32, fp16 or bf16, got 'half'"],
     [['bench', 'relu.onnx', '--shape', 'x:1x4'], '--shape takes dims as in'],
     [['inspect', 'relu.onnx', '--dim', 'M=3'], "--dim: the model has no open dimension 'M'; it has N"],
     [['benhc', 'relu.onnx'], "there is no command 'benhc'; did you mean 'bench'?"],

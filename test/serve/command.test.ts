@@ -129,7 +129,7 @@ test('--mean and --std let requests bring images', async () => {
 });
 
 test('--resize alone does so, too', async () => {
-  const server = serve(DIGITS, '--resize', '16', '--max-batch', '4', ...CPU);
+  const server = serve(DIGITS, '--resize', '16', '--max-batch', '4', '--precision', 'fp16', ...CPU);
   const [url] = await server.listening();
   const expected = probabilities(await ask(url!, 'FP32', [1, 1, 8, 8], 0.2));
   const actual = probabilities(await ask(url!, 'UINT8', [1, 8, 8, 1], 51));
@@ -169,6 +169,7 @@ test.each([
   ['--threads', '0'],
   ['--threads', 'two'],
   ['--max-batch', 'all'],
+  ['--precision', 'half'],
   ['--mean', 'a,b,c'],
   ['--std', '0'],
   ['--resize', 'big'],
