@@ -69,9 +69,12 @@ int64_t sharedBytes(const ConvProblem& problem) {
   const int64_t rows = (kRows - 1) * problem.stride.h + (problem.r - 1) * problem.dilation.h + 1;
   const int64_t pitch = patchPitch(ceilDivide((kColumns - 1) * problem.stride.w + windowPairs * 2, 2));
   const int64_t copies = problem.stride.w % 2 == 0 ? 1 : 2;
-  return saturatedProduct({roundUp(problem.k, kFilterGroup), (steps * kStep + kStep / 2) * kHalfBytes + kWordBytes}) +
-         steps * 4 * static_cast<int64_t>(sizeof(WindowPairs)) +
-         saturatedProduct({copies, problem.c, rows, pitch, kWordBytes});
+  const int64_t filterBytes = (steps * kStep + kStep / 2) * kHalfBytes + kWordBytes;
+  // Of strides and windows without bound; sums of what is more than enough do not overflow.
+  constexpr int64_t kMore = int64_t{1} << 40;
+  return std::min(kMore, saturatedProduct({roundUp(problem.k, kFilterGroup), filterBytes})) +
+         std::min(kMore, saturatedProduct({steps, 4, static_cast<int64_t>(sizeof(WindowPairs))})) +
+         std::min(kMore, saturatedProduct({copies, problem.c, rows, pitch, kWordBytes}));
 }
 
 FilterForm formOf(const ConvProblem& problem) {

@@ -61,6 +61,13 @@ TEST_CASE("image takes few channels of float32 in NCHW to halves in NHWC") {
   other.groups = 2, other.weightDims[1] = 2;
   CHECK(refusal(other).find("one group") != std::string::npos);
   CHECK(refusal(layer(1, 7, 224, 512, 11, 2)).find("48 KiB; this problem's take") != std::string::npos);
+  // Of any extents: nothing overflows.
+  for (int shift = 10; shift < 31; ++shift) {
+    const int64_t far = int64_t{1} << shift;
+    other = layer(1, 3, 8, 8, 2, 1);
+    other.padding = {far, far, far, far}, other.stride = {far, far - 1}, other.dilation = {far, 1};
+    CHECK_FALSE(refusal(other).empty());
+  }
 }
 
 TEST_CASE("image multiplies halves only where they are allowed, and on tensor cores that have them") {
