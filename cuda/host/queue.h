@@ -72,7 +72,7 @@ class Queue {
   /** Waits for the kernels enqueued so far, then for the copy. */
   Status download(const void* from, void* to, int64_t bytes);
   Status download(const DeviceMemory& from, void* to) { return download(from.data(), to, from.bytes()); }
-  /** The same for what is known to be complete: kernels enqueued since then are not waited for. */
+  /** The same, without waiting for kernels: those that write `from` must have ended. */
   Status fetch(const void* from, void* to, int64_t bytes);
   /** Calls `enqueue(stream)` while nobody else enqueues kernels. */
   Status compute(const std::function<Status(cudaStream_t)>& enqueue);

@@ -20,15 +20,15 @@ struct Arguments {
   BoundedActivation activation;
   int c, h, w, k, p, q, r, s;
   int strideH, strideW, padTop, padLeft, dilationH;
-  /** Pairs of neighbouring columns of a window's row, the last of which may be half outside */
+  /** Pairs of columns in a window's row: half of S, rounded up */
   int windowPairs;
   /** Of kStep elements of a window */
   int steps;
-  /** Elements of a filter in order, of which there are as many as filterRows */
+  /** Elements from one filter to the next in shared memory, and filters there: K rounded up to kFilterGroup */
   int filterPitch, filterRows;
   /** A patch: rows of a channel, pairs of columns of a row that are read, and words from one row to the next */
   int patchRows, patchPairs, patchPitch;
-  /** Words of a patch of all channels, of which there are two where the stride is odd */
+  /** Words of a patch, all channels together. Odd strides have two patches: see Patch. */
   int patchWords;
   FastDivisor byPatchPairs, byPatchRows, byWindowPairs, byWindowRows, byTileColumns, byTileRows;
   int tiles;

@@ -19,8 +19,9 @@ Arguments argumentsOf(const ConvProblem& problem);
 
 FilterForm formOf(const ConvProblem& problem);
 
-/** Only for what is not refused. */
+/** The fastest plan. The request must be one that `refuseImage` does not refuse. */
 Plan planImage(const GpuRequest& request);
+/** That of kTiles[tile]. Its filters must divide filterRows. */
 Plan planTile(const GpuRequest& request, int tile);
 
 /** Dynamic shared memory: filters and biases in order, pairs of windows, and a patch. */

@@ -9,7 +9,7 @@ namespace warpconv::cuda::image {
 /** Outputs that a block makes at a time: rows by columns of an image, by output channels. */
 inline constexpr int kRows = 8, kColumns = 16;
 inline constexpr int kThreads = 128;
-/** Rows of a warp, each of which is the 16 rows of a product */
+/** Rows of outputs that a warp makes. The 16 outputs of a row are the 16 rows of an mma. */
 inline constexpr int kRowsOfWarp = kRows / (kThreads / 32);
 /** Elements of a window that are multiplied at once */
 inline constexpr int kStep = 16;

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
 
+#include "cuda/kernel/half_pairs.cuh"
 #include "problem/conv_format.h"
 #include "status.h"
 
@@ -20,32 +18,17 @@ struct alignas(2) Halves<1> {
   uint16_t half;
 };
 
-struct Float16 {
-  static __device__ float2 widen(uint32_t pair) { return __half22float2(*reinterpret_cast<const __half2*>(&pair)); }
-  static __device__ uint32_t narrow(float2 pair) {
-    const __half2 rounded = __float22half2_rn(pair);
-    return *reinterpret_cast<const uint32_t*>(&rounded);
-  }
-};
-
-struct BFloat16 {
-  static __device__ float2 widen(uint32_t pair) {
-    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
-  }
-  static __device__ uint32_t narrow(float2 pair) {
-    const __nv_bfloat162 rounded = __float22bfloat162_rn(pair);
-    return *reinterpret_cast<const uint32_t*>(&rounded);
-  }
-};
+using Float16 = Float16Pair;
+using BFloat16 = BFloat16Pair;
 
 template <typename Type, int kWidth>
 __device__ void widen(const Halves<kWidth>& halves, float (&floats)[kWidth]) {
   if constexpr (kWidth == 1) {
-    floats[0] = Type::widen(halves.half).x;
+    floats[0] = Type::toFloats(halves.half).x;
   } else {
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) {
-      const float2 pair = Type::widen(halves.pairs[i]);
+      const float2 pair = Type::toFloats(halves.pairs[i]);
       floats[2 * i] = pair.x, floats[2 * i + 1] = pair.y;
     }
   }
@@ -55,10 +38,10 @@ template <typename Type, int kWidth>
 __device__ Halves<kWidth> narrow(const float (&floats)[kWidth]) {
   Halves<kWidth> halves;
   if constexpr (kWidth == 1) {
-    halves.half = static_cast<uint16_t>(Type::narrow({floats[0], 0.0f}));
+    halves.half = static_cast<uint16_t>(Type::fromFloats(floats[0], 0.0f));
   } else {
 #pragma unroll
-    for (int i = 0; i < kWidth / 2; ++i) halves.pairs[i] = Type::narrow({floats[2 * i], floats[2 * i + 1]});
+    for (int i = 0; i < kWidth / 2; ++i) halves.pairs[i] = Type::fromFloats(floats[2 * i], floats[2 * i + 1]);
   }
   return halves;
 }
