@@ -5,6 +5,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { Conv2d, conv2d, conv2dSync, devices, memory, setThreads, Tensor, threads } from '../../lib';
 import { cleanEnding, runChild } from '../support/child';
 import { expectWithinBudget } from '../support/compare';
+import { withoutGarbage } from '../support/garbage';
 import { conv2dArguments } from '../support/library';
 import { fuzzProblem, Random, realOperands } from '../support/random';
 import { reference } from '../support/reference';
@@ -206,7 +207,7 @@ describe('dispose', () => {
   });
 
   test('gives back the packed weights, when the last running call ends', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const plan = await createPlan();
     expect(memory().plans).toBe(before.plans + 1);
     expect(memory().cpu).toBeGreaterThan(before.cpu);

@@ -1,5 +1,6 @@
 /** forImages: a network gives for images of 8 bits what it gives for the numbers that are made of them by hand. */
 import { InferenceSession, memory, Tensor, type ImageOptions, type TensorLike } from '../../lib';
+import { withoutGarbage } from '../support/garbage';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { Random } from '../support/random';
@@ -260,7 +261,7 @@ describe('a session for images', () => {
 
   test('takes turns with the session, where one compiled network is kept', async () => {
     const random = seeded();
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const session = await create(convolving(['N', 3, 6, 6], 3), { cachedShapes: 1 });
     const forms = [PER_CHANNEL[3]!, { layout: 'NCHW' } as const, {}];
     const images = forms.map((form) => session.forImages(form));
@@ -389,7 +390,7 @@ describe('memory', () => {
   const { image, numbers } = imageOf(new Random(1), [1, CHANNELS, 8, 8], {});
 
   test('is shared by the forms of a network: weights are there once', async () => {
-    const before = held();
+    const before = await withoutGarbage(held);
     const session = await create(heavy(), { algorithm: 'direct' });
     await session.run({ x: numbers });
     const first = held() - before;
@@ -404,7 +405,7 @@ describe('memory', () => {
   });
 
   test('is had by images first, too', async () => {
-    const before = held();
+    const before = await withoutGarbage(held);
     const session = await create(heavy(), { algorithm: 'direct' });
     await session.forImages().run({ x: image });
     const first = held() - before;
@@ -413,7 +414,7 @@ describe('memory', () => {
   });
 
   test('is limited for all forms together', async () => {
-    const before = held();
+    const before = await withoutGarbage(held);
     const measured = await create(heavy(), { algorithm: 'direct' });
     const runBoth = async (session: InferenceSession) => {
       const { y } = await session.run({ x: numbers });
@@ -459,7 +460,7 @@ describe('the end', () => {
   });
 
   test('of the session is that of its forms', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const session = await create(identity(['N', 1, 2, 2]));
     const images = session.forImages();
     await images.run({ x });
@@ -471,7 +472,7 @@ describe('the end', () => {
   });
 
   test('of the session comes after the runs of its forms', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const { session, images, x: large } = await slow();
     let hasEnded = false;
     const running = images.run({ x: large }).finally(() => (hasEnded = true));

@@ -1,5 +1,6 @@
 /** What a session may take of memory, against what native code says that it holds. */
 import { InferenceSession, memory, Tensor, type SessionOptions } from '../../lib';
+import { withoutGarbage } from '../support/garbage';
 import { pretendMachine, restoreMachine } from '../support/memory';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
@@ -28,7 +29,7 @@ const create = (options?: SessionOptions) => InferenceSession.create(model, { de
 /** What a session holds for dims of n images, and what a run of them takes besides. */
 async function measure(n: number): Promise<{ held: number; outputs: number }> {
   const session = await create();
-  const before = memory().cpu;
+  const before = (await withoutGarbage(memory)).cpu;
   await session.run(feeds(n));
   const held = memory().cpu - before;
   await session.release();
@@ -75,7 +76,7 @@ it('refuses a model of fixed dims when it is loaded', async () => {
 });
 
 it('makes room by giving up what was compiled for other dims', async () => {
-  const before = memory();
+  const before = await withoutGarbage(memory);
   const session = await create({ memoryLimit: two.held + two.outputs, cachedShapes: 4 });
   await session.run(feeds(1));
   await session.run(feeds(2));
@@ -88,7 +89,7 @@ it('makes room by giving up what was compiled for other dims', async () => {
 });
 
 it('keeps what there is room for', async () => {
-  const before = memory().plans;
+  const before = (await withoutGarbage(memory)).plans;
   const session = await create({ memoryLimit: one.held + two.held + two.outputs });
   await session.run(feeds(1));
   await session.run(feeds(2));
@@ -144,7 +145,7 @@ describe('on a machine with little memory', () => {
   });
 
   it('what was compiled for other dims is given up first', async () => {
-    const before = memory().plans;
+    const before = (await withoutGarbage(memory)).plans;
     const session = await create();
     await session.run(feeds(1));
     pretendMachine({ total: 64 * GIB, free: 0 });

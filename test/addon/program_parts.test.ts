@@ -4,6 +4,7 @@ import type { Done, NativeFailure } from '../../lib/addon';
 import { addon } from '../../lib/load';
 import type { NativeBuffer, NativeProgram, NativeProgramPart } from '../../lib/model/steps';
 import { makeProgram } from '../../lib/session/native_program';
+import { withoutGarbage } from '../support/garbage';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 const at = (space: NativeBuffer['space'], index = 0, offset = 0): NativeBuffer => ({ space, index, offset });
@@ -88,7 +89,7 @@ test('takes no more once it is prepared', async () => {
 });
 
 test('of many steps gives its memory back, if not at once', async () => {
-  const before = memory().cpu;
+  const before = (await withoutGarbage(memory)).cpu;
   const count = 1200;
   const model = onnxModel({
     inputs: [value('x', [1, 2, 1, 1])],

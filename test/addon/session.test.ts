@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 import { Conv2d, InferenceSession, memory, Tensor, type TensorLike } from '../../lib';
+import { withoutGarbage } from '../support/garbage';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { create } from '../support/sessions';
@@ -372,7 +373,7 @@ describe('runs', () => {
   });
 
   test('finish when the session is released meanwhile, and later ones are refused', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const { session, x } = await slowSession();
     const running = session.run({ x });
     await new Promise(setImmediate);
@@ -391,7 +392,7 @@ describe('more sets of dims at once than are kept', () => {
   };
 
   test('are all run, those that are new and those that were there', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const session = await create(twoOutputs);
     const extents = [1, 2, 3, 4, 5, 6];
     for (let round = 0; round < 3; round++) {
@@ -412,7 +413,7 @@ describe('more sets of dims at once than are kept', () => {
   });
 
   test('leave explain() and profile() theirs, and release() waits for these', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const session = await create(twoOutputs, { cachedShapes: 1 });
     await session.run(ofRows(1));
     const looking = [session.profile(ofRows(1), { runs: 20 }), session.explain({ x: [1, 3], y: [1, 3] })];

@@ -1,5 +1,6 @@
 /** One network with inputs of many dims. */
 import { InferenceSession, memory, Tensor, type SessionOptions } from '../../lib';
+import { withoutGarbage } from '../support/garbage';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 
 const CHANNELS = 32;
@@ -39,7 +40,7 @@ function feeds(n: number, extent = 8) {
 
 it('packs weights once for all dims', async () => {
   const session = await create();
-  const before = memory().cpu;
+  const before = (await withoutGarbage(memory)).cpu;
   await session.run(feeds(1));
   const one = memory().cpu - before;
   expect(one).toBeGreaterThan(2 * weightBytes);
@@ -72,7 +73,7 @@ it('gives what a session of these dims alone gives, whatever came before', async
 
 it('keeps the weights of the dims that are left when others are given up', async () => {
   const session = await create({ cachedShapes: 1 });
-  const before = memory();
+  const before = await withoutGarbage(memory);
   const { y: expected } = await session.run(feeds(2));
   const held = memory().cpu;
   for (let round = 0; round < 3; round++) {
@@ -102,7 +103,7 @@ describe('after a while without a run', () => {
 
   it('the memory between steps is given back, and taken again', async () => {
     const session = await create();
-    const before = memory().cpu;
+    const before = (await withoutGarbage(memory)).cpu;
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance'] });
     const { y: expected } = await session.run(feeds(4));
     const betweenBytes = 4 * CHANNELS * 64 * 4;

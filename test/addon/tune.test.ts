@@ -20,6 +20,7 @@ import {
 } from '../../lib';
 import { TuningCache, type TuningRecord } from '../../lib/conv2d/tuning_cache';
 import { cleanEnding, runChild } from '../support/child';
+import { withoutGarbage } from '../support/garbage';
 import { TEST_DEVICE } from '../support/gpu';
 import { Random } from '../support/random';
 
@@ -81,7 +82,7 @@ describe('a plan', () => {
 
   it('lets the event loop turn while it measures, and keeps nothing of it', async () => {
     const held = () => ({ cpu: memory().cpu, gpu: memory().gpu, plans: memory().plans });
-    const before = held();
+    const before = await withoutGarbage(held);
     let turns = 0;
     let settled = false;
     const creating = Conv2d.create(weight, { inputDims: anotherInput(), device, algorithm: 'tune' });

@@ -15,7 +15,7 @@ import { noteLent } from '../../lib/tensor/lent_memory';
 import { PACKAGE_ROOT } from '../../lib/here';
 import { pinMemory } from '../../lib/tensor/shared_memory';
 import { runChild } from '../support/child';
-import { collectGarbage } from '../support/garbage';
+import { collectGarbage, withoutGarbage } from '../support/garbage';
 import { describeGpu } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { execFileSync } from 'node:child_process';
@@ -71,7 +71,7 @@ describeGpu('a GPU', () => {
     const plan = await Conv2d.create(weight, { ...options, inputDims, device: 'cuda' });
     const resident = await input.to('cuda');
     const output = await expected.to('cuda');
-    const before = memory().gpu['cuda:0'];
+    const before = (await withoutGarbage(memory)).gpu['cuda:0'];
     for (let call = 0; call < 100; call++) expect(await plan.run(resident, { output })).toBe(output);
     expect(memory().gpu['cuda:0']).toBe(before);
     expect(await output.getData()).toEqual(expected.data);
@@ -342,7 +342,7 @@ describeGpu('a session on a GPU', () => {
   });
 
   it('gives back all of its memory', async () => {
-    const before = memory();
+    const before = await withoutGarbage(memory);
     const session = await InferenceSession.create(model, { device: 'cuda' });
     await session.run({ x: input });
     expect(memory().gpu['cuda:0']).toBeGreaterThan(before.gpu['cuda:0']!);
@@ -447,7 +447,7 @@ describeGpu('a session on a GPU', () => {
     const y = await new Tensor('float32', new Float32Array(expected.size), expected.dims).to('cuda');
     const a = new Tensor('float32', new Float32Array(expected.size), expected.dims);
     await session.run({ x: input }, { a, y });
-    const before = memory().gpu['cuda:0'];
+    const before = (await withoutGarbage(memory)).gpu['cuda:0'];
     for (let seed = 0; seed < 12; seed++) {
       const x = inputOf(seed);
       const results = seed % 2 === 0 ? await session.run({ x }, { y, a }) : session.runSync({ x }, { y, a });

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 import type { AnyModel, ServeOptions } from '../../lib/serve';
+import { withoutGarbage } from '../support/garbage';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
 import { createHandler, InferenceSession, memory, openBuilt, serve } from './support/built';
 import { binaryRequest, json, postJson, request } from './support/client';
@@ -32,7 +33,7 @@ const fixed = onnxModel({
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'warpconv-'));
   await Promise.all([writeFile(file(), model), writeFile(path.join(folder, 'fixed.onnx'), fixed)]);
-  before = memory();
+  before = await withoutGarbage(memory);
 });
 afterEach(async () => {
   await closeAll();

@@ -7,6 +7,7 @@ import Fastify from 'fastify';
 
 import type { ModelFolder as Folder, ModelFolderOptions, ModelState } from '../../lib/serve';
 import type * as FastifyPlugin from '../../lib/serve/fastify';
+import { withoutGarbage } from '../support/garbage';
 import { InferenceSession, memory, ModelFolder, openBuilt } from './support/built';
 import { json, postJson, request } from './support/client';
 import { BROKEN, factorOf, Hammer, index, newFolder, put, scaling } from './support/models';
@@ -19,7 +20,7 @@ const opened: Folder[] = [];
 
 beforeEach(async () => {
   folder = await newFolder();
-  before = memory();
+  before = await withoutGarbage(memory);
 });
 afterEach(async () => {
   jest.restoreAllMocks();
