@@ -119,6 +119,7 @@ function lostOf(filters: Filters, k: number, factor: number, ranges: Float32Arra
   return lost;
 }
 
-function constantOperand(data: Float32Array, isShared: boolean): Operand {
+/** @param isShared - whether it lives as long as the session */
+export function constantOperand(data: Float32Array, isShared: boolean): Operand {
   return { storage: { space: 'constant', bytes: data.byteLength, data, isShared }, offset: 0 };
 }

@@ -1,20 +1,24 @@
 /** Networks in halves on the CPU, which widens them for each step, against the same in float32. */
 import type { Done, NativeFailure } from '../../lib/addon';
 import { addon } from '../../lib/load';
-import { compile } from '../../lib/model/compile';
+import { compile, type Compiled } from '../../lib/model/compile';
 import { parseOnnx } from '../../lib/model/onnx/load';
 import { makeProgram } from '../../lib/session/native_program';
 import { InferenceSession } from '../../lib';
-import { HALF_NETWORKS } from '../support/half_networks';
+import { HALF_NETWORKS, type HalfNetwork } from '../support/half_networks';
 import { Random } from '../support/random';
+import { shuffledNetwork } from '../support/shuffled_networks';
 
 type Precision = 'fp32' | 'fp16' | 'bf16';
 
-/** The outputs of a network that is compiled to a precision, whatever sessions would do on the CPU. */
-async function run(name: string, input: Float32Array, precision: Precision): Promise<Float32Array[]> {
-  const { model, dims } = HALF_NETWORKS[name]!;
+/** A network that is compiled to a precision, whatever sessions would do on the CPU. */
+function compiled({ model, dims }: HalfNetwork, precision: Precision): Promise<Compiled> {
   const bindings = { dims: new Map([['x', dims]]), constants: new Map() };
-  const { program } = await compile(parseOnnx(model), bindings, 'auto', undefined, undefined, precision);
+  return compile(parseOnnx(model), bindings, 'auto', undefined, undefined, precision);
+}
+
+/** Its outputs. */
+async function run({ program }: Compiled, input: Float32Array): Promise<Float32Array[]> {
   const native = await makeProgram({ ...program, store: new (addon().Store)(-1) });
   const failure = await new Promise<NativeFailure | undefined>((resolve: Done) => native.prepare(resolve));
   expect(failure).toBeUndefined();
@@ -28,12 +32,14 @@ async function run(name: string, input: Float32Array, precision: Precision): Pro
 const BOUNDS = { fp16: 2e-3, bf16: 2e-2 } as const;
 
 describe.each(Object.keys(HALF_NETWORKS))('%s', (name) => {
-  const count = HALF_NETWORKS[name]!.dims.reduce((product, extent) => product * extent, 1);
+  const network = HALF_NETWORKS[name]!;
+  const count = network.dims.reduce((product, extent) => product * extent, 1);
   const random = new Random(7);
   const input = Float32Array.from({ length: count }, () => 2 * random.uniform() - 1);
 
   test.each(['fp16', 'bf16'] as const)('in %s', async (precision) => {
-    const [exact, halves] = [await run(name, input, 'fp32'), await run(name, input, precision)];
+    const exact = await run(await compiled(network, 'fp32'), input);
+    const halves = await run(await compiled(network, precision), input);
     for (const [i, expected] of exact.entries()) {
       const largest = expected.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       const worst = halves[i]!.reduce(
@@ -56,4 +62,26 @@ test('a session on the CPU computes in float32, and says so', async () => {
     expect(own).toBe('fp32');
     expect(steps.every(({ format }) => format === undefined)).toBe(true);
   }
+});
+
+const SHUFFLED = 100;
+
+/** To repeat a failure, set WARPCONV_FUZZ_SEED to the seed in its message: that network comes first. */
+test('shuffled channels are those of float32, to the bit', async () => {
+  const first = Number(process.env.WARPCONV_FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 32));
+  process.stdout.write(`seed ${first}\n`);
+  let withoutCopies = 0;
+  for (let index = 0; index < SHUFFLED; index++) {
+    const seed = (first + index) % 2 ** 32;
+    const random = new Random(seed);
+    const network = shuffledNetwork(random);
+    const size = network.dims.reduce((product, extent) => product * extent, 1);
+    const input = Float32Array.from({ length: size }, () => random.integer(-4, 4));
+    const [exact, halves] = [await compiled(network, 'fp32'), await compiled(network, 'fp16')];
+    const isCopied = ({ steps }: Compiled) => steps.some(({ step }) => step.kind === 'copy');
+    if (isCopied(exact) && !isCopied(halves)) withoutCopies++;
+    const [expected, found] = [await run(exact, input), await run(halves, input)];
+    expect({ seed, outputs: found }).toEqual({ seed, outputs: expected });
+  }
+  expect(withoutCopies).toBeGreaterThan(SHUFFLED / 20);
 });

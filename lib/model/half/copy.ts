@@ -160,7 +160,8 @@ function join(x: Halving, storage: Storage): Joined | undefined {
       for (const tensor of tensorsLike(from, elementsOf(storage), step)) {
         const plans = copies.map((copy) => planInto(x, copy, tensor) ?? planLater(x, copy, tensor));
         if (!plans.every((plan) => plan !== undefined)) continue;
-        return { tensor, isOpen: isOpen && areApart(plans, tensor) };
+        const isJoined = isOpen && areApart(plans, tensor);
+        return { tensor: isJoined ? tensor.inSectors() : tensor, isOpen: isJoined };
       }
     }
   }

@@ -12,6 +12,7 @@ import { filtersIn, halveConvolution, halveMatmul } from './convolution';
 import { Copies } from './copy';
 import { halveElementwise } from './elementwise';
 import { Halving } from './halving';
+import { withoutShuffles } from './shuffles';
 import type { HalfType } from './tensor';
 import { halveAlong, halveCast, halveNormalize, halvePool, halveReduce } from './windows';
 
@@ -28,8 +29,9 @@ export async function halve(
   constants: Constants,
   type: HalfType,
 ): Promise<Halved> {
-  if (type === 'float16') await constants.findRanges(await inSlices(filtersOfAll(steps)));
-  const x = new Halving(steps, outputs, constants, type);
+  const plain = await inSlices(withoutShuffles(steps, outputs, constants));
+  if (type === 'float16') await constants.findRanges(await inSlices(filtersOfAll(plain)));
+  const x = new Halving(plain, outputs, constants, type);
   await inSlices(halveAll(x));
   return { steps: x.finish(), tooLarge: x.tooLarge };
 }

@@ -46,6 +46,17 @@ export class HalfTensor {
     return new HalfTensor(n, channels, area, undefined, Math.ceil(channels / WORD) * WORD);
   }
 
+  /** A new one of its dims, whose pixels begin at whole sectors: others may become some of its channels. */
+  inSectors(): HalfTensor {
+    return new HalfTensor(
+      this.n,
+      this.channels,
+      this.area,
+      undefined,
+      Math.ceil(this.channels / SECTOR) * SECTOR,
+    );
+  }
+
   /** A new one without anything between its pixels, where it stays. */
   static packed(n: number, channels: number, area: number): HalfTensor {
     const tensor = new HalfTensor(n, channels, area, undefined, channels);

@@ -151,6 +151,15 @@ test('channels that begin between whole words are copied', async () => {
   expect(copies.map(({ output }) => (output.offset / 2) % 16)).toEqual([8, 8]);
 });
 
+test('shuffled channels are made in the order in which they are read', async () => {
+  const steps = stepsOf(await compiledOf('shufflenet'));
+  expect(ofKind(steps, 'copy')).toEqual([]);
+  const dims = ofKind(steps, 'convolution').map(({ convolution }) => convolution.weightDims.join());
+  // Of 20 channels 10 are read first, and 10 pass behind zeros, whole sectors of 16; then what the branch has made.
+  const unit = ['10,10,1,1', '10,1,3,3'];
+  expect(dims).toEqual(['32,3,3,3', ...unit, '32,26,1,1', ...unit, '20,26,1,1']);
+});
+
 test('a transpose between maps and rows is none', async () => {
   const steps = stepsOf(await compiledOf('convnext'));
   expect(ofKind(steps, 'copy')).toEqual([]);
