@@ -53,6 +53,7 @@ int64_t largest(const ReduceStep& x) {
 int64_t largest(const SoftmaxStep& x) { return x.outer * x.reduced * x.inner; }
 int64_t largest(const NormalizeStep& x) { return std::max(x.rows * x.count, x.groups * x.channels); }
 int64_t largest(const LocalResponseStep& x) { return x.n * x.channels * x.inner; }
+int64_t largest(const SqueezeExciteStep& x) { return x.n * x.area * std::max(x.inputPitch, x.outputPitch); }
 int64_t largest(const CopyStep& x) {
   return std::max({product(x.extents), reach(x.extents, x.inputStrides), reach(x.extents, x.outputStrides)});
 }

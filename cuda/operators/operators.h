@@ -39,6 +39,12 @@ Status normalize(const NormalizeStep& step, const float* scale, const float* shi
 Status normalizeHalves(const NormalizeStep& step, const float* scale, const float* shift, const void* input,
                        void* output, cudaStream_t stream);
 Status localResponse(const LocalResponseStep& step, const float* input, float* output, cudaStream_t stream);
+/** The constants of squeeze-and-excitation, on the device; biases may be null. */
+struct Gates {
+  const float *hiddenWeight, *hiddenBias, *gateWeight, *gateBias;
+};
+Status squeezeExcite(const SqueezeExciteStep& step, const Gates& gates, const void* input, void* output,
+                     cudaStream_t stream);
 Status copy(const CopyStep& step, const void* input, void* output, cudaStream_t stream);
 Status fill(const FillStep& step, float* output, cudaStream_t stream);
 

@@ -64,6 +64,15 @@ Action toAction(const LocalResponseStep& x) {
   };
 }
 
+Action toAction(const SqueezeExciteStep& x) {
+  return [x](const Site& site, cudaStream_t stream) {
+    const Memory& m = site.memory;
+    const operators::Gates gates{m.read(x.hiddenWeight), m.read(x.hiddenBias), m.read(x.gateWeight),
+                                 m.read(x.gateBias)};
+    return operators::squeezeExcite(x, gates, m.read<void>(x.input), m.write<void>(x.output), stream);
+  };
+}
+
 Action toAction(const CopyStep& x) {
   return [x](const Site& site, cudaStream_t stream) {
     return operators::copy(x, site.memory.read<void>(x.input), site.memory.write<void>(x.output), stream);

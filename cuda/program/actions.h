@@ -24,6 +24,7 @@ Action toAction(const program::ReduceStep& step);
 Action toAction(const program::SoftmaxStep& step);
 Action toAction(const program::NormalizeStep& step);
 Action toAction(const program::LocalResponseStep& step);
+Action toAction(const program::SqueezeExciteStep& step);
 Action toAction(const program::CopyStep& step);
 Action toAction(const program::FormatStep& step);
 Action toAction(const program::FillStep& step);

@@ -103,6 +103,8 @@ function flopsOf(step: Step<Operand>): number | undefined {
     case 'matmul':
     case 'typedMatmul':
       return 2 * product(step.batch) * step.m * step.n * step.k;
+    case 'squeezeExcite':
+      return 4 * step.n * step.channels * step.hidden;
     case 'recurrent':
       return 2 * step.steps * step.batch * GATES[step.cell] * step.hidden ** 2;
     default:
@@ -137,6 +139,7 @@ function formatOf(step: Step<Operand>, precision: 'fp16' | 'bf16'): Format | und
       return step.outputFormat;
     case 'normalize':
     case 'interpolate':
+    case 'squeezeExcite':
       return step.type && half;
     case 'copy':
     case 'gather':
@@ -187,6 +190,8 @@ function summaryOf(step: Step<Operand>): string {
       return `${describe(step.from)} of ${step.n}x${step.channels}x${step.area}`;
     case 'copy':
       return `${step.extents.join('x')} elements`;
+    case 'squeezeExcite':
+      return `${step.n}x${step.channels}x${step.area}, ${step.hidden} hidden`;
     default:
       return '';
   }

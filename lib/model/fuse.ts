@@ -21,7 +21,7 @@ import {
   type MatmulStep,
   type Step,
 } from './steps';
-import { sizeOf, stridesOf, type Operand, type Storage } from './values';
+import { areDense, sizeOf, stridesOf, type Operand, type Storage } from './values';
 
 type Elementwise = ElementwiseStep<Operand>;
 type Convolution = ConvolutionStep<Operand>;
@@ -174,15 +174,10 @@ function isAmong(operands: readonly Operand[], count: number, storage: Storage):
 const NOWHERE: Operand = { storage: { space: 'arena', bytes: 0 }, offset: 0 };
 const REMOVED: PlannedStep = { step: { kind: 'fill', count: 0, value: 0, output: NOWHERE }, nodes: [] };
 
-function isDense(extents: readonly number[], strides: readonly number[]): boolean {
-  const dense = stridesOf(extents);
-  return extents.every((extent, axis) => extent === 1 || strides[axis] === dense[axis]);
-}
-
 /** The producer's chain, and after it the consumer's, whose operand k the producer made. */
 function merge(producer: Elementwise, consumer: Elementwise, k: number): Elementwise | undefined {
   if (producer.code.length + consumer.code.length > MOST_INSTRUCTIONS) return undefined;
-  if (!isDense(consumer.extents, consumer.strides[k]!)) return undefined;
+  if (!areDense(consumer.extents, consumer.strides[k]!)) return undefined;
   if (sizeOf(producer.extents) !== sizeOf(consumer.extents)) return undefined;
   const strides = stridesIn(producer, consumer.extents);
   if (strides === undefined) return undefined;
@@ -236,7 +231,7 @@ function stridesIn(
   wanted: readonly number[],
 ): readonly (readonly number[])[] | undefined {
   if (areSameDims(extents, wanted)) return strides;
-  if (!strides.every((list) => isDense(extents, list))) return undefined;
+  if (!strides.every((list) => areDense(extents, list))) return undefined;
   return strides.map(() => stridesOf(wanted));
 }
 
@@ -428,7 +423,7 @@ function absorb(producer: Step<Operand>, consumer: Elementwise, constants: Const
   const k = consumer.operands.findIndex(({ storage }) => storage === made);
   if (consumer.operands.filter(({ storage }) => storage === made).length > 1) return undefined;
   const isWhole = sizeOf(consumer.extents) * 4 === producer.output.storage.bytes;
-  if (!isWhole || !isDense(consumer.extents, consumer.strides[k]!)) return undefined;
+  if (!isWhole || !areDense(consumer.extents, consumer.strides[k]!)) return undefined;
   let [step, rest]: [Convolution | Matmul, Elementwise | undefined] = [producer, consumer];
   let position = k;
   for (;;) {
@@ -522,7 +517,7 @@ function intoConvolution(
       ? scaled(step, 1, operand, constants)
       : scaled(step, operand, 0, constants);
   }
-  const isResidual = one.operation === 'add' && isDense(rest.extents, rest.strides[other]!);
+  const isResidual = one.operation === 'add' && areDense(rest.extents, rest.strides[other]!);
   return isResidual && step.residual === null ? { ...step, residual: operand } : undefined;
 }
 

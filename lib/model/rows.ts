@@ -289,6 +289,10 @@ const INT64 = 8;
 const AROUND = (step: { outer: number; reduced: number; inner: number }) =>
   step.outer * step.reduced * step.inner;
 
+function notFollowed(): never {
+  throw new NotProved('halves are not followed');
+}
+
 const RULES: Rules = {
   convolution: ({ convolution, input, weight, scale, bias, residual, output }, rows) => {
     const [n, ...map] = convolution.inputDims as [number, ...number[]];
@@ -434,9 +438,8 @@ const RULES: Rules = {
     };
   },
 
-  format: () => {
-    throw new NotProved('halves are not followed');
-  },
+  format: notFollowed,
+  squeezeExcite: notFollowed,
 
   map: ({ kind: _, extents, operands, strides, output, ...fields }, rows) => {
     const row = boxOfRow(extents, strides, rows);

@@ -104,6 +104,8 @@ export interface ElementwiseStep<B> {
 /** What halves and their float32 are called. */
 export type FloatType = TensorFormat['type'];
 
+export type HalfType = Exclude<FloatType, 'float32'>;
+
 export const MOST_OPERANDS = 8;
 export const MOST_INSTRUCTIONS = 24;
 
@@ -178,6 +180,25 @@ export interface LocalResponseStep<B> {
   readonly beta: number;
   readonly k: number;
   readonly input: B;
+  readonly output: B;
+}
+
+export interface SqueezeExciteStep<B> {
+  readonly kind: 'squeezeExcite';
+  readonly n: number;
+  readonly channels: number;
+  readonly area: number;
+  readonly hidden: number;
+  readonly type: HalfType;
+  readonly inputPitch: number;
+  readonly outputPitch: number;
+  readonly hiddenActivation: NativeActivation;
+  readonly gateActivation: NativeActivation;
+  readonly input: B;
+  readonly hiddenWeight: B;
+  readonly hiddenBias: B | null;
+  readonly gateWeight: B;
+  readonly gateBias: B | null;
   readonly output: B;
 }
 
@@ -450,6 +471,7 @@ export type Step<B> =
   | SoftmaxStep<B>
   | NormalizeStep<B>
   | LocalResponseStep<B>
+  | SqueezeExciteStep<B>
   | CopyStep<B>
   | FillStep<B>
   | GatherStep<B>
@@ -474,6 +496,7 @@ const READ_FIELDS: Readonly<Record<Step<unknown>['kind'], readonly string[]>> = 
   softmax: ['input'],
   normalize: ['input', 'scale', 'shift'],
   localResponse: ['input'],
+  squeezeExcite: ['input', 'hiddenWeight', 'hiddenBias', 'gateWeight', 'gateBias'],
   copy: ['input'],
   fill: [],
   gather: ['input', 'indices'],

@@ -50,6 +50,12 @@ export function stridesOf(dims: readonly number[]): number[] {
   return strides;
 }
 
+/** Whether strides go through extents row by row, without a gap. */
+export function areDense(extents: readonly number[], strides: readonly number[]): boolean {
+  const dense = stridesOf(extents);
+  return extents.every((extent, axis) => extent === 1 || strides[axis] === dense[axis]);
+}
+
 /** Product of the extents of axes from `start` up to `end`. */
 export function extentOf(dims: readonly number[], start: number, end: number): number {
   return dims.slice(start, end).reduce((product, extent) => product * extent, 1);

@@ -90,6 +90,13 @@ Action toAction(const LocalResponseStep& x) {
   });
 }
 
+Action toAction(const SqueezeExciteStep& x) {
+  return infallible([x](const Memory& m, const RunContext& context) {
+    operators::halves::squeezeExcite(x, m.read<void>(x.input), m.read(x.hiddenWeight), m.read(x.hiddenBias),
+                                     m.read(x.gateWeight), m.read(x.gateBias), m.write<void>(x.output), context);
+  });
+}
+
 Action toAction(const CopyStep& x) {
   return infallible([x](const Memory& m, const RunContext& context) {
     operators::copy(x, m.read<void>(x.input), m.write<void>(x.output), context);

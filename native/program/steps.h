@@ -283,6 +283,35 @@ struct LocalResponseStep {
   }
 };
 
+/**
+ * Squeeze-and-excitation (Hu, Shen, Sun 2018) of halves in NHWC: output = input * gate, by channel of each of n images,
+ * where gate = gateActivation(gateWeight^T * hidden + gateBias), and hidden = hiddenActivation(hiddenWeight * mean +
+ * hiddenBias) of the means over `area` pixels. Both are float32. hiddenWeight is [hidden, channels] and, so that
+ * neighbouring channels lie together, gateWeight too.
+ */
+struct SqueezeExciteStep {
+  static constexpr const char* kKind = "squeezeExcite";
+  /** That CUDA's kernel takes */
+  static constexpr int64_t kMostChannels = 4096, kMostHidden = 1024;
+
+  int64_t n = 1, channels = 1, area = 1, hidden = 1;
+  /** Of input and output, not float32 */
+  FloatType type = FloatType::float16;
+  /** Elements from a pixel to the next */
+  int64_t inputPitch = 1, outputPitch = 1;
+  Activation hiddenActivation, gateActivation;
+  Buffer input, hiddenWeight, hiddenBias, gateWeight, gateBias, output;
+
+  template <typename Fields>
+  void fields(Fields& f) {
+    f("n", n), f("channels", channels), f("area", area), f("hidden", hidden), f("type", type);
+    f("inputPitch", inputPitch), f("outputPitch", outputPitch);
+    f("hiddenActivation", hiddenActivation), f("gateActivation", gateActivation), f("input", input);
+    f("hiddenWeight", hiddenWeight), f("hiddenBias", hiddenBias), f("gateWeight", gateWeight), f("gateBias", gateBias);
+    f("output", output);
+  }
+};
+
 /** output[… outputStrides] = input[… inputStrides] for every position of `extents`: transposes, slices, joins. */
 struct CopyStep {
   static constexpr const char* kKind = "copy";
@@ -682,9 +711,9 @@ struct RoiAlignStep {
   }
 };
 
-using Step =
-    std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep, NormalizeStep,
-                 LocalResponseStep, CopyStep, FillStep, GatherStep, InterpolateStep, FormatStep, MapStep, IndexedStep,
-                 SortStep, ScanStep, TypedReduceStep, TypedMatmulStep, RecurrentStep, RoiAlignStep>;
+using Step = std::variant<ConvolutionStep, MatmulStep, ElementwiseStep, PoolStep, ReduceStep, SoftmaxStep,
+                          NormalizeStep, LocalResponseStep, SqueezeExciteStep, CopyStep, FillStep, GatherStep,
+                          InterpolateStep, FormatStep, MapStep, IndexedStep, SortStep, ScanStep, TypedReduceStep,
+                          TypedMatmulStep, RecurrentStep, RoiAlignStep>;
 
 }  // namespace warpconv::program

@@ -236,6 +236,17 @@ class Verifier {
     write(x.output, elements);
   }
 
+  void check(const SqueezeExciteStep& x) {
+    require(x.type != FloatType::float32, "has tensors that are not halves");
+    require(positive(x.channels) <= SqueezeExciteStep::kMostChannels, "has too many channels");
+    require(positive(x.hidden) <= SqueezeExciteStep::kMostHidden, "has too many hidden units");
+    positive(x.area);
+    readTensor(x.input, {x.type, Layout::nhwc, x.inputPitch}, x.n, x.channels, x.area);
+    read(x.hiddenWeight, x.hidden * x.channels), readIfGiven(x.hiddenBias, x.hidden);
+    read(x.gateWeight, x.hidden * x.channels), readIfGiven(x.gateBias, x.channels);
+    writeTensor(x.output, {x.type, Layout::nhwc, x.outputPitch}, x.n, x.channels, x.area);
+  }
+
   void check(const CopyStep& x) {
     require(x.bytes == 1 || x.bytes == 2 || x.bytes == 4 || x.bytes == 8, "has elements of another size");
     require(!x.extents.empty(), "has no axis");

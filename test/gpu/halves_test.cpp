@@ -249,6 +249,48 @@ TEST_CASE("fuzzed rows of halves, normalised") {
   }
 }
 
+TEST_CASE("fuzzed squeeze-and-excitation of halves") {
+  Random random;
+  for (int round = 0; round < rounds(200); ++round) {
+    const FloatType type = anyHalf(random);
+    SqueezeExciteStep step;
+    step.type = type;
+    step.n = random.pick({1, 1, 2, 7, 40});
+    step.channels = random.pick({1, 3, 8, 24, 44, 96, 240, 672, 1152, 4096});
+    step.area = random.pick({1, 2, 9, 49, 196, 1000});
+    // A few rounds are of large maps, where blocks of a cluster share an image.
+    if (round % 20 == 0) step.n = 1, step.channels = 32, step.area = 112 * 112;
+    step.hidden = random.pick({1, 4, 8, 20, 48, 300});
+    step.inputPitch = step.channels + random.pick({0, 0, 8, 3}),
+    step.outputPitch = step.channels + random.pick({0, 0, 16, 1});
+    step.hiddenActivation.kind = random.pick({ActivationKind::silu, ActivationKind::relu, ActivationKind::none});
+    step.gateActivation.kind = random.pick({ActivationKind::sigmoid, ActivationKind::none});
+    if (random.maybe()) step.gateActivation = {ActivationKind::clip, 0.0f, 1.0f};
+    OneStep one(random);
+    if (random.maybe()) one.align();
+    const int64_t pixels = step.n * step.area;
+    step.input = one.input(halvesOf(type, random.reals(pixels * step.inputPitch)));
+    const auto scaled = [&](int64_t count, int64_t summed) {
+      std::vector<float> reals = random.reals(count);
+      for (float& real : reals) real /= std::sqrt(static_cast<float>(summed));
+      return one.input(reals);
+    };
+    step.hiddenWeight = scaled(step.hidden * step.channels, step.channels);
+    step.gateWeight = scaled(step.hidden * step.channels, step.hidden);
+    if (random.maybe()) step.hiddenBias = one.input(random.reals(step.hidden));
+    if (random.maybe()) step.gateBias = one.input(random.reals(step.channels));
+    step.output = one.output<uint16_t>(pixels * step.outputPitch);
+    INFO("round " << round << ": " << step.n << " x " << step.channels << " x " << step.area << ", " << step.hidden);
+    // What lies between pixels stays as it was.
+    const auto actual = one.run<uint16_t>(gpu(), step), expected = one.run<uint16_t>(cpu(), step);
+    for (size_t i = 0; i < actual.size(); ++i) {
+      if (actual[i] == expected[i]) continue;
+      const double a = double{decode(type, actual[i])}, b = double{decode(type, expected[i])};
+      REQUIRE_MESSAGE(std::abs(a - b) <= lastPlace(type, std::abs(b)) + 1e-5, i << ": " << a << ", not " << b);
+    }
+  }
+}
+
 TEST_CASE("fuzzed resizes of halves") {
   Random random;
   for (int round = 0; round < rounds(200); ++round) {

@@ -230,13 +230,13 @@ Step randomStep<RoiAlignStep>(Random& random) {
 }
 
 using Maker = Step (*)(Random&);
-constexpr Maker kMakers[] = {randomStep<ConvolutionStep>, randomStep<MatmulStep>,        randomStep<ElementwiseStep>,
-                             randomStep<PoolStep>,        randomStep<ReduceStep>,        randomStep<SoftmaxStep>,
-                             randomStep<NormalizeStep>,   randomStep<LocalResponseStep>, randomStep<CopyStep>,
-                             randomStep<FillStep>,        randomStep<GatherStep>,        randomStep<InterpolateStep>,
-                             randomStep<FormatStep>,      randomStep<MapStep>,           randomStep<IndexedStep>,
-                             randomStep<SortStep>,        randomStep<ScanStep>,          randomStep<TypedReduceStep>,
-                             randomStep<TypedMatmulStep>, randomStep<RecurrentStep>,     randomStep<RoiAlignStep>};
+constexpr Maker kMakers[] = {
+    randomStep<ConvolutionStep>,   randomStep<MatmulStep>,  randomStep<ElementwiseStep>, randomStep<PoolStep>,
+    randomStep<ReduceStep>,        randomStep<SoftmaxStep>, randomStep<NormalizeStep>,   randomStep<LocalResponseStep>,
+    randomStep<SqueezeExciteStep>, randomStep<CopyStep>,    randomStep<FillStep>,        randomStep<GatherStep>,
+    randomStep<InterpolateStep>,   randomStep<FormatStep>,  randomStep<MapStep>,         randomStep<IndexedStep>,
+    randomStep<SortStep>,          randomStep<ScanStep>,    randomStep<TypedReduceStep>, randomStep<TypedMatmulStep>,
+    randomStep<RecurrentStep>,     randomStep<RoiAlignStep>};
 
 constexpr int64_t kShort = 1'000'000;
 

@@ -1,6 +1,6 @@
 /** Small networks in the shapes of well-known ones, as PyTorch exports them, for sessions in halves. */
 import { FLOAT16, nearestBits } from '../../lib/tensor/small_floats';
-import { node, onnxModel, tensor, value } from './onnx_builder';
+import { float, node, onnxModel, tensor, value } from './onnx_builder';
 import { Random } from './random';
 
 type Attributes = Parameters<typeof node>[3];
@@ -168,6 +168,18 @@ export const HALF_NETWORKS: Readonly<Record<string, HalfNetwork>> = {
     const squeezed = silu(x.conv(x.add('GlobalAveragePool', [deep]), 24, 6));
     const gate = x.add('Sigmoid', [x.conv(squeezed, 6, 24)]);
     return classifier(x, x.conv(x.product(deep, gate), 24, 16), 16);
+  }),
+
+  'mobilenet with gates': network(IMAGES, (x) => {
+    const gate = { alpha: float(1 / 6), beta: float(0.5) };
+    let last = x.add('HardSwish', [x.conv('x', 3, 20, 3, { stride: 2 })]);
+    for (let block = 0; block < 2; block++) {
+      const deep = x.relu(x.conv(x.relu(x.conv(last, 20, 44)), 44, 44, 3, { groups: 44 }));
+      const squeezed = x.relu(x.conv(x.add('GlobalAveragePool', [deep]), 44, 12));
+      const gated = x.product(x.add('HardSigmoid', [x.conv(squeezed, 12, 44)], gate), deep);
+      last = x.sum(x.conv(gated, 44, 20), last);
+    }
+    return classifier(x, last, 20);
   }),
 
   densenet: network(IMAGES, (x) => {

@@ -3,10 +3,10 @@ import type { ConvolutionSpec, TensorFormat } from '../../native_types';
 import type { Sliced } from '../../slices';
 import { filtersOf, floatsOf, isKnown } from '../scaling';
 import type { Filters } from '../constants';
-import type { ConvolutionStep, MatmulStep, Step } from '../steps';
+import type { ConvolutionStep, HalfType, MatmulStep, Step } from '../steps';
 import type { Operand } from '../values';
 import type { Halving } from './halving';
-import { HalfTensor, WORD, type HalfType } from './tensor';
+import { HalfTensor, WORD } from './tensor';
 
 type Convolution = ConvolutionStep<Operand>;
 

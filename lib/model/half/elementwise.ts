@@ -1,6 +1,6 @@
 /** Elementwise functions, where an operand of the output's extents is halves already. */
 import type { ElementwiseStep } from '../steps';
-import { sizeOf, stridesOf, type Operand } from '../values';
+import { areDense, sizeOf, stridesOf, type Operand } from '../values';
 import { beginOf, placed, waysThrough, type Region } from './axes';
 import { firstOf, type Halving } from './halving';
 import { absorbed } from './products';
@@ -14,7 +14,7 @@ export function halveElementwise(x: Halving, step: Elementwise): boolean {
   if (!x.isWhole(output, size)) return false;
   if (absorbed(x, step)) return true;
   const like = operands
-    .map((operand, i) => (isDense(step, i) ? x.runOf(operand, size) : undefined))
+    .map((operand, i) => (areDense(step.extents, step.strides[i]!) ? x.runOf(operand, size) : undefined))
     .find((tensor) => tensor !== undefined);
   if (like === undefined) return false;
   const to = HalfTensor.of(like.n, like.channels, like.area);
@@ -41,11 +41,6 @@ export function halveElementwise(x: Halving, step: Elementwise): boolean {
   return true;
 }
 
-function isDense({ extents, strides }: Elementwise, i: number): boolean {
-  const dense = stridesOf(extents);
-  return extents.every((extent, axis) => extent === 1 || strides[i]![axis] === dense[axis]);
-}
-
 /** Constants, and what is broadcast and no halves yet, are read as they are; threads would read the others far apart. */
 function regionOf(x: Halving, step: Elementwise, i: number, output: Region): Region {
   const operand = step.operands[i]!;
@@ -56,7 +51,7 @@ function regionOf(x: Halving, step: Elementwise, i: number, output: Region): Reg
     if (fits(region)) return region;
   }
   const { n, channels, area } = output.tensor!;
-  if (operand.storage.space !== 'constant' && isDense(step, i) && area > 1) {
+  if (operand.storage.space !== 'constant' && areDense(step.extents, step.strides[i]!) && area > 1) {
     return { tensor: x.bring(operand, n, channels, area), first: 0, strides };
   }
   x.requireFloats(operand.storage);

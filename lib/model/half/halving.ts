@@ -3,10 +3,10 @@ import type { TensorFormat } from '../../native_types';
 import type { DataType } from '../../tensor/data_types';
 import type { PlannedStep } from '../builder';
 import type { Constants } from '../constants';
-import { buffersRead, type ConvolutionStep, type FloatType, type Step } from '../steps';
+import { buffersRead, type ConvolutionStep, type FloatType, type HalfType, type Step } from '../steps';
 import type { Operand, Storage } from '../values';
 import { placed, waysThrough, beginOf, type Ways } from './axes';
-import { HalfTensor, SECTOR, type HalfType } from './tensor';
+import { HalfTensor, SECTOR } from './tensor';
 
 export const PLAIN: TensorFormat = { type: 'float32', layout: 'nchw', pitch: 0 };
 
@@ -83,6 +83,8 @@ export class Halving {
   readonly #floats = new Set<Storage>();
   readonly #writers = new Map<Storage, number[]>();
   readonly #readers = new Map<Storage, number>();
+  /** The places of steps that make float32 */
+  readonly #floatMakers = new Map<Storage, number>();
 
   constructor(
     steps: readonly PlannedStep[],
@@ -238,7 +240,22 @@ export class Halving {
 
   /** Notes that a storage is what a product makes, if one step reads it. */
   noteProduct(storage: Storage, product: Product): void {
-    if (this.#readers.get(storage) === 1 && !this.outputs.has(storage)) this.products.set(storage, product);
+    if (this.isReadOnce(storage)) this.products.set(storage, product);
+  }
+
+  /** Whether one step alone needs a storage. */
+  isReadOnce(storage: Storage): boolean {
+    return this.#readers.get(storage) === 1 && !this.outputs.has(storage);
+  }
+
+  /** Emits a step that makes a storage's float32. */
+  emitFloats(storage: Storage, make: () => Step<Operand>): void {
+    this.#floatMakers.set(storage, this.emit(make));
+  }
+
+  /** The place of the last step that makes a storage's float32, for {@link withdraw}. */
+  floatMakerOf(storage: Storage): number | undefined {
+    return this.#floatMakers.get(storage);
   }
 
   /** Returns its place, for {@link withdraw}. */

@@ -6,14 +6,15 @@
 import { isDue, inSlices, type Sliced } from '../../slices';
 import type { PlannedStep } from '../builder';
 import type { Constants } from '../constants';
-import { buffersRead, type Step } from '../steps';
+import { buffersRead, type HalfType, type Step } from '../steps';
 import type { Operand, Storage } from '../values';
 import { filtersIn, halveConvolution, halveMatmul } from './convolution';
 import { Copies } from './copy';
 import { halveElementwise } from './elementwise';
+import { halveExcitation } from './excitation';
 import { Halving } from './halving';
 import { withoutShuffles } from './shuffles';
-import type { HalfType } from './tensor';
+
 import { halveAlong, halveCast, halveNormalize, halvePool, halveReduce } from './windows';
 
 export interface Halved {
@@ -55,7 +56,7 @@ function* halveAll(x: Halving): Sliced<void> {
     const isHalved = step.kind === 'matmul' ? yield* halveMatmul(x, step) : halveStep(x, copies, step);
     if (isHalved) continue;
     for (const { storage } of buffersRead(step)) x.requireFloats(storage);
-    x.emit(() => step);
+    x.emitFloats(step.output.storage, () => step);
   }
 }
 
@@ -64,7 +65,7 @@ function halveStep(x: Halving, copies: Copies, step: Step<Operand>): boolean {
     case 'convolution':
       return halveConvolution(x, step);
     case 'elementwise':
-      return halveElementwise(x, step);
+      return halveExcitation(x, step) || halveElementwise(x, step);
     case 'pool':
       return halvePool(x, step);
     case 'reduce':

@@ -2,7 +2,7 @@
 import { activationOf } from '../fuse';
 import { floatsOf, isKnown } from '../scaling';
 import type { ConvolutionStep, ElementwiseStep, Instruction } from '../steps';
-import { sizeOf, stridesOf, type Operand } from '../values';
+import { areDense, sizeOf, stridesOf, type Operand } from '../values';
 import { waysThrough } from './axes';
 import { convolve, fitsHalf } from './convolution';
 import type { Halving, Product } from './halving';
@@ -25,7 +25,7 @@ export function absorbed(x: Halving, step: Elementwise): boolean {
   for (const [k, operand] of operands.entries()) {
     const product = x.products.get(operand.storage);
     const rows = product && x.runOf(operand, size);
-    if (rows === undefined || !isDense(step, k)) continue;
+    if (rows === undefined || !areDense(step.extents, step.strides[k]!)) continue;
     const epilogue = epilogueOf(step, k, rows);
     const absorbing = epilogue && withEpilogue(x, product!, epilogue);
     if (absorbing === undefined) continue;
@@ -73,15 +73,10 @@ function addTo(
     if (epilogue.factor !== undefined || !isByChannel(step, other, rows)) return false;
     epilogue.factor = operand;
   } else {
-    if (isKnown(operand) || !isDense(step, other)) return false;
+    if (isKnown(operand) || !areDense(step.extents, step.strides[other]!)) return false;
     epilogue.residual = operand;
   }
   return true;
-}
-
-function isDense({ extents, strides }: Elementwise, i: number): boolean {
-  const dense = stridesOf(extents);
-  return extents.every((extent, axis) => extent === 1 || strides[i]![axis] === dense[axis]);
 }
 
 /** Whether an operand is a constant that has a number for each channel. */

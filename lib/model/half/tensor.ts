@@ -1,8 +1,7 @@
 /** Tensors of halves: NHWC, on their own or as some channels of another. */
 import type { TensorFormat } from '../../native_types';
+import type { HalfType } from '../steps';
 import type { Operand, Storage } from '../values';
-
-export type HalfType = 'float16' | 'bfloat16';
 
 /** Channels of which kernels read whole words of 16 bytes */
 export const WORD = 8;

@@ -30,7 +30,7 @@ export function halveReduce(x: Halving, step: ReduceStep<Operand>): boolean {
   const from = x.runOf(input, outer * reduced * inner);
   if (from === undefined || inner !== 1 || reduced !== from.area || !OF_HALVES.has(mode)) return false;
   const { n, channels, area } = from;
-  x.emit(() => ({
+  x.emitFloats(step.output.storage, () => ({
     ...step,
     outer: n,
     reduced: area,

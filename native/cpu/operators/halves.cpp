@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpu/algorithm/epilogue.h"
 #include "cpu/formats/formats.h"
 #include "cpu/operators/cpu_operators.h"
 #include "cpu/operators/odometer.h"
@@ -59,6 +60,21 @@ void narrow(const std::vector<float>& floats, FloatType type, void* data, const 
   fromPlain({type, Layout::nhwc, 0}, 1, static_cast<int64_t>(floats.size()), 1, floats.data(), data, context);
 }
 
+/** The products of a vector with rows of a matrix, row i beginning at element `apart` * i, and what follows them. */
+std::vector<float> dense(int64_t rows, const float* matrix, int64_t apart, int64_t step,
+                         const std::vector<float>& vector, const float* bias, const Activation& activation) {
+  std::vector<float> result = floatsOf(rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    double sum = bias == nullptr ? 0.0 : double{bias[i]};
+    for (size_t j = 0; j < vector.size(); ++j) {
+      sum += double{matrix[i * apart + static_cast<int64_t>(j) * step]} * double{vector[j]};
+    }
+    result[static_cast<size_t>(i)] = static_cast<float>(sum);
+  }
+  finishOutputs(result.data(), rows, 0.0f, nullptr, activation);
+  return result;
+}
+
 }  // namespace
 
 void elementwise(const ElementwiseStep& step, std::span<const void* const> operands, void* output,
@@ -108,6 +124,24 @@ void normalize(const NormalizeStep& step, const float* scale, const float* shift
   std::vector<float> to(from.size());
   operators::normalize(step, scale, shift, from.data(), to.data(), context);
   narrow(to, step.type, output, context);
+}
+
+void squeezeExcite(const SqueezeExciteStep& step, const void* input, const float* hiddenWeight, const float* hiddenBias,
+                   const float* gateWeight, const float* gateBias, void* output, const RunContext& context) {
+  const int64_t c = step.channels, hidden = step.hidden, area = step.area;
+  std::vector<float> maps = floatsOf(step.n * c * area);
+  toPlain({step.type, Layout::nhwc, step.inputPitch}, step.n, c, area, input, maps.data(), context);
+  ReduceStep mean;
+  mean.mode = ReduceStep::Mode::mean, mean.outer = c, mean.reduced = area;
+  std::vector<float> means = floatsOf(c);
+  for (int64_t image = 0; image < step.n; ++image) {
+    float* const ofImage = maps.data() + image * c * area;
+    operators::reduce(mean, ofImage, means.data(), context);
+    const std::vector<float> squeezed = dense(hidden, hiddenWeight, c, 1, means, hiddenBias, step.hiddenActivation);
+    const std::vector<float> gates = dense(c, gateWeight, 1, c, squeezed, gateBias, step.gateActivation);
+    for (int64_t i = 0; i < c * area; ++i) ofImage[i] *= gates[static_cast<size_t>(i / area)];
+  }
+  fromPlain({step.type, Layout::nhwc, step.outputPitch}, step.n, c, area, maps.data(), output, context);
 }
 
 void interpolate(const InterpolateStep& step, const void* input, void* output, const RunContext& context) {

@@ -19,6 +19,8 @@ void pool(const PoolStep& step, const void* input, void* output, const RunContex
 void reduce(const ReduceStep& step, const void* input, void* output, const RunContext& context);
 void normalize(const NormalizeStep& step, const float* scale, const float* shift, const void* input, void* output,
                const RunContext& context);
+void squeezeExcite(const SqueezeExciteStep& step, const void* input, const float* hiddenWeight, const float* hiddenBias,
+                   const float* gateWeight, const float* gateBias, void* output, const RunContext& context);
 void interpolate(const InterpolateStep& step, const void* input, void* output, const RunContext& context);
 void format(const FormatStep& step, const void* input, void* output, const RunContext& context);
 

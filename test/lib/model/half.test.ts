@@ -51,6 +51,8 @@ function widthsOf(step: Step<Operand>): { reads: number[]; write: number } {
       return { reads: [width(step.type), 4, 4].slice(0, buffersRead(step).length), write: width(step.type) };
     case 'interpolate':
       return all(width(step.type));
+    case 'squeezeExcite':
+      return { reads: buffersRead(step).map((_, i) => (i === 0 ? 2 : 4)), write: 2 };
     case 'format':
       return all(width(step.from.type), width(step.to.type));
     case 'copy':
@@ -126,12 +128,62 @@ describe('halves stay halves', () => {
   });
 });
 
-test('the gates of squeeze-and-excitation are float32, and what they multiply is not', async () => {
-  const steps = stepsOf(await compiledOf('efficientnet'));
-  const plain = ofKind(steps, 'convolution').filter(({ convolution }) => convolution.format === undefined);
-  expect(plain.map(({ convolution }) => convolution.weightDims.join())).toEqual(['6,24,1,1', '24,6,1,1']);
-  const [product] = ofKind(steps, 'elementwise');
-  expect(product).toMatchObject({ types: ['float16', 'float32'], outputType: 'float16' });
+describe('squeeze-and-excitation', () => {
+  type Names = {
+    readonly maps: string;
+    readonly mean: string;
+    readonly hidden: string;
+    readonly gates: string;
+  };
+
+  /** Maps times gates that two products make of the maps' means; `rest` names outputs beside it. */
+  const excited = (rest: (x: NetworkWriter, names: Names) => readonly string[], gate = 'Sigmoid', n = 2) =>
+    written([n, 3, 8, 6], (x) => {
+      const maps = x.relu(x.conv('x', 3, 24, 3));
+      const mean = x.add('GlobalAveragePool', [maps]);
+      const hidden = x.relu(x.conv(mean, 24, 6));
+      const gates = x.add(gate, [x.conv(hidden, 6, 24)]);
+      return [x.conv(x.product(maps, gates), 24, 8, 3), ...rest(x, { maps, mean, hidden, gates })];
+    });
+
+  test.each([
+    ['Sigmoid', 1, { name: 'sigmoid', parameters: [] }],
+    ['Sigmoid', 2, { name: 'sigmoid', parameters: [] }],
+    ['HardSigmoid', 2, { name: 'clip', parameters: [0, 1] }],
+  ])('is one step, with the gates of a %s, %i images', async (gate, n, gateActivation) => {
+    const steps = stepsOf(await excited(() => [], gate, n));
+    expect(steps.map(({ kind }) => kind)).toEqual(['convolution', 'squeezeExcite', 'convolution', 'format']);
+    const dims = {
+      n,
+      channels: 24,
+      area: 48,
+      hidden: 6,
+      type: 'float16',
+      inputPitch: 24,
+      outputPitch: 24,
+    };
+    const hiddenActivation = { name: 'relu', parameters: [] };
+    expect(steps[1]).toMatchObject({ ...dims, hiddenActivation, gateActivation });
+  });
+
+  test.each(['mean', 'hidden', 'gates'] as const)(
+    'is several steps where others need the %s',
+    async (name) => {
+      const steps = stepsOf(await excited((_, names) => [names[name]]));
+      expect(ofKind(steps, 'squeezeExcite')).toEqual([]);
+      const [product] = ofKind(steps, 'elementwise');
+      expect(product).toMatchObject({ types: ['float16', 'float32'], outputType: 'float16' });
+    },
+  );
+
+  test('is none where the gates are those of other maps', async () => {
+    const compiled = await written([2, 3, 8, 6], (x) => {
+      const [maps, others] = [x.relu(x.conv('x', 3, 24, 3)), x.relu(x.conv('x', 3, 24, 3))];
+      const hidden = x.relu(x.conv(x.add('GlobalAveragePool', [others]), 24, 6));
+      return [x.product(maps, x.add('Sigmoid', [x.conv(hidden, 6, 24)])), others];
+    });
+    expect(ofKind(stepsOf(compiled), 'squeezeExcite')).toEqual([]);
+  });
 });
 
 test('joined channels are written where they are joined', async () => {
