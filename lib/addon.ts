@@ -6,6 +6,7 @@
  * either into a `WarpconvError`. The native side checks everything that depends on shapes (extents, groups,
  * overflow); the TypeScript side has already checked kinds (numbers, ranks, typed arrays, unknown keys).
  */
+import type { Layout, Precision } from './conv2d/names';
 import type { NativeProgram, NativeProgramSpec } from './model/steps';
 import type {
   NativeFailure,
@@ -21,15 +22,21 @@ import type {
 
 export type * from './native_types';
 
-/** One way to compute a problem: an algorithm of ours, cuDNN's best in a layout, or im2col with cuBLAS's product. */
+/** What a rival's tensors are, and what it multiplies. */
+export interface NativeRivalForm {
+  readonly layout: Layout;
+  readonly arithmetic: Precision;
+}
+
+/**
+ * One way to compute a problem: an algorithm of ours in the problem's format and precision, cuDNN's best in a form, or a
+ * matrix product of cuBLAS, in NCHW and float32 also of im2col.
+ */
 export type NativeContestEntry =
   | { readonly library: 'warpconv'; readonly algorithm: string; readonly variant: string }
-  | {
-      readonly library: 'cudnn';
-      readonly layout: 'nchw' | 'nhwc';
-      readonly arithmetic: 'fp32' | 'tf32' | 'fp16';
-    }
-  | { readonly library: 'cublas' };
+  | ({ readonly library: 'cudnn' } & NativeRivalForm)
+  /** float32 in NCHW unless given */
+  | ({ readonly library: 'cublas' } & Partial<NativeRivalForm>);
 
 export interface NativeContest {
   readonly entries: readonly NativeContestEntry[];
@@ -63,7 +70,7 @@ export interface NativeJudgement {
   readonly proposed: number;
 }
 
-/** What came of an entry, by its index; one of cuDNN may have several. */
+/** What came of an entry, by its index; a rival's may have several. */
 export type NativeContestResult = { readonly entry: number; readonly algorithm: string } & (
   { readonly failure: NativeFailure } | ({ readonly failure?: undefined } & NativeJudgement)
 );

@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import type { Device, GpuInfo } from 'warpconv';
 
 import type { NativePlan } from '../../lib/addon';
-import { holdContest, openContestPlan, TOLERANCE, type ContestResult } from '../../lib/conv2d/contest';
+import { holdContest, openContestPlan, TOLERANCES, type ContestResult } from '../../lib/conv2d/contest';
 import { problemOf, selectLayers, type GpuExtents, type GpuLayer } from './layers';
 import { findGpu } from './machine';
 import { formatJson } from '../json';
@@ -75,7 +75,7 @@ function kernelsOf(plan: NativePlan, families: readonly string[]): Kernel[] {
 type RightResult = Extract<ContestResult, { failure?: undefined }>;
 
 const isRight = (result: ContestResult): result is RightResult =>
-  result.failure === undefined && result.maxRelativeError <= TOLERANCE;
+  result.failure === undefined && result.maxRelativeError <= TOLERANCES.fp32;
 
 /** Of each kernel whose result is right, and a sentence of each other one. */
 export function timesOf(

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
+#include <list>
 #include <optional>
 #include <utility>
 
@@ -59,7 +59,7 @@ Result<const GpuAlgorithm*> named(const std::string& name) {
 /** What is known of one contestant so far. */
 struct Entrant {
   ContestResult result;
-  TensorForm form;
+  TensorFormat format;
   /** Null where the entry failed before there was one */
   std::unique_ptr<Contestant> contestant;
   bool isBeaten = false;
@@ -79,7 +79,7 @@ class Run {
         stream_(stream) {}
 
   Result<ContestReport> finish(ContestTensors plain) {
-    tensors_.emplace(TensorForm{}, std::move(plain));
+    tensors_.push_back(std::move(plain));
     Result<Oracle> oracle =
         Oracle::create(problem_, tensors().input.floats(), tensors().weight.floats(), device_, stream_);
     if (!oracle.isOk()) return oracle.status();
@@ -94,17 +94,17 @@ class Run {
   }
 
  private:
-  const ContestTensors& tensors() const { return tensors_.at(TensorForm{}); }
+  const ContestTensors& tensors() const { return tensors_.front(); }
 
   void enter(size_t entry) {
     Result<Contestants> made =
         std::visit([&](const auto& one) { return contestantsFor(one); }, contest_.entries[entry]);
-    const TensorForm form = std::visit([&](const auto& one) { return formOf(one); }, contest_.entries[entry]);
+    const TensorFormat format = std::visit([&](const auto& one) { return formatOf(one); }, contest_.entries[entry]);
     if (!made.isOk()) {
       ContestResult result;
       result.entry = entry;
       result.status = made.status();
-      entrants_.push_back({std::move(result), form, nullptr});
+      entrants_.push_back({std::move(result), format, nullptr});
       return;
     }
     for (std::unique_ptr<Contestant>& contestant : made.value()) {
@@ -113,7 +113,7 @@ class Run {
       result.proposed = static_cast<int>(made.value().size());
       result.algorithm = contestant->algorithm();
       result.workspaceBytes = contestant->workspaceBytes();
-      entrants_.push_back({std::move(result), form, std::move(contestant)});
+      entrants_.push_back({std::move(result), format, std::move(contestant)});
     }
   }
 
@@ -122,7 +122,7 @@ class Run {
     if (!algorithm.isOk()) return algorithm.status();
     const GpuRequest request{problem_, {}, entry.variant, device_.traits(), asked_.request.precision};
     if (auto refusal = refusalOf(*algorithm.value(), request)) return unsupported(entry.algorithm + " " + *refusal);
-    const Result<const ContestTensors*> own = tensorsIn(formOf(entry));
+    const Result<const ContestTensors*> own = tensorsIn(formatOf(entry));
     if (!own.isOk()) return own.status();
     Weights forms(nullptr, problem_.k, problem_.filterSize());
     Tables tables(queue_);
@@ -134,19 +134,22 @@ class Run {
                                                  std::move(convolution.value()), *own.value(), stream_));
   }
 
-  Result<Contestants> contestantsFor(const CublasEntry&) {
+  Result<Contestants> contestantsFor(const CublasEntry& entry) {
     if (!cublas_) cublas_ = Cublas::open(contest_.cublasLibraries, device_, stream_);
     if (!cublas_->isOk()) return cublas_->status();
-    return makeIm2colProducts(cublas_->value(), problem_, tensors(), stream_);
+    const Result<const ContestTensors*> tensors = tensorsIn(formatOf(entry));
+    if (!tensors.isOk()) return tensors.status();
+    return makeProducts({cublas_->value(), problem_, entry.form.arithmetic, *tensors.value()});
   }
 
   /** By the older search and by the graph interface: one may lack what the other has. */
   Result<Contestants> contestantsFor(const CudnnEntry& entry) {
     if (!cudnn_) cudnn_ = Cudnn::open(contest_.cudnnLibraries, stream_);
     if (!cudnn_->isOk()) return cudnn_->status();
-    const Result<const ContestTensors*> tensors = tensorsIn(formOf(entry));
+    const Result<const ContestTensors*> tensors = tensorsIn(formatOf(entry));
     if (!tensors.isOk()) return tensors.status();
-    const CudnnRequest request{cudnn_->value(), problem_, entry, *tensors.value()};
+    const bool isCompared = entry.form.arithmetic == asked_.request.precision;
+    const CudnnRequest request{cudnn_->value(), problem_, entry.form, isCompared, *tensors.value()};
     Result<Contestants> found = findCudnnAlgorithms(request, device_);
     Result<Contestants> proposed = proposeCudnnEngines(request);
     if (!proposed.isOk()) return found;
@@ -161,21 +164,25 @@ class Run {
     return contestants;
   }
 
-  static TensorForm formOf(const CudnnEntry& entry) { return {entry.layout, entry.arithmetic == Arithmetic::fp16}; }
-  static TensorForm formOf(const CublasEntry&) { return {}; }
-  TensorForm formOf(const OwnEntry&) const {
-    const TensorFormat& input = problem_.format.input;
-    return {input.layout == Layout::nhwc ? TensorLayout::nhwc : TensorLayout::nchw, input.type == FloatType::float16};
+  static TensorFormat formatOf(const CudnnEntry& entry) { return formatOf(entry.form); }
+  static TensorFormat formatOf(const CublasEntry& entry) { return formatOf(entry.form); }
+  static TensorFormat formatOf(const RivalForm& form) { return {typeFor(form.arithmetic), form.layout, 0}; }
+  TensorFormat formatOf(const OwnEntry&) const { return problem_.format.input; }
+
+  /** Those that there are in that format. */
+  const ContestTensors* find(const TensorFormat& format) const {
+    const auto found =
+        std::find_if(tensors_.begin(), tensors_.end(), [&](const ContestTensors& one) { return one.format == format; });
+    return found == tensors_.end() ? nullptr : &*found;
   }
 
-  /** The operands in that form, made when they are first asked for. */
-  Result<const ContestTensors*> tensorsIn(TensorForm form) {
-    const auto place = tensors_.find(form);
-    if (place != tensors_.end()) return &place->second;
-    Result<ContestTensors> made = ContestTensors::allocate(problem_, form, device_);
+  /** The operands in that format, made when they are first asked for. */
+  Result<const ContestTensors*> tensorsIn(const TensorFormat& format) {
+    if (const ContestTensors* const found = find(format); found != nullptr) return found;
+    Result<ContestTensors> made = ContestTensors::allocate(problem_, format, device_);
     if (!made.isOk()) return made.status();
     if (Status status = convertOperands(problem_, tensors(), made.value(), stream_); !status.isOk()) return status;
-    return &tensors_.emplace(form, std::move(made.value())).first->second;
+    return &tensors_.emplace_back(std::move(made.value()));
   }
 
   /** One for all, since only one runs at a time. Whoever wants more than there is drops out. */
@@ -206,13 +213,13 @@ class Run {
   }
 
   Result<Errors> judged(const Entrant& entrant, const Oracle& oracle) {
-    const ContestTensors& own = tensors_.at(entrant.form);
-    // All bits set are NaN in either type: what is not written shows.
+    const ContestTensors& own = *find(entrant.format);
+    // All bits set are NaN in every type: what is not written shows.
     const cudaError_t error =
         cudaMemsetAsync(own.output.data(), 0xff, static_cast<size_t>(own.output.bytes()), stream_);
     if (error != cudaSuccess) return toStatus(error, "clearing the output");
     if (Status status = entrant.contestant->enqueue(workspace_.data()); !status.isOk()) return status;
-    if (entrant.form != TensorForm{}) {
+    if (&own != &tensors()) {
       if (Status status = convertOutput(problem_, own, tensors(), stream_); !status.isOk()) return status;
     }
     return oracle.judge(tensors().output.floats(), device_, stream_);
@@ -274,8 +281,8 @@ class Run {
   const ConvProblem& problem_;
   const Contest& contest_;
   const cudaStream_t stream_;
-  /** Contestants hold references to these. */
-  std::map<TensorForm, ContestTensors> tensors_;
+  /** The first are NCHW in float32. Contestants hold references to these. */
+  std::list<ContestTensors> tensors_;
   std::optional<Result<std::shared_ptr<const Cudnn>>> cudnn_;
   std::optional<Result<std::shared_ptr<const Cublas>>> cublas_;
   std::vector<Entrant> entrants_;
@@ -298,8 +305,8 @@ Status fillOperands(Queue& queue, const Contest& contest, const ContestTensors& 
 Result<ContestReport> holdContest(Queue& queue, const PlanProblem& asked, const Contest& contest) {
   const ConvProblem& problem = asked.problem;
   const TensorFormat& input = problem.format.input;
-  if (input.type == FloatType::bfloat16 || input.pitch != 0 || input != problem.format.output) {
-    return unsupported("a contest takes tensors of float32 or float16, of one format, whose pixels are not apart");
+  if (input.pitch != 0 || input != problem.format.output) {
+    return unsupported("a contest takes tensors of one format, whose pixels are not apart");
   }
   Result<ContestTensors> tensors = ContestTensors::allocate(problem, {}, queue.device());
   if (!tensors.isOk()) return tensors.status();

@@ -1,6 +1,7 @@
 #include "cuda/compare/cublas.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "cuda/compare/cublas_functions.h"
@@ -14,7 +15,6 @@ namespace warpconv::cuda {
 namespace {
 
 // Values of cuBLAS's enumerations.
-constexpr int kNotTransposed = 0;
 constexpr int kCublasDefaultMath = 0;
 
 /** What NVIDIA recommends from Hopper on. Without one of its own the library would allocate while a graph is captured.
@@ -53,6 +53,7 @@ Result<std::shared_ptr<const Cublas>> Cublas::open(const std::vector<std::string
     symbols.findOptional(all.setLayoutAttribute, "cublasLtMatrixLayoutSetAttribute");
     symbols.findOptional(all.createProduct, "cublasLtMatmulDescCreate");
     symbols.findOptional(all.destroyProduct, "cublasLtMatmulDescDestroy");
+    symbols.findOptional(all.setProductAttribute, "cublasLtMatmulDescSetAttribute");
     symbols.findOptional(all.createPreference, "cublasLtMatmulPreferenceCreate");
     symbols.findOptional(all.destroyPreference, "cublasLtMatmulPreferenceDestroy");
     symbols.findOptional(all.setPreferenceAttribute, "cublasLtMatmulPreferenceSetAttribute");
@@ -87,9 +88,9 @@ Status Cublas::start(Device& device, cudaStream_t stream) {
 bool Cublas::hasLt() const {
   const Functions& x = *functions_;
   return x.createLayout != nullptr && x.destroyLayout != nullptr && x.setLayoutAttribute != nullptr &&
-         x.createProduct != nullptr && x.destroyProduct != nullptr && x.createPreference != nullptr &&
-         x.destroyPreference != nullptr && x.setPreferenceAttribute != nullptr && x.findAlgorithms != nullptr &&
-         x.multiplyBy != nullptr;
+         x.createProduct != nullptr && x.destroyProduct != nullptr && x.setProductAttribute != nullptr &&
+         x.createPreference != nullptr && x.destroyPreference != nullptr && x.setPreferenceAttribute != nullptr &&
+         x.findAlgorithms != nullptr && x.multiplyBy != nullptr;
 }
 
 std::string Cublas::version() const {
@@ -109,18 +110,20 @@ Status Cublas::multiply(const Products& x, const float* a, const float* b, float
   const float zero = 0;
   const auto narrow = [](int64_t value) { return static_cast<int>(value); };
   const int m = narrow(x.m), n = narrow(x.n), k = narrow(x.k);
+  const int pitchA = narrow(x.pitchA), pitchB = narrow(x.pitchB), pitchOutput = narrow(x.pitchOutput);
+  const int operation = x.isBTransposed ? kTransposed : kNotTransposed;
   // By columns, as the library reads matrices, this is output' = b' * a'.
-  const int code =
-      x.count == 1
-          ? functions_->multiply(handle_, kNotTransposed, kNotTransposed, n, m, k, &one, b, n, a, k, &zero, output, n)
-          : functions_->multiplyAll(handle_, kNotTransposed, kNotTransposed, n, m, k, &one, b, n, x.strideB, a, k,
-                                    x.strideA, &zero, output, n, x.strideOutput, narrow(x.count));
+  const int code = x.count == 1 ? functions_->multiply(handle_, operation, kNotTransposed, n, m, k, &one, b, pitchB, a,
+                                                       pitchA, &zero, output, pitchOutput)
+                                : functions_->multiplyAll(handle_, operation, kNotTransposed, n, m, k, &one, b, pitchB,
+                                                          x.strideB, a, pitchA, x.strideA, &zero, output, pitchOutput,
+                                                          x.strideOutput, narrow(x.count));
   return check(code, "to multiply");
 }
 
 namespace {
 
-/** Floats of one image's column matrix. */
+/** Elements of one image's column matrix. */
 int64_t columnsOf(const ConvProblem& x) { return x.c * x.r * x.s * x.p * x.q; }
 
 /** The image is its own column matrix. */
@@ -130,95 +133,150 @@ int64_t imagesAtOnce(const ConvProblem& x) {
   return isMatrix(x) ? x.n : std::clamp<int64_t>(kMostColumns / columnsOf(x), 1, x.n);
 }
 
-/** All images' products together, or where each group has filters of its own, all groups' of one image. */
+/**
+ * In NCHW filters times column matrices: all images' products together, or where each group has filters of its own, all
+ * groups' of one image.
+ */
 Products productsOf(const ConvProblem& x) {
   const int64_t k = x.groupOutputs(), filter = x.filterSize(), pixels = x.p * x.q;
-  if (x.groups == 1) return {k, pixels, filter, x.n, 0, columnsOf(x), k * pixels};
-  return {k, pixels, filter, x.groups, k * filter, filter * pixels, k * pixels};
+  Products products{k, pixels, filter, x.n, 0, columnsOf(x), k * pixels, filter, pixels, pixels};
+  if (x.groups == 1) return products;
+  products.count = x.groups;
+  products.strideA = k * filter;
+  products.strideB = filter * pixels;
+  return products;
 }
 
-class Im2colProduct final : public Contestant {
+/** In NHWC pixels of all images times filters, a group's channels beside the next one's. */
+Products pixelProductsOf(const ConvProblem& x) {
+  const int64_t k = x.groupOutputs(), c = x.groupInputs();
+  return {x.n * x.p * x.q, k, c, x.groups, c, k * c, k, x.c, c, x.k, true};
+}
+
+/** By one way to multiply. */
+class ProductContestant : public Contestant {
  public:
-  /** `product`: one of cuBLASLt for productsOf(problem); null for cuBLAS's own choice. */
-  Im2colProduct(std::shared_ptr<const Cublas> cublas, std::shared_ptr<const LtProduct> product,
-                const ConvProblem& problem, const ContestTensors& tensors, cudaStream_t stream)
-      : cublas_(std::move(cublas)), product_(std::move(product)), x_(problem), tensors_(tensors), stream_(stream) {}
+  /** `product`: one of cuBLASLt; null for cuBLAS's own choice, of float32. */
+  ProductContestant(const ProductsRequest& request, std::shared_ptr<const LtProduct> product)
+      : cublas_(request.cublas), product_(std::move(product)), x_(request.problem), tensors_(request.tensors) {}
 
   std::string algorithm() const override {
     return std::string(isMatrix(x_) ? "product" : "im2col") + (product_ == nullptr ? "" : ", Lt");
   }
 
+ protected:
+  const ConvProblem& problem() const { return x_; }
+  const ContestTensors& tensors() const { return tensors_; }
+  cudaStream_t stream() const { return cublas_->stream(); }
+
+  Status multiply(const Products& products, const void* a, const void* b, void* output) const {
+    if (product_ != nullptr) return product_->multiply(a, b, output);
+    return cublas_->multiply(products, static_cast<const float*>(a), static_cast<const float*>(b),
+                             static_cast<float*>(output));
+  }
+
+ private:
+  const std::shared_ptr<const Cublas> cublas_;
+  const std::shared_ptr<const LtProduct> product_;
+  const ConvProblem x_;
+  const ContestTensors& tensors_;
+};
+
+/** NHWC, with filters that visit every pixel. */
+class PixelProduct final : public ProductContestant {
+ public:
+  using ProductContestant::ProductContestant;
+
+  int64_t workspaceBytes() const override { return 0; }
+  Status enqueue(void*) const override {
+    return multiply(pixelProductsOf(problem()), tensors().input.data(), tensors().weight.data(),
+                    tensors().output.data());
+  }
+};
+
+/** NCHW. What is not its own column matrix is float32. */
+class Im2colProduct final : public ProductContestant {
+ public:
+  using ProductContestant::ProductContestant;
+
   int64_t workspaceBytes() const override {
-    return isMatrix(x_) ? 0 : imagesAtOnce() * columns() * static_cast<int64_t>(sizeof(float));
+    return isMatrix(problem()) ? 0 : imagesAtOnce(problem()) * columns() * static_cast<int64_t>(sizeof(float));
   }
 
   Status enqueue(void* workspace) const override {
-    const int64_t most = imagesAtOnce();
-    for (int64_t first = 0; first < x_.n; first += most) {
-      const int64_t count = std::min(most, x_.n - first);
-      const float* images = tensors_.input.floats() + first * x_.c * x_.h * x_.w;
-      const float* matrices = isMatrix(x_) ? images : static_cast<const float*>(workspace);
-      if (!isMatrix(x_)) {
-        ConvProblem some = x_;
+    const ConvProblem& x = problem();
+    const int64_t most = imagesAtOnce(x);
+    for (int64_t first = 0; first < x.n; first += most) {
+      const int64_t count = std::min(most, x.n - first);
+      const std::byte* matrices = at(static_cast<const std::byte*>(tensors().input.data()), first * x.c * x.h * x.w);
+      if (!isMatrix(x)) {
+        ConvProblem some = x;
         some.n = count;
-        Status status = launchIm2col(shapeOf(some), images, static_cast<float*>(workspace), stream_);
+        Status status = launchIm2col(shapeOf(some), reinterpret_cast<const float*>(matrices),
+                                     static_cast<float*>(workspace), stream());
         if (!status.isOk()) return status;
+        matrices = static_cast<const std::byte*>(workspace);
       }
-      float* output = tensors_.output.floats() + first * x_.k * pixels();
+      std::byte* output = at(static_cast<std::byte*>(tensors().output.data()), first * x.k * pixels());
       if (Status status = multiply(count, matrices, output); !status.isOk()) return status;
     }
     return {};
   }
 
  private:
-  int64_t imagesAtOnce() const { return warpconv::cuda::imagesAtOnce(x_); }
-  int64_t pixels() const { return x_.p * x_.q; }
-  int64_t columns() const { return columnsOf(x_); }
+  int64_t pixels() const { return problem().p * problem().q; }
+  int64_t columns() const { return columnsOf(problem()); }
+  /** Behind so many elements */
+  template <typename Byte>
+  Byte* at(Byte* first, int64_t elements) const {
+    return first + elements * widthOf(tensors().format.type);
+  }
 
-  Status multiply(int64_t images, const float* matrices, float* output) const {
-    Products products = productsOf(x_);
-    if (x_.groups == 1) {
+  using ProductContestant::multiply;
+  Status multiply(int64_t images, const std::byte* matrices, std::byte* output) const {
+    const ConvProblem& x = problem();
+    const void* const filters = tensors().weight.data();
+    Products products = productsOf(x);
+    if (x.groups == 1) {
       products.count = images;
-      return multiply(products, matrices, output);
+      return multiply(products, filters, matrices, output);
     }
     for (int64_t image = 0; image < images; ++image) {
-      Status status = multiply(products, matrices + image * columns(), output + image * x_.k * pixels());
+      Status status = multiply(products, filters, at(matrices, image * columns()), at(output, image * x.k * pixels()));
       if (!status.isOk()) return status;
     }
     return {};
   }
-
-  Status multiply(const Products& products, const float* matrices, float* output) const {
-    const float* const filters = tensors_.weight.floats();
-    return product_ == nullptr ? cublas_->multiply(products, filters, matrices, output)
-                               : product_->multiply(filters, matrices, output);
-  }
-
-  const std::shared_ptr<const Cublas> cublas_;
-  const std::shared_ptr<const LtProduct> product_;
-  const ConvProblem x_;
-  const ContestTensors& tensors_;
-  const cudaStream_t stream_;
 };
+
+template <typename Product>
+Contestants contestantsBy(const ProductsRequest& request, const Products& products) {
+  Contestants contestants;
+  if (request.arithmetic == Precision::fp32) contestants.push_back(std::make_unique<Product>(request, nullptr));
+  // A proposal is for a number of matrices, which the last images may be fewer than.
+  if (request.problem.groups == 1 && imagesAtOnce(request.problem) < request.problem.n) return contestants;
+  for (auto& product : LtProduct::propose(request.cublas, products, request.arithmetic)) {
+    contestants.push_back(std::make_unique<Product>(request, std::move(product)));
+  }
+  return contestants;
+}
 
 }  // namespace
 
-Result<Contestants> makeIm2colProducts(std::shared_ptr<const Cublas> cublas, const ConvProblem& x,
-                                       const ContestTensors& tensors, cudaStream_t stream) {
+Result<Contestants> makeProducts(const ProductsRequest& request) {
+  const ConvProblem& x = request.problem;
+  const TensorFormat& format = request.tensors.format;
   if (auto large = refuseLarge(x)) return unsupported("im2col " + *large);
   if (columnsOf(x) > kMaxExtent) {
     return unsupported("im2col takes column matrices of fewer than 2^31 elements for an image; this problem's has " +
                        std::to_string(columnsOf(x)));
   }
-  Contestants contestants;
-  const auto add = [&](std::shared_ptr<const LtProduct> product) {
-    contestants.push_back(std::make_unique<Im2colProduct>(cublas, std::move(product), x, tensors, stream));
-  };
-  add(nullptr);
-  // A proposal is for a number of matrices, which the last images may be fewer than.
-  if (x.groups > 1 || imagesAtOnce(x) == x.n) {
-    for (auto& product : LtProduct::propose(cublas, productsOf(x))) add(std::move(product));
+  if (!isMatrix(x) && format != TensorFormat{}) {
+    return unsupported("im2col takes float32 in NCHW; other tensors are multiplied only by 1 x 1 filters, stride 1");
   }
+  Contestants contestants = format.layout == Layout::nhwc ? contestantsBy<PixelProduct>(request, pixelProductsOf(x))
+                                                          : contestantsBy<Im2colProduct>(request, productsOf(x));
+  if (contestants.empty()) return unsupported("cuBLASLt has no algorithm for this product");
   return contestants;
 }
 

@@ -6,13 +6,18 @@
 
 #include "cuda/compare/contestant.h"
 #include "cuda/compare/tensors.h"
+#include "problem/plan_request.h"
 
 namespace warpconv::cuda {
 
-/** Row-major products: output[i] (m x n) = a[i] (m x k) * b[i] (k x n), the matrices so many floats apart. */
+/** Row-major products: output[i] (m x n) = a[i] (m x k) * b[i] (k x n, or in memory n x k). */
 struct Products {
   int64_t m, n, k, count;
+  /** Elements from one matrix to the next */
   int64_t strideA, strideB, strideOutput;
+  /** Elements from one row to the next */
+  int64_t pitchA, pitchB, pitchOutput;
+  bool isBTransposed = false;
 };
 
 /** NVIDIA's matrix products on one stream, found when they are asked for, with TF32 off. */
@@ -28,7 +33,7 @@ class Cublas {
   /** For example `13.1.0` */
   std::string version() const;
 
-  /** By the algorithm that the library takes itself. */
+  /** In float32, by the algorithm that the library takes itself. */
   Status multiply(const Products& products, const float* a, const float* b, float* output) const;
 
   struct Functions;
@@ -50,12 +55,19 @@ class Cublas {
   cudaStream_t stream_ = nullptr;
 };
 
+/** One problem as products. The tensors, in the type of the arithmetic and any layout, outlive contestants. */
+struct ProductsRequest {
+  std::shared_ptr<const Cublas> cublas;
+  const ConvProblem& problem;
+  Precision arithmetic;
+  const ContestTensors& tensors;
+};
+
 /**
- * Column matrices of as many images as fit, and a product for each; a 1 x 1 filter that visits every pixel multiplies
- * the image itself. By cuBLAS as it chooses, and by all that the heuristics of cuBLASLt propose. `tensors` are NCHW in
- * float32 and outlive them.
+ * By all that the heuristics of cuBLASLt propose, and in float32 without TF32 by cuBLAS as it chooses, too. A 1 x 1
+ * filter that visits every pixel multiplies the image itself. Other filters multiply column matrices of as many images
+ * as fit, in float32 and NCHW alone.
  */
-Result<Contestants> makeIm2colProducts(std::shared_ptr<const Cublas> cublas, const ConvProblem& problem,
-                                       const ContestTensors& tensors, cudaStream_t stream);
+Result<Contestants> makeProducts(const ProductsRequest& request);
 
 }  // namespace warpconv::cuda

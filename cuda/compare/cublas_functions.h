@@ -10,6 +10,9 @@
 namespace warpconv::cuda {
 
 inline constexpr int kCublasSuccess = 0;
+// cublasOperation_t
+inline constexpr int kNotTransposed = 0;
+inline constexpr int kTransposed = 1;
 
 /** cublasLtMatmulHeuristicResult_t */
 struct LtFound {
@@ -39,6 +42,7 @@ struct Cublas::Functions {
   int (*setLayoutAttribute)(void*, int, const void*, size_t);
   int (*createProduct)(void**, int, int);
   int (*destroyProduct)(void*);
+  int (*setProductAttribute)(void*, int, const void*, size_t);
   int (*createPreference)(void**);
   int (*destroyPreference)(void*);
   int (*setPreferenceAttribute)(void*, int, const void*, size_t);

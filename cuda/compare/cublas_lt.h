@@ -14,16 +14,16 @@ namespace warpconv::cuda {
 class LtProduct {
  public:
   /**
-   * What the heuristics propose for the products, in float32 without TF32, best first. Empty where the library is
-   * missing, or has nothing.
+   * What the heuristics propose for the products of matrices of that arithmetic's type, with sums of float32, best
+   * first. Empty where the library is missing, or has nothing.
    */
   static std::vector<std::shared_ptr<const LtProduct>> propose(const std::shared_ptr<const Cublas>& cublas,
-                                                               const Products& products);
+                                                               const Products& products, Precision arithmetic);
   LtProduct(const LtProduct&) = delete;
   LtProduct& operator=(const LtProduct&) = delete;
   ~LtProduct();
 
-  Status multiply(const float* a, const float* b, float* output) const;
+  Status multiply(const void* a, const void* b, void* output) const;
 
  private:
   struct Layouts;

@@ -103,7 +103,7 @@ class Descriptors {
  private:
   explicit Descriptors(const CudnnRequest& request)
       : cudnn_(request.cudnn), call_(cudnn_->functions()), tensors_(request.tensors) {}
-  int describe(const ConvProblem& problem, const CudnnEntry& entry);
+  int describe(const ConvProblem& problem, Precision arithmetic);
 
   const std::shared_ptr<const Cudnn> cudnn_;
   const Cudnn::Functions& call_;
@@ -120,7 +120,7 @@ Result<std::shared_ptr<const Descriptors>> Descriptors::create(const CudnnReques
     return unsupported("cuDNN takes the same padding on opposite sides; pad the input first to compare this problem");
   }
   std::shared_ptr<Descriptors> made(new Descriptors(request));
-  const int failed = made->describe(request.problem, request.entry);
+  const int failed = made->describe(request.problem, request.form.arithmetic);
   Status status = request.cudnn->check(failed, "to describe the convolution");
   if (!status.isOk()) return status;
   return std::shared_ptr<const Descriptors>(std::move(made));
@@ -135,19 +135,20 @@ Descriptors::~Descriptors() {
 }
 
 /** The descriptor keeps fp32 to multiply-adds, where the default would allow TF32. */
-int mathOf(Arithmetic arithmetic) {
+int mathOf(Precision arithmetic) {
   switch (arithmetic) {
-    case Arithmetic::fp32: return kFmaMath;
-    case Arithmetic::tf32: return kCudnnDefaultMath;
-    case Arithmetic::fp16: return kTensorMath;
+    case Precision::fp32: return kFmaMath;
+    case Precision::tf32: return kCudnnDefaultMath;
+    case Precision::fp16:
+    case Precision::bf16: return kTensorMath;
   }
   return kFmaMath;
 }
 
-int Descriptors::describe(const ConvProblem& x, const CudnnEntry& entry) {
+int Descriptors::describe(const ConvProblem& x, Precision arithmetic) {
   const auto narrow = [](int64_t value) { return static_cast<int>(value); };
-  const int layout = entry.layout == TensorLayout::nhwc ? kNhwc : kNchw;
-  const int element = entry.arithmetic == Arithmetic::fp16 ? kCudnnHalf : kCudnnFloat;
+  const int layout = tensors_.format.layout == Layout::nhwc ? kNhwc : kNchw;
+  const int element = cudnnTypeOf(tensors_.format.type);
   int failed = kCudnnSuccess;
   const auto step = [&](int code) {
     if (failed == kCudnnSuccess) failed = code;
@@ -163,7 +164,7 @@ int Descriptors::describe(const ConvProblem& x, const CudnnEntry& entry) {
                                   narrow(x.stride.w), narrow(x.dilation.h), narrow(x.dilation.w),
                                   kCudnnCrossCorrelation, kCudnnFloat)) &&
       step(call_.setGroupCount(convolution_, narrow(x.groups))) &&
-      step(call_.setMathType(convolution_, mathOf(entry.arithmetic)));
+      step(call_.setMathType(convolution_, mathOf(arithmetic)));
   return failed;
 }
 
@@ -221,7 +222,7 @@ Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& dev
   Result<std::vector<CudnnFound>> searched = descriptors.value()->search(device);
   if (!searched.isOk()) return searched.status();
   std::vector<CudnnFound>& found = searched.value();
-  const bool strict = request.entry.arithmetic == Arithmetic::fp32;
+  const bool strict = request.form.arithmetic == Precision::fp32;
   // One that was timed with tensor cores would run otherwise when it is kept to multiply-adds.
   std::erase_if(found,
                 [&](const CudnnFound& one) { return strict && one.math != kFmaMath && one.math != kCudnnDefaultMath; });
@@ -229,7 +230,7 @@ Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& dev
   // The default of an algorithm without a choice; set again, it would allow TF32.
   if (strict) std::for_each(found.begin(), found.end(), [](CudnnFound& one) { one.math = kFmaMath; });
   // What is for information needs no more than the fastest.
-  if (!strict) found.resize(1);
+  if (!request.isCompared) found.resize(1);
   Contestants contestants;
   for (const CudnnFound& one : found) {
     contestants.push_back(std::make_unique<FoundAlgorithm>(descriptors.value(), one));

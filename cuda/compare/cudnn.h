@@ -9,6 +9,7 @@
 
 #include "cuda/compare/contestant.h"
 #include "cuda/compare/tensors.h"
+#include "gpu/contest_types.h"
 
 namespace warpconv::cuda {
 
@@ -39,29 +40,32 @@ class Cudnn {
   void* handle_ = nullptr;
 };
 
-/** One problem as cuDNN is asked for it. The tensors, of the entry's layout and element type, outlive contestants. */
+/** One problem as cuDNN is asked for it. */
 struct CudnnRequest {
   std::shared_ptr<const Cudnn> cudnn;
   const ConvProblem& problem;
-  CudnnEntry entry;
+  RivalForm form;
+  /** Whether it is what ours is compared with, and not for information alone */
+  bool isCompared;
+  /** Of the form's layout and element type; they outlive contestants. */
   const ContestTensors& tensors;
 };
 
 /**
  * What `cudnnFindConvolutionForwardAlgorithmEx` finds, which times all its algorithms on the real tensors, but each
- * briefly. With fp32 multiply-adds alone: no TF32. Fails with `unsupported` where
- * the descriptors cannot say the problem. The search writes the output.
+ * briefly; of what is for information the fastest. fp32 has multiply-adds alone: no TF32. Fails with `unsupported`
+ * where the descriptors cannot say the problem. The search writes the output.
  */
 Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& device);
 
 /**
  * The engine configurations that the heuristics of cuDNN's graph API propose in all their modes, whose engines the
- * older search lacks: for fp32 as many as can be planned in kLongestPlanning, without those that use tensor cores; of
- * the others, which are for information, the first few, without those that compile kernels first.
+ * older search lacks: as many as can be planned in kLongestPlanning, for fp32 without those that use tensor cores. Of
+ * what is for information the first few, without those that compile kernels first.
  */
 Result<Contestants> proposeCudnnEngines(const CudnnRequest& request);
 
-/** After which no more is planned. Without engines that compile kernels, planning takes some milliseconds in all. */
+/** After which no more is planned. Kernels that are compiled first are kept for problems that come later. */
 inline constexpr std::chrono::seconds kLongestPlanning{3};
 
 }  // namespace warpconv::cuda

@@ -11,7 +11,17 @@ namespace warpconv::cuda {
 inline constexpr int kCudnnSuccess = 0;
 inline constexpr int kCudnnFloat = 0;
 inline constexpr int kCudnnHalf = 2;
+inline constexpr int kCudnnBfloat16 = 9;
 inline constexpr int kCudnnCrossCorrelation = 1;
+
+constexpr int cudnnTypeOf(FloatType type) {
+  switch (type) {
+    case FloatType::float32: return kCudnnFloat;
+    case FloatType::float16: return kCudnnHalf;
+    case FloatType::bfloat16: return kCudnnBfloat16;
+  }
+  return kCudnnFloat;
+}
 
 /** cudnnConvolutionFwdAlgoPerf_t */
 struct CudnnFound {

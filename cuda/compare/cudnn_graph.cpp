@@ -139,14 +139,15 @@ class Descriptor {
 };
 
 /** Extents N C H W of a tensor, or K C R S of a filter. */
-Descriptor tensorOf(const Cudnn& cudnn, int64_t uniqueId, const std::array<int64_t, 4>& dims, const CudnnEntry& entry) {
+Descriptor tensorOf(const Cudnn& cudnn, int64_t uniqueId, const std::array<int64_t, 4>& dims,
+                    const TensorFormat& format) {
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> nchw{c * h * w, h * w, w, 1};
   const std::array<int64_t, 4> nhwc{h * w * c, 1, w * c, c};
   Descriptor tensor(cudnn, kTensorDescriptor);
-  tensor.setEnum(kTensorDataType, kDataTypeType, entry.arithmetic == Arithmetic::fp16 ? kCudnnHalf : kCudnnFloat)
+  tensor.setEnum(kTensorDataType, kDataTypeType, cudnnTypeOf(format.type))
       .set(kTensorDimensions, dims)
-      .set(kTensorStrides, entry.layout == TensorLayout::nhwc ? nhwc : nchw)
+      .set(kTensorStrides, format.layout == Layout::nhwc ? nhwc : nchw)
       .set(kTensorUniqueId, uniqueId)
       .set(kTensorAlignment, kTensorBytes)
       .finalize();
@@ -157,9 +158,9 @@ Descriptor tensorOf(const Cudnn& cudnn, int64_t uniqueId, const std::array<int64
 class ConvolutionGraph {
  public:
   explicit ConvolutionGraph(const CudnnRequest& request)
-      : input_(tensorOf(*request.cudnn, kUniqueIds[0], inputDims(request.problem), request.entry)),
-        filter_(tensorOf(*request.cudnn, kUniqueIds[1], filterDims(request.problem), request.entry)),
-        output_(tensorOf(*request.cudnn, kUniqueIds[2], request.problem.outputDims(), request.entry)),
+      : input_(tensorOf(*request.cudnn, kUniqueIds[0], inputDims(request.problem), request.tensors.format)),
+        filter_(tensorOf(*request.cudnn, kUniqueIds[1], filterDims(request.problem), request.tensors.format)),
+        output_(tensorOf(*request.cudnn, kUniqueIds[2], request.problem.outputDims(), request.tensors.format)),
         convolution_(*request.cudnn, kConvolutionDescriptor),
         forward_(*request.cudnn, kConvolutionForwardDescriptor),
         graph_(*request.cudnn, kOperationGraphDescriptor) {
@@ -216,10 +217,11 @@ class Engine {
     found_ = config.read(kConfigEngine, kDescriptorType, 1, &pointer).has_value();
   }
 
-  bool suits(Arithmetic arithmetic) const {
+  bool suits(const CudnnRequest& request) const {
     if (!found_) return false;
-    if (arithmetic != Arithmetic::fp32) return !has(kEngineBehaviorNote, kBehaviorNoteType, kRuntimeCompilationNote);
-    return !(has(kEngineNumericalNote, kNumericalNoteType, kTensorCoreNote) ||
+    if (!request.isCompared && has(kEngineBehaviorNote, kBehaviorNoteType, kRuntimeCompilationNote)) return false;
+    return request.form.arithmetic != Precision::fp32 ||
+           !(has(kEngineNumericalNote, kNumericalNoteType, kTensorCoreNote) ||
              has(kEngineNumericalNote, kNumericalNoteType, kDownConvertNote));
   }
 
@@ -288,7 +290,7 @@ void addPlans(const CudnnRequest& request, const std::shared_ptr<const Convoluti
   for (Descriptor& config : configurations(cudnn, graph->get(), mode)) {
     if (contestants.size() == most || Clock::now() > end) return;
     const Engine engine(cudnn, config);
-    if (!engine.suits(request.entry.arithmetic)) continue;
+    if (!engine.suits(request)) continue;
     void* const handle = cudnn.handle();
     Descriptor plan(cudnn, kExecutionPlanDescriptor);
     plan.set(kPlanHandle, kHandleType, 1, &handle).set(kPlanConfig, config).finalize();
@@ -305,8 +307,7 @@ Result<Contestants> proposeCudnnEngines(const CudnnRequest& request) {
   Status status = request.cudnn->check(graph->get().failure(), "to describe the graph of the convolution");
   if (!status.isOk()) return status;
   constexpr size_t kMostForInformation = 2;
-  const bool isCompared = request.entry.arithmetic == Arithmetic::fp32;
-  const size_t most = isCompared ? std::numeric_limits<size_t>::max() : kMostForInformation;
+  const size_t most = request.isCompared ? std::numeric_limits<size_t>::max() : kMostForInformation;
   const Clock::time_point end = Clock::now() + kLongestPlanning;
   Contestants contestants;
   for (const int mode : {kHeuristicsA, kHeuristicsB, kHeuristicsFallback}) {

@@ -5,6 +5,7 @@ import type { CudnnComparison } from '../conv2d/compare';
 import type { CompareOptions } from '../conv2d/options';
 import type { FloatType } from '../native_types';
 import { Tensor } from '../tensor/tensor';
+import { FLOAT_TYPES } from '../tensor/tensor_like';
 
 const text = { type: 'string' } as const;
 
@@ -14,7 +15,7 @@ export const compareCommand = command({
   synopsis: 'compare --input NxCxHxW --weight KxCxRxS [options]',
   help: `
 Run one convolution of random numbers on a GPU beside cuDNN's fastest algorithm,
-judge both against double precision and time them.
+in whichever layout that is, judge both against double precision and time them.
 It exits with 0 when the result is within the tolerance.
 
   --input NxCxHxW   dims of the input
@@ -23,9 +24,9 @@ It exits with 0 when the result is within the tolerance.
   --padding N       also 1x2, or 1x1x0x0: top, left, bottom and right; 'same' or 'valid'
   --dilation N      also 1x2
   --groups N
-  --type T          float16 tensors instead of float32
+  --type T          float16 or bfloat16 tensors instead of float32
   --layout L        nhwc: dims of the input are NxHxWxC, and the output's likewise
-  --precision P     fp32, tf32 or fp16; by default the type's
+  --precision P     fp32, tf32, fp16 or bf16; by default the type's
   --algorithm NAME  pin an algorithm of warpconv
   --variant NAME    pin its variant
   --device cuda:N   which GPU
@@ -76,7 +77,7 @@ function readArguments(args: CompareArguments): CompareRequest | string {
   if (inputDims?.length !== 4) return `compare needs --input NxCxHxW, for example --input 1x64x56x56`;
   if (weightDims?.length !== 4) return `compare needs --weight KxCxRxS, for example --weight 64x64x3x3`;
   const { type = 'float32' } = args;
-  if (type !== 'float32' && type !== 'float16') return `--type must be float32 or float16, got ${type}`;
+  if (!isFloatType(type)) return `--type takes ${FLOAT_TYPES.join(', ')}, got ${type}`;
   const options: Record<string, unknown> = {};
   for (const name of ['stride', 'padding', 'dilation'] as const) {
     const value = args[name];
@@ -88,6 +89,8 @@ function readArguments(args: CompareArguments): CompareRequest | string {
   }
   return { input: random(type, inputDims), weight: random(type, weightDims), options };
 }
+
+const isFloatType = (type: string): type is FloatType => (FLOAT_TYPES as readonly string[]).includes(type);
 
 /** `3` as a number, `1x2` as a list, a word as it is. */
 function oneOrMore(text: string): number | number[] | string {
@@ -121,7 +124,7 @@ function formatComparison(result: CudnnComparison): string {
       result.maxRelativeError,
     ),
     row(
-      `cuDNN ${result.cudnnVersion}`,
+      `cuDNN ${result.cudnnVersion} ${result.cudnnLayout.toUpperCase()}`,
       result.cudnnAlgorithm,
       result.cudnnMilliseconds,
       result.cudnnWorkspaceBytes,

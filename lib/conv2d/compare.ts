@@ -1,9 +1,9 @@
 import type { NativeJudgement } from '../addon';
-import { holdContest, TOLERANCES, type ContestReport, type ContestResult } from './contest';
+import { holdContest, LAYOUTS, TOLERANCES, type ContestReport, type ContestResult } from './contest';
 import { planRequestOf, requireTypes } from './convolution';
 import { invalid, isEmptyBatch } from '../check';
-import { fromNative, WarpconvError } from '../errors';
-import type { AlgorithmName, Precision } from './names';
+import { fromNative } from '../errors';
+import type { AlgorithmName, Layout, Precision } from './names';
 import { readCompareOptions, type CompareOptions } from './options';
 import { locate, probeElsewhere } from '../placement';
 import { readTensor, stableData, toCpu, type TensorLike } from '../tensor/tensor_like';
@@ -25,8 +25,10 @@ export interface CudnnComparison {
   readonly maxRelativeError: number;
   /** Whether `maxRelativeError` is at most 4e-6, as for anything that calls itself float32, or what goes with the precision. */
   readonly withinTolerance: boolean;
-  /** The fastest in the layout and precision of cuDNN's own search and of what its heuristics propose. */
+  /** The fastest in the precision, in either layout, of cuDNN's own search and of what its heuristics propose. */
   readonly cudnnAlgorithm: string;
+  /** Of the tensors that cuDNN was given: the layout in which it is faster. */
+  readonly cudnnLayout: Layout;
   readonly cudnnMilliseconds: number;
   readonly cudnnWorkspaceBytes: number;
   readonly cudnnMaxError: number;
@@ -38,10 +40,11 @@ export interface CudnnComparison {
 
 /**
  * Convolves with this package and with cuDNN on a GPU, judges both against double precision and times both. cuDNN is
- * found when it is asked for; set `WARPCONV_CUDNN` to its library or folder if it is in an unusual place.
+ * found when it is asked for; set `WARPCONV_CUDNN` to its library or folder if it is in an unusual place. It gets its tensors
+ * in both layouts, converted before anything is timed, and the faster one counts.
  *
- * @param input - float32 or float16, dims `[N, C, H, W]`, or `[N, H, W, C]` with `layout: 'nhwc'`; at least one image. cuDNN
- * gets float32 for `'fp32'` and `'tf32'`, and float16 for `'fp16'`
+ * @param input - float32, float16 or bfloat16, dims `[N, C, H, W]`, or `[N, H, W, C]` with `layout: 'nhwc'`; at least one image.
+ * cuDNN gets float32 for `'fp32'` and `'tf32'`, float16 for `'fp16'` and bfloat16 for `'bf16'`
  * @param weight - float32 or of the input's type, dims `[K, C / groups, R, S]`
  * @throws {@link WarpconvError}, as a rejection: the codes of {@link conv2d}, and `ERR_WARPCONV_CUDNN_NOT_FOUND`
  */
@@ -53,7 +56,7 @@ export async function compareWithCudnn(
   const image = readTensor('input', input, 4, 0);
   const filters = readTensor('weight', weight, 4);
   const asked = readCompareOptions(options);
-  const { method, layout, device } = asked;
+  const { method, device } = asked;
   requireTypes(image.type, filters, { bias: null, residual: null });
   if (isEmptyBatch(image.dims)) throw invalid('input has no images, so that there is nothing to compare');
   await probeElsewhere(device);
@@ -62,7 +65,6 @@ export async function compareWithCudnn(
   const shapes = { type: image.type, inputDims: image.dims, weightDims: filters.dims };
   const request = planRequestOf(asked, shapes, place);
   const { precision } = request;
-  const arithmetic = arithmeticOf(precision);
   const { native: plan, tuning } = await openChosen(request);
   const { algorithm } = plan;
   const variant = tuning?.measurements[0]!.variant ?? method.variant;
@@ -70,7 +72,7 @@ export async function compareWithCudnn(
     const report = await holdContest(plan, {
       entries: [
         { library: 'warpconv', algorithm, variant },
-        { library: 'cudnn', layout, arithmetic },
+        ...LAYOUTS.map((layout) => ({ library: 'cudnn', layout, arithmetic: precision }) as const),
       ],
       tensors: { input: inputData, weight: weightData },
     });
@@ -80,30 +82,25 @@ export async function compareWithCudnn(
   }
 }
 
-function arithmeticOf(precision: Precision): 'fp32' | 'tf32' | 'fp16' {
-  if (precision !== 'bf16') return precision;
-  throw new WarpconvError(
-    'ERR_WARPCONV_UNSUPPORTED',
-    `options.precision 'bf16' is none that cuDNN is asked for; use 'fp32', 'tf32' or 'fp16'`,
-  );
-}
+type Measured = Pick<ContestResult, 'entry' | 'algorithm'> & NativeJudgement;
 
-type Measured = { readonly algorithm: string } & NativeJudgement;
-
-/** Of those of an entry that were measured, the one with the lowest median; the failure is thrown where none was. */
-function fastest(results: readonly ContestResult[], entry: number): Measured {
-  const own = results.filter((result) => result.entry === entry);
+/** Of some that were measured, the one with the lowest median; the failure is thrown where none was. */
+function fastest(own: readonly ContestResult[]): Measured {
   const measured = own.filter((result) => result.failure === undefined);
   if (measured.length === 0) throw fromNative(own[0]?.failure);
   return measured.reduce((best, one) => (one.milliseconds.median < best.milliseconds.median ? one : best));
 }
+
+/** Of the entries. Behind it cuDNN has one for each layout. */
+const OURS = 0;
 
 function toComparison(
   device: string,
   precision: Precision,
   { results, cudnnVersion }: ContestReport,
 ): CudnnComparison {
-  const [ours, cudnn] = [fastest(results, 0), fastest(results, 1)];
+  const ours = fastest(results.filter(({ entry }) => entry === OURS));
+  const cudnn = fastest(results.filter(({ entry }) => entry !== OURS));
   return {
     device,
     precision,
@@ -114,6 +111,7 @@ function toComparison(
     maxRelativeError: ours.maxRelativeError,
     withinTolerance: ours.maxRelativeError <= TOLERANCES[precision],
     cudnnAlgorithm: cudnn.algorithm,
+    cudnnLayout: LAYOUTS[cudnn.entry - OURS - 1]!,
     cudnnMilliseconds: cudnn.milliseconds.median,
     cudnnWorkspaceBytes: cudnn.workspaceBytes,
     cudnnMaxError: cudnn.maxError,

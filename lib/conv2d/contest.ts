@@ -13,7 +13,7 @@ import type {
 import { callNativeAsync } from '../calls';
 import { addon } from '../load';
 import { CUBLAS, CUDNN, libraryNames } from '../nvidia_libraries';
-import type { Precision } from './names';
+import type { Layout, Precision } from './names';
 import { readProblem, type ConvolutionProblem } from './options';
 import { indexOf, locate, probeElsewhere, type Device } from '../placement';
 import { openPlan } from './tuning';
@@ -31,6 +31,9 @@ export interface Contest {
   readonly coldRounds?: number;
 }
 
+/** In which rivals are asked, whatever ours has: the fastest counts. */
+export const LAYOUTS = ['nchw', 'nhwc'] as const satisfies readonly Layout[];
+
 /**
  * By precision, as a share of `|input| * |weight|`: the rule of docs/numerics.md, for outputs of 16 bits, too. Other
  * libraries' kernels may cut factors of TF32 off.
@@ -41,9 +44,6 @@ export const TOLERANCES: Readonly<Record<Precision, number>> = {
   fp16: 3 * 2 ** -11,
   bf16: 3 * 2 ** -8,
 };
-
-/** Of float32 */
-export const TOLERANCE = TOLERANCES.fp32;
 
 /** A plan for `holdContest`, which tells what `'auto'` chooses; the caller disposes it. */
 export async function openContestPlan(

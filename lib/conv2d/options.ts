@@ -142,7 +142,7 @@ export interface Conv2dCreateOptions extends Conv2dOptions {
 export interface CompareOptions extends Omit<ConvolutionOptions, 'activation'> {
   /** Default `'cuda'`. */
   readonly device?: Exclude<Device, 'cpu'>;
-  /** Default: the input's, as for {@link conv2d}. cuDNN has no `'bf16'` here. */
+  /** Default: the input's, as for {@link conv2d}. Also of what cuDNN multiplies. */
   readonly precision?: Precision;
 }
 

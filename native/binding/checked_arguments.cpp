@@ -108,13 +108,30 @@ std::optional<T> toNamed(const Napi::Value& value, const char* name,
   throwFailure(invalidArgument(std::string(name) + " does not take '" + given + "'"));
 }
 
+}  // namespace
+
+Layout toLayout(const Napi::Value& value, const char* name) {
+  return toNamed<Layout>(value, name, {{"nchw", Layout::nchw}, {"nhwc", Layout::nhwc}}).value_or(Layout::nchw);
+}
+
+Precision toPrecision(const Napi::Value& value, const char* name) {
+  return toNamed<Precision>(value, name,
+                            {{"fp32", Precision::fp32},
+                             {"tf32", Precision::tf32},
+                             {"fp16", Precision::fp16},
+                             {"bf16", Precision::bf16}})
+      .value_or(Precision::fp32);
+}
+
+namespace {
+
 TensorFormat toTensorFormat(const Napi::Value& value, const char* name) {
   const Napi::Object object = toObject(value, name);
   const auto type = toNamed<FloatType>(
       object.Get("type"), name,
       {{"float32", FloatType::float32}, {"float16", FloatType::float16}, {"bfloat16", FloatType::bfloat16}});
-  const auto layout = toNamed<Layout>(object.Get("layout"), name, {{"nchw", Layout::nchw}, {"nhwc", Layout::nhwc}});
-  return {type.value_or(FloatType::float32), layout.value_or(Layout::nchw), toInteger(object.Get("pitch"), name)};
+  return {type.value_or(FloatType::float32), toLayout(object.Get("layout"), name),
+          toInteger(object.Get("pitch"), name)};
 }
 
 /** That of plain tensors where none is given. */
@@ -138,15 +155,6 @@ ConvProblem toProblem(const Napi::Object& spec) {
   return valueOrThrow(makeConvProblem(request));
 }
 
-Precision toPrecision(const Napi::Value& value) {
-  return toNamed<Precision>(value, "options.precision",
-                            {{"fp32", Precision::fp32},
-                             {"tf32", Precision::tf32},
-                             {"fp16", Precision::fp16},
-                             {"bf16", Precision::bf16}})
-      .value_or(Precision::fp32);
-}
-
 sconv::Switches toSwitches(const Napi::Value& value) {
   using namespace sconv;
   const Napi::Object object = toObject(value, "options.sconv");
@@ -168,7 +176,7 @@ PlanRequest toRequest(const Napi::Object& spec) {
   const bool unlimited = limit.IsNumber() && limit.As<Napi::Number>().DoubleValue() == INFINITY;
   if (!unlimited) request.workspaceLimit = toInteger(limit, "options.workspaceLimit");
   request.switches = toSwitches(spec.Get("sconv"));
-  request.precision = toPrecision(spec.Get("precision"));
+  request.precision = toPrecision(spec.Get("precision"), "options.precision");
   request.keepsIntegers = spec.Get("keepsIntegers").ToBoolean();
   return request;
 }

@@ -30,6 +30,10 @@ Napi::Object toObject(const Napi::Value& value, const std::string& name);
 Napi::Array toList(const Napi::Value& value, const std::string& name);
 Napi::Function toFunction(const Napi::Value& value, const char* name);
 Activation toActivation(const Napi::Value& value);
+/** NCHW for undefined and null */
+Layout toLayout(const Napi::Value& value, const char* name);
+/** fp32 for undefined and null */
+Precision toPrecision(const Napi::Value& value, const char* name);
 
 /** Throws where the problem is illegal, too. */
 Specification toSpecification(const Napi::Value& value);

@@ -16,14 +16,11 @@ std::vector<std::string> toStrings(const Napi::Value& value) {
 ContestEntry toEntry(const Napi::Value& value) {
   const Napi::Object entry = toObject(value, "an entry of a contest");
   const std::string library = entry.Get("library").ToString();
-  if (library == "cublas") return CublasEntry{};
   if (library == "warpconv") return OwnEntry{entry.Get("algorithm").ToString(), entry.Get("variant").ToString()};
-  const std::string layout = entry.Get("layout").ToString();
-  const std::string arithmetic = entry.Get("arithmetic").ToString();
-  return CudnnEntry{layout == "nhwc" ? TensorLayout::nhwc : TensorLayout::nchw, arithmetic == "fp16" ? Arithmetic::fp16
-                                                                                : arithmetic == "tf32"
-                                                                                    ? Arithmetic::tf32
-                                                                                    : Arithmetic::fp32};
+  const RivalForm form{toLayout(entry.Get("layout"), "entry.layout"),
+                       toPrecision(entry.Get("arithmetic"), "entry.arithmetic")};
+  if (library == "cublas") return CublasEntry{form};
+  return CudnnEntry{form};
 }
 
 Napi::Object toSpread(Napi::Env env, const Spread& spread) {

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "problem/conv_format.h"
+#include "problem/plan_request.h"
 #include "status.h"
 
 /** One convolution computed in several ways on a GPU, each judged and timed. No CUDA type appears here. */
@@ -39,25 +41,33 @@ struct Timing {
   bool graph = false;
 };
 
-enum class TensorLayout { nchw, nhwc };
-
-/** What products are made of. Sums are float32 in all of them. */
-enum class Arithmetic { fp32, tf32, fp16 };
-
 /** An algorithm of this package, and its variant or nothing. */
 struct OwnEntry {
   std::string algorithm;
   std::string variant;
 };
 
-/** All that cuDNN's search over algorithms finds, and its heuristics propose. */
-struct CudnnEntry {
-  TensorLayout layout = TensorLayout::nchw;
-  Arithmetic arithmetic = Arithmetic::fp32;
+/** How a rival computes: on tensors in its layout, of 16 bits for fp16 and bf16, with sums of float32. */
+struct RivalForm {
+  Layout layout = Layout::nchw;
+  Precision arithmetic = Precision::fp32;
 };
 
-/** The textbook's: a column matrix, and a product in float32 by cuBLAS or by what cuBLASLt's heuristics propose. */
-struct CublasEntry {};
+/**
+ * Of cuDNN in the contest's precision: all that its search over algorithms finds, and its heuristics propose. In
+ * another one, which is for information, the first few of them.
+ */
+struct CudnnEntry {
+  RivalForm form;
+};
+
+/**
+ * Matrix products by what cuBLASLt's heuristics propose, in float32 by cuBLAS, too. In NCHW and float32 those of a
+ * column matrix, the textbook's; otherwise only where the input is that matrix.
+ */
+struct CublasEntry {
+  RivalForm form;
+};
 
 using ContestEntry = std::variant<OwnEntry, CudnnEntry, CublasEntry>;
 

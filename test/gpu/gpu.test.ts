@@ -298,7 +298,7 @@ describeGpu('a GPU', () => {
     const table = execFileSync(process.execPath, [cli, 'compare', ...shapes], { encoding: 'utf8' });
     process.stdout.write(table);
     expect(table).toMatch(/warpconv +\w+ +\d+\.\d+/);
-    expect(table).toMatch(/cuDNN \d+\.\d+\.\d+ +\w+ +\d+\.\d+/);
+    expect(table).toMatch(/cuDNN \d+\.\d+\.\d+ N\w+ +\w+ +\d+\.\d+/);
   });
 });
 
