@@ -17,6 +17,8 @@ On a GPU, where --group, --layer and --batch may be given again for more:
   --group NAME    mec12, resnet, depthwise, pointwise or image, by which kernels were made; wide or networks, by which not
   --layer NAME    such as conv1 or res_56
   --batch N       images; unless given 1 and 128, of wide 1 and 8, of networks 4 and 16
+  --precision P   tf32, fp16 or bf16 instead of fp32, for rivals, too; stored as <device>-<date>-<precision>
+  --layout L      nchw or nhwc, of our tensors; unless given nhwc for fp16 and bf16, and nchw for fp32 and tf32
   --json          print the result instead of the report
 
 The exit code is 1 where a layer fails, or regresses: against its newest thorough measurement in bench/results on the same
@@ -71,7 +73,7 @@ export function chooseBench(
 }
 
 /** What only one of the two takes. */
-const OWN_OPTIONS = { gpu: ['layer', 'batch', 'json'], cpu: ['threads'] };
+const OWN_OPTIONS = { gpu: ['layer', 'batch', 'precision', 'layout', 'json'], cpu: ['threads'] };
 const FOUND = {
   gpu: 'as there is a GPU',
   cpu: 'as there is no usable GPU (npx warpconv doctor says why)',

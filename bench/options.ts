@@ -18,6 +18,13 @@ export function readPositive(option: string, text: string): number {
   throw new Error(`--${option} takes a number above 0, not '${text}'`);
 }
 
+/** One of a few words. */
+export function readOne<T extends string>(option: string, text: string, known: readonly T[]): T {
+  const found = known.find((one) => one === text);
+  if (found !== undefined) return found;
+  throw new Error(`--${option} takes ${known.join(', ')}, not '${text}'`);
+}
+
 export function requireKnown(
   option: string,
   given: readonly string[],

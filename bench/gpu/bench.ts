@@ -1,9 +1,11 @@
 /**
  * The GPU part of `npm run bench`: the layers of bench/gpu/layers.ts, every family that accepts a layer against cuDNN's
  * best and im2col + cuBLAS, judged first and timed in turns. Writes bench/results/<gpu>-<date>.json after every layer, and
- * from it the report; with --quick <gpu>-<date>-quick.json, lest it take the place of what was measured thoroughly. What was measured on the same day before stays, unless it is measured again.
+ * from it the report; with --precision fp16 <gpu>-<date>-fp16.json, and with --quick <gpu>-<date>-quick.json, lest it take the
+ * place of what was measured thoroughly. What was measured on the same day before stays, unless it is measured again.
  *
- *     npm run bench -- [--group mec12] [--layer conv1] [--batch 1] [--quick] [--json] [--out FOLDER] [--device cuda:0]
+ *     npm run bench -- [--precision fp16] [--layout nhwc] [--group mec12] [--layer conv1] [--batch 1] [--quick] [--json]
+ *         [--out FOLDER] [--device cuda:0]
  *     npm run bench -- --report bench/results/NAME.json    writes the report of an earlier run anew
  *
  * `--json` prints the result instead of the report. Exit code 1: a layer failed, or has regressed from its newest thorough
@@ -16,10 +18,13 @@ import { parseArgs } from 'node:util';
 
 import type { Device, GpuInfo } from 'warpconv';
 
+import { LAYOUTS } from '../../lib/conv2d/contest';
+
 import { installPackages, ROOT } from '../command';
-import { selectLayers, type GpuLayer } from './layers';
+import { nameOfForm, selectLayers, USUAL_LAYOUT, type Form, type GpuLayer } from './layers';
 import { clocksNow, findGpu } from './machine';
-import type { GpuMeasureMessage, GpuMeasureRequest, Task } from './measure';
+import type { Task } from './entries';
+import type { GpuMeasureMessage, GpuMeasureRequest } from './measure';
 import { gpuPictures } from './plot';
 import { renderGpuReport, renderRegressions, summariseGroup, type CpuPart } from './report';
 import {
@@ -37,7 +42,7 @@ import {
 } from './result';
 import { formatJson } from '../json';
 import { countLoadRequests } from './load_requests';
-import { readBatch } from '../options';
+import { readBatch, readOne } from '../options';
 import { toSvg } from '../plot';
 import { Progress } from '../progress';
 import { isCpuResult, type BenchResult } from '../cpu/report';
@@ -52,6 +57,7 @@ const MOST_RESTARTS = 12;
 
 interface Settings {
   readonly device: Exclude<Device, 'cpu'>;
+  readonly form: Form;
   readonly folder: string;
   readonly quick: boolean;
   readonly json: boolean;
@@ -70,7 +76,7 @@ class ResultFile {
   ) {
     const date = new Date().toISOString().slice(0, 10);
     const empty: GpuBenchResult = { schema: SCHEMA, date, gpu, runs: [], layers: [] };
-    const name = gpuFileName(gpu.name!, date, settings.quick);
+    const name = gpuFileName(gpu.name!, date, settings.quick, nameOfForm(settings.form));
     // Wherever this is written, it may lie in bench/results one day.
     const isTaken = [FOLDER, settings.folder]
       .map((folder) => readJson<Partial<GpuBenchResult>>(name, folder))
@@ -124,6 +130,8 @@ class ResultFile {
     writeText(`${this.#name}.json`, formatJson(this.#result, RESULT_DEPTH), this.settings.folder);
   }
 }
+
+const PRECISIONS = ['fp32', 'tf32', 'fp16', 'bf16'] as const;
 
 /** A line for each field of a layer. */
 const RESULT_DEPTH = 3;
@@ -304,6 +312,8 @@ export async function benchGpu(args: readonly string[]): Promise<void> {
     args: [...args],
     options: {
       device: { type: 'string', default: 'cuda' },
+      precision: { type: 'string', default: 'fp32' },
+      layout: { type: 'string' },
       group: { type: 'string', multiple: true, default: [] },
       layer: { type: 'string', multiple: true, default: [] },
       batch: { type: 'string', multiple: true, default: [] },
@@ -320,21 +330,25 @@ export async function benchGpu(args: readonly string[]): Promise<void> {
     return console.log(writeReport(result, name, dir));
   }
   const { group: groups, layer: names, quick, json } = values;
-  const layers = selectLayers({ groups, names, batches: values.batch.map(readBatch) });
+  const precision = readOne('precision', values.precision, PRECISIONS);
+  const layout = readOne('layout', values.layout ?? USUAL_LAYOUT[precision], LAYOUTS);
+  const form = { precision, layout };
+  const layers = selectLayers({ groups, names, batches: values.batch.map(readBatch), form });
   if (layers.length === 0) throw new Error('no layer is in all of --group, --layer and --batch');
   const device = values.device as Settings['device'];
-  const settings = { device, folder: path.resolve(values.out), quick, json };
+  const settings = { device, form, folder: path.resolve(values.out), quick, json };
   const gpu = findGpu(device);
   const record = new ResultFile(gpu, settings, storedOf(gpu));
   const tasks = layers.map((layer) => ({ layer, without: [] }));
   await new Measurement(tasks, settings, record).finish();
   const isWhole = groups.length + names.length === 0;
-  if (isWhole && !quick) record.setLoadRequests(await countLoadRequests());
+  const isPlain = nameOfForm(form) === '';
+  if (isWhole && isPlain && !quick) record.setLoadRequests(await countLoadRequests());
   const report = writeReport(record.result, record.name, settings.folder);
   console.log(json ? JSON.stringify(record.result) : report);
   judge(record.layers);
   console.error(`bench: wrote ${path.join(settings.folder, record.name)}.json and .md`);
-  if (isWhole) console.error('bench: the CPU is measured by npm run bench -- --device cpu');
+  if (isWhole && isPlain) console.error('bench: the CPU is measured by npm run bench -- --device cpu');
 }
 
 function judge(layers: readonly LayerResult[]): void {

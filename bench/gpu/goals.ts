@@ -13,7 +13,7 @@ import {
   terabytes,
   type LayerResult,
 } from './result';
-import { loadGroups, tunedGroups, workOf } from './layers';
+import { formOf, loadGroups, tunedGroups, workOf } from './layers';
 import { geometricMean } from '../statistics';
 
 export interface Goal {
@@ -24,8 +24,16 @@ export interface Goal {
   readonly met?: boolean;
 }
 
-/** Speed-ups over the best float32 rival: the first goal, and the one after it. */
-const SPEEDUP_GOALS: readonly { group: string; batch: number; first: number; then: number }[] = [
+/** A speed-up over the best rival: the first goal, and the one after it. */
+interface SpeedupGoal {
+  readonly group: string;
+  readonly batch: number;
+  readonly first: number;
+  readonly then: number;
+}
+
+/** In float32 */
+const SPEEDUP_GOALS: readonly SpeedupGoal[] = [
   { group: 'mec12', batch: 1, first: 3, then: 3 },
   { group: 'resnet', batch: 1, first: 4, then: 4 },
   { group: 'depthwise', batch: 1, first: 1.6, then: 1.8 },
@@ -37,14 +45,44 @@ const SPEEDUP_GOALS: readonly { group: string; batch: number; first: number; the
   { group: 'pointwise', batch: 128, first: 1.4, then: 1.8 },
 ];
 
+/** In other precisions, of every group that float32 has a goal for */
+const OTHER_SPEEDUPS = new Map([
+  [1, 2],
+  [128, 1],
+]);
+const OTHER_SPEEDUP_GOALS: readonly SpeedupGoal[] = SPEEDUP_GOALS.map(({ group, batch }) => {
+  const least = OTHER_SPEEDUPS.get(batch)!;
+  return { group, batch, first: least, then: least };
+});
+
 export function meanSpeedup(layers: readonly LayerResult[]): number | undefined {
   const all = layers.map(speedup).filter((one) => one !== undefined);
   return all.length === 0 ? undefined : geometricMean(all);
 }
 
+/** Of layers in one form. */
 export function gpuGoals(layers: readonly LayerResult[]): Goal[] {
+  const isFloat = layers.every((layer) => formOf(layer).precision === 'fp32');
+  if (!isFloat) {
+    return [
+      ...speedupGoals(layers, OTHER_SPEEDUP_GOALS),
+      noneSlow(layers, OTHER_SLOWEST),
+      ...autoGoals(layers),
+    ];
+  }
+  return [
+    ...speedupGoals(layers, SPEEDUP_GOALS),
+    noneSlow(layers, SLOWEST),
+    ...rates(layers),
+    ...autoGoals(layers),
+    choiceGoal("`pointwise`'s planner within 10 % of its best candidate", pointwiseChoices(layers), 0.9),
+    ...workspaces(layers),
+  ];
+}
+
+function speedupGoals(layers: readonly LayerResult[], all: readonly SpeedupGoal[]): Goal[] {
   const groups = groupLayers(layers);
-  const speedupRows = SPEEDUP_GOALS.map(({ group, batch, first, then }) => {
+  return all.map(({ group, batch, first, then }) => {
     const ofGroup = groups.find((one) => one.group === group && one.batch === batch)?.layers ?? [];
     const what = `${group}, batch ${batch}: over the best rival`;
     const goal = then === first ? `≥ ${first} ×` : `≥ ${first} ×, then ≥ ${then} ×`;
@@ -56,7 +94,6 @@ export function gpuGoals(layers: readonly LayerResult[]): Goal[] {
     }
     return reached(what, goal, mean, (value) => value >= first, times);
   });
-  return [...speedupRows, noneSlow(layers), ...rates(layers), ...choices(layers), ...workspaces(layers)];
 }
 
 const times = (value: number) => `${value.toFixed(2)} ×`;
@@ -73,16 +110,17 @@ export function reached(
 }
 
 const SLOWEST = 0.95;
+const OTHER_SLOWEST = 0.85;
 
-function noneSlow(layers: readonly LayerResult[]): Goal {
+function noneSlow(layers: readonly LayerResult[], slowest: number): Goal {
   const all = layers.flatMap((layer) => {
     const ratio = speedup(layer);
     return ratio === undefined ? [] : [{ layer, ratio }];
   });
-  const slow = all.filter(({ ratio }) => ratio < SLOWEST);
+  const slow = all.filter(({ ratio }) => ratio < slowest);
   const names = slow.map(({ layer: { name, batch }, ratio }) => `${name} at ${batch} (${times(ratio)})`);
   return reached(
-    `layers slower than ${SLOWEST} × the best rival`,
+    `layers slower than ${slowest} × the best rival`,
     'none',
     all.length === 0 ? undefined : slow.length,
     (count) => count === 0,
@@ -152,24 +190,24 @@ export function pointwiseChoices(layers: readonly LayerResult[]): Choice[] {
   });
 }
 
-function choices(layers: readonly LayerResult[]): Goal[] {
-  const row = (what: string, chosen: readonly Choice[], share: number) => {
-    const close = chosen.filter(({ ratio }) => ratio <= CLOSE).length;
-    return reached(
-      what,
-      `≥ ${percent(share)} of layers`,
-      chosen.length === 0 ? undefined : close / chosen.length,
-      (value) => value >= share,
-      (value) => `${percent(value)}, ${close} of ${chosen.length}`,
-    );
-  };
+function choiceGoal(what: string, chosen: readonly Choice[], share: number): Goal {
+  const close = chosen.filter(({ ratio }) => ratio <= CLOSE).length;
+  return reached(
+    what,
+    `≥ ${percent(share)} of layers`,
+    chosen.length === 0 ? undefined : close / chosen.length,
+    (value) => value >= share,
+    (value) => `${percent(value)}, ${close} of ${chosen.length}`,
+  );
+}
+
+function autoGoals(layers: readonly LayerResult[]): Goal[] {
   const groups = tunedGroups();
   const tuned = layers.filter(({ group }) => groups.includes(group));
   const unseen = layers.filter(({ group }) => !groups.includes(group));
   return [
-    row('`auto` within 10 % of the best family', autoChoices(tuned), 0.95),
-    row('the same, of the layers of `wide` and `networks`', autoChoices(unseen), 0.95),
-    row("`pointwise`'s planner within 10 % of its best candidate", pointwiseChoices(layers), 0.9),
+    choiceGoal('`auto` within 10 % of the best family', autoChoices(tuned), 0.95),
+    choiceGoal('the same, of the layers of `wide` and `networks`', autoChoices(unseen), 0.95),
   ];
 }
 

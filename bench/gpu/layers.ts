@@ -2,6 +2,9 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
+import { fromNchw } from '../../lib/conv2d/formats';
+import type { Layout, Precision } from '../../lib/conv2d/names';
+import type { FloatType } from '../../lib/native_types';
 import { LAYERS, loadLayers } from '../layers';
 import { requireKnown } from '../options';
 
@@ -19,11 +22,47 @@ export type GpuExtents = readonly [
   dilation?: number,
 ];
 
+/** What products are made of, and how tensors lie. */
+export interface Form {
+  readonly precision: Precision;
+  readonly layout: Layout;
+}
+
+export const PLAIN: Form = { precision: 'fp32', layout: 'nchw' };
+
+/** The layout in which sessions hold tensors of a precision. */
+export const USUAL_LAYOUT: Readonly<Record<Precision, Layout>> = {
+  fp32: 'nchw',
+  tf32: 'nchw',
+  fp16: 'nhwc',
+  bf16: 'nhwc',
+};
+
+const TYPES: Readonly<Record<Precision, FloatType>> = {
+  fp32: 'float32',
+  tf32: 'float32',
+  fp16: 'float16',
+  bf16: 'bfloat16',
+};
+
 export interface GpuLayer {
   readonly group: string;
   readonly name: string;
   readonly batch: number;
   readonly extents: GpuExtents;
+  /** Absent for float32 in NCHW */
+  readonly form?: Form;
+}
+
+export const formOf = ({ form }: GpuLayer): Form => form ?? PLAIN;
+
+/** What results and their files call a form: nothing for float32 in NCHW, and the layout only where it is not the usual. */
+export function nameOfForm({ precision, layout }: Form): string {
+  const parts = [
+    ...(precision === 'fp32' ? [] : [precision]),
+    ...(layout === USUAL_LAYOUT[precision] ? [] : [layout]),
+  ];
+  return parts.join('-');
 }
 
 /** What is asked for; everything where a list is empty. */
@@ -31,6 +70,8 @@ export interface Selection {
   readonly groups: readonly string[];
   readonly names: readonly string[];
   readonly batches: readonly number[];
+  /** float32 in NCHW unless given */
+  readonly form?: Form;
 }
 
 type Row = readonly [name: string, ...extents: GpuExtents];
@@ -100,7 +141,7 @@ export function loadGroups(): Map<string, LayerSet> {
 }
 
 /** @throws Error for a group or a layer that does not exist */
-export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] {
+export function selectLayers({ groups, names, batches, form = PLAIN }: Selection): GpuLayer[] {
   const all = loadGroups();
   const hint = 'with --device cpu the bench has other groups';
   requireKnown('group', groups, [...all.keys()], hint);
@@ -111,6 +152,7 @@ export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] 
     hint,
   );
   const sets = [...all].filter(([group]) => groups.length === 0 || groups.includes(group));
+  const formed = nameOfForm(form) === '' ? {} : { form };
   const usual = [...new Set(sets.flatMap(([, set]) => set.batches))].sort((a, b) => a - b);
   return (batches.length > 0 ? batches : usual).flatMap((batch) =>
     sets
@@ -118,7 +160,10 @@ export function selectLayers({ groups, names, batches }: Selection): GpuLayer[] 
       .flatMap(([group, { rows }]) =>
         rows
           .filter(([name]) => names.length === 0 || names.includes(name))
-          .map(([name, ...extents]) => ({ group, name, batch, extents: extents as unknown as GpuExtents })),
+          .map(([name, ...extents]) => ({
+            ...{ group, name, batch, ...formed },
+            extents: extents as unknown as GpuExtents,
+          })),
       ),
   );
 }
@@ -136,10 +181,14 @@ const heightAndWidth = (padding: GpuExtents[7]) =>
   typeof padding === 'number' ? ([padding, padding] as const) : padding;
 
 /** The convolution, as the library's `ConvolutionProblem`. */
-export function problemOf({ batch, extents }: GpuLayer) {
-  const [c, h, w, k, r, s, stride, padding, groups, dilation = 1] = extents;
+export function problemOf(layer: GpuLayer) {
+  const [c, h, w, k, r, s, stride, padding, groups, dilation = 1] = layer.extents;
+  const { precision, layout } = formOf(layer);
   return {
-    inputDims: [batch, c, h, w],
+    inputDims: fromNchw([layer.batch, c, h, w], layout),
+    inputType: TYPES[precision],
+    layout,
+    precision,
     weightDims: [k, c / groups, r, s],
     stride,
     padding: heightAndWidth(padding),
@@ -148,19 +197,30 @@ export function problemOf({ batch, extents }: GpuLayer) {
   };
 }
 
+/** Whether each pixel is multiplied by the filters as it lies: a matrix product. */
+export function isProduct({ extents }: GpuLayer): boolean {
+  const [, , , , r, s, stride, padding] = extents;
+  return r * s * stride === 1 && heightAndWidth(padding).every((one) => one === 0);
+}
+
 export interface Work {
   /** 2 * multiply-adds */
   readonly flops: number;
-  /** Of input, weight and output, each once, in float32 */
+  /** Of input, weight and output, each once */
   readonly bytes: number;
 }
 
-export function workOf({ batch, extents }: GpuLayer): Work {
+export function workOf(layer: GpuLayer): Work {
+  const { batch, extents } = layer;
   const [c, h, w, k, r, s, stride, padding, groups, dilation = 1] = extents;
   const [padH, padW] = heightAndWidth(padding);
   const extentOf = (input: number, filter: number, pad: number) =>
     Math.floor((input + 2 * pad - dilation * (filter - 1) - 1) / stride) + 1;
   const outputs = batch * k * extentOf(h, r, padH) * extentOf(w, s, padW);
   const weights = (k * c * r * s) / groups;
-  return { flops: (2 * outputs * c * r * s) / groups, bytes: 4 * (batch * c * h * w + weights + outputs) };
+  const width = TYPES[formOf(layer).precision] === 'float32' ? 4 : 2;
+  return {
+    flops: (2 * outputs * c * r * s) / groups,
+    bytes: width * (batch * c * h * w + weights + outputs),
+  };
 }

@@ -13,15 +13,10 @@ import {
   type ContestReport,
   type ContestResult,
 } from '../../lib/conv2d/contest';
+import { entriesOf, type Task } from './entries';
 import { problemOf, type GpuLayer } from './layers';
 import { withoutBeaten, type Ceilings, type Contestant, type Entry, type Quartiles } from './result';
 import { significant } from '../statistics';
-
-/** A layer to measure, with those of ours that have spoiled a process before and are left out. */
-export interface Task {
-  readonly layer: GpuLayer;
-  readonly without: readonly Contestant[];
-}
 
 export interface GpuMeasureRequest {
   readonly device: Exclude<Device, 'cpu'>;
@@ -47,53 +42,6 @@ export type GpuMeasureMessage =
 const THOROUGH = { rounds: 11, coldRounds: 5 } as const;
 const QUICK = { rounds: 5, coldRounds: 0 } as const;
 
-/** The paper's kernels and ablations; the other variants of im2win pin tiles. */
-const isAblation = (variant: string) => /^(basic|explicit.*|implicit)$/.test(variant);
-
-/** Variants of families, where a figure of a paper or a planner's quality is made of them. */
-function variantsOf({ group, batch }: GpuLayer, plan: NativePlan): [algorithm: string, variant: string][] {
-  const all = (algorithm: string) =>
-    plan.variants(algorithm).map((variant): [string, string] => [algorithm, variant]);
-  switch (group) {
-    case 'pointwise':
-      return all('pointwise');
-    case 'mec12':
-      return batch === 1 ? [] : all('im2win').filter(([, variant]) => isAblation(variant));
-    case 'depthwise':
-    case 'image':
-      return all('shuffle');
-    default:
-      return [];
-  }
-}
-
-function entriesOf({ layer, without }: Task, plan: NativePlan, quick: boolean): ContestEntry[] {
-  const families = plan
-    .candidates()
-    .filter(({ refusal }) => refusal === undefined)
-    .map(({ algorithm }): [string, string] => [algorithm, '']);
-  const ours = [...families, ...(quick ? [] : variantsOf(layer, plan))]
-    .map(([algorithm, variant]) => ({ library: 'warpconv', algorithm, variant }) as const)
-    .filter((entry) => !without.some((one) => isSame(one, entry)));
-  // Of many layers what is for information alone would take long.
-  const isBrief = quick || layer.group === 'networks';
-  const arithmetics = isBrief ? (['fp32'] as const) : (['fp32', 'tf32', 'fp16'] as const);
-  const rivals = arithmetics
-    .flatMap((arithmetic) =>
-      (['nchw', 'nhwc'] as const).map((layout) => ({ library: 'cudnn', layout, arithmetic }) as const),
-    )
-    .filter((entry) => !without.some((one) => isSame(one, entry)));
-  const cublas = without.some(({ library }) => library === 'cublas') ? [] : [{ library: 'cublas' } as const];
-  return [...ours, ...rivals, ...cublas];
-}
-
-/** A rival that has spoiled a process is left out as a whole, since what it chooses may change. */
-function isSame(a: Contestant, b: ContestEntry): boolean {
-  if (a.library !== b.library) return false;
-  if (b.library === 'warpconv') return a.algorithm === b.algorithm && a.variant === b.variant;
-  return b.library === 'cublas' || (a.layout === b.layout && a.arithmetic === b.arithmetic);
-}
-
 const ERROR_DIGITS = 3;
 
 const quartiles = ({ lowerQuartile, median, upperQuartile }: Record<string, number>): Quartiles => [
@@ -104,13 +52,16 @@ const quartiles = ({ lowerQuartile, median, upperQuartile }: Record<string, numb
 
 const errorOrNull = (value: number) => (Number.isNaN(value) ? null : significant(value, ERROR_DIGITS));
 
-function contestantOf(result: ContestResult, entry: ContestEntry): Contestant {
+function contestantOf(result: ContestResult, entry: ContestEntry, layer: GpuLayer): Contestant {
   // Of a rival the result knows what it chose, and of ours both say the same, unless there was no result.
-  return { ...entry, algorithm: result.algorithm || ('algorithm' in entry ? entry.algorithm : '') };
+  const algorithm = result.algorithm || ('algorithm' in entry ? entry.algorithm : '');
+  if (entry.library !== 'warpconv' || layer.form === undefined) return { ...entry, algorithm };
+  const { precision: arithmetic, layout } = layer.form;
+  return { ...entry, algorithm, layout, arithmetic };
 }
 
-function toEntry(result: ContestResult, entries: readonly ContestEntry[]): Entry {
-  const contestant = contestantOf(result, entries[result.entry]!);
+function toEntry(result: ContestResult, entries: readonly ContestEntry[], layer: GpuLayer): Entry {
+  const contestant = contestantOf(result, entries[result.entry]!, layer);
   if (result.failure !== undefined) return { ...contestant, failure: result.failure.message };
   const { milliseconds, coldMilliseconds, calls, workspaceBytes, proposed } = result;
   return {
@@ -141,7 +92,12 @@ class Spoiled extends Error {
   }
 }
 
-async function contestOn(plan: NativePlan, entries: readonly ContestEntry[], quick: boolean) {
+async function contestOn(
+  plan: NativePlan,
+  layer: GpuLayer,
+  entries: readonly ContestEntry[],
+  quick: boolean,
+) {
   let report: ContestReport;
   try {
     report = await holdContest(plan, { entries, ...(quick ? QUICK : THOROUGH) });
@@ -151,18 +107,21 @@ async function contestOn(plan: NativePlan, entries: readonly ContestEntry[], qui
   }
   const culprit = report.results.find(({ failure }) => failure !== undefined && isFatal(failure.message));
   if (culprit === undefined) return report;
-  throw new Spoiled(culprit.failure!.message, contestantOf(culprit, entries[culprit.entry]!));
+  throw new Spoiled(culprit.failure!.message, contestantOf(culprit, entries[culprit.entry]!, layer));
 }
 
 async function measure(task: Task, { device, quick }: GpuMeasureRequest) {
-  const plan = await openContestPlan(problemOf(task.layer), device);
+  const { layer } = task;
+  const plan = await openContestPlan(problemOf(layer), device);
   try {
     const entries = entriesOf(task, plan, quick);
-    const { results, cudnnVersion, cublasVersion } = await contestOn(plan, entries, quick);
+    const { results, cudnnVersion, cublasVersion } = await contestOn(plan, layer, entries, quick);
     return {
       chosen: plan.algorithm,
       entries: withoutBeaten(
-        results.filter((result) => !isRefusal(result, entries)).map((result) => toEntry(result, entries)),
+        results
+          .filter((result) => !isRefusal(result, entries))
+          .map((result) => toEntry(result, entries, layer)),
       ),
       cudnn: cudnnVersion,
       cublas: cublasVersion,

@@ -10,10 +10,11 @@ import {
   type LayerResult,
   type MeasuredEntry,
 } from './result';
-import { workOf } from './layers';
+import { formOf, workOf } from './layers';
 
-/** By the suffix of its file; those are missing of which nothing was measured. */
+/** By the suffix of its file, of float32 alone; those are missing of which nothing was measured. */
 export function gpuPictures(result: GpuBenchResult): Map<string, object> {
+  if (result.layers.some((layer) => formOf(layer).precision !== 'fp32')) return new Map();
   const pictures = { tflops, memory, ablation, planner, roofline };
   return new Map(
     Object.entries(pictures).flatMap(([suffix, draw]) => {

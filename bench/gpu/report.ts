@@ -9,7 +9,9 @@ import {
   type Choice,
   type Goal,
 } from './goals';
-import { workOf } from './layers';
+import type { Precision } from '../../lib/conv2d/names';
+import { TOLERANCES } from '../../lib/conv2d/contest';
+import { formOf, PLAIN, workOf, type Form } from './layers';
 import {
   auto,
   bestCudnn,
@@ -42,7 +44,7 @@ import { drawnBy } from '../results';
 import { requestsPerOutput, type LoadRequests } from './load_requests';
 import { renderSpeedups, type BenchResult } from '../cpu/report';
 import { percent, tableOf } from '../tables';
-import { geometricMean } from '../statistics';
+import { geometricMean, median as medianOf } from '../statistics';
 
 /** A result of the CPU bench, for the report to cover it, too. */
 export interface CpuPart {
@@ -67,11 +69,19 @@ const spread = ([low, middle, high]: Quartiles) =>
 
 export function renderGpuReport(result: GpuBenchResult, name: string, cpu?: CpuPart): string {
   const groups = groupLayers(result.layers);
-  return [
+  const { precision } = formIn(result);
+  const rivals = rivalsIn(precision);
+  const tables = [
     ...heading(result),
     ...goals('Goals', gpuGoals(result.layers)),
-    ...summary(groups),
-    ...groups.flatMap((group) => groupSection(group, result.runs)),
+    ...summary(groups, rivals),
+    ...groups.flatMap((group) => groupSection(group, result.runs, rivals)),
+  ];
+  if (precision !== 'fp32') {
+    return [...tables, ...errors(groups), ...selection(result.layers), ...failures(result.layers)].join('\n');
+  }
+  return [
+    ...tables,
     ...figure2(result.layers),
     ...memory(result.layers),
     ...ablation(result.layers),
@@ -98,22 +108,24 @@ function rivalsOf(layers: readonly LayerResult[]): string {
   );
 }
 
-function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
+/** All layers of a file have one. */
+const formIn = ({ layers: [first] }: GpuBenchResult): Form => (first === undefined ? PLAIN : formOf(first));
+
+function heading(result: GpuBenchResult): string[] {
+  const { gpu, date, runs, layers } = result;
+  const { title, what, rivals, floor } = textsOf(formIn(result), layers);
   return [
-    `# ${gpu.name}, ${date}`,
+    `# ${gpu.name}${title}, ${date}`,
     '',
     `${gpu.multiprocessors} multiprocessors, compute capability ${gpu.computeCapability}, driver for CUDA ${gpu.driver}. ` +
-      'float32 in NCHW, accurate to 4·10⁻⁶ of |input| ∗ |weight|, judged by a double-precision oracle before anything is ' +
+      `${what} of |input| ∗ |weight|, judged by a double-precision oracle before anything is ` +
       'timed. All contestants of a layer share one set of random tensors and take turns in one process.',
     '',
     'A time is the median of up to eleven samples, with quartiles. A sample is a CUDA graph of up to twenty calls, about a ' +
       'millisecond long, on one set of buffers. The same graph runs once before it, untimed, so the L2 cache is warm. ' +
       'The GPU starts a sample once all of it has been launched. Cold times are single calls after the L2 cache was ' +
       'overwritten; they include the overhead of events and of a graph, and calls of more than a millisecond have none. ' +
-      `The best rival is the fastest ${rivalsOf(layers)}. ` +
-      'TF32 and FP16 are for information. The floor is the longest of FLOPs / FMA peak, bytes / copy ' +
-      'rate (each tensor moved once) and 0.9 µs: that of ordinary multiply-adds. Above 100 % of it a layer gets on tensor ' +
-      'cores, or by a few per cent where it reads more than it writes, a copy doing both alike. Losses are bold; a † marks a rival that rounds more than ours may.',
+      `The best rival is the fastest ${rivals} ${floor} Losses are bold; a † marks a rival that rounds more than ours may.`,
     '',
     // Of an earlier run of the day nothing may be left.
     ...runs.flatMap((run, index) =>
@@ -121,6 +133,37 @@ function heading({ gpu, date, runs, layers }: GpuBenchResult): string[] {
     ),
     '',
   ];
+}
+
+/** What the heading says of a form. */
+function textsOf({ precision, layout }: Form, layers: readonly LayerResult[]) {
+  if (precision === 'fp32') {
+    return {
+      title: layout === 'nchw' ? '' : `, float32 in ${layout.toUpperCase()}`,
+      what: `float32 in ${layout.toUpperCase()}, accurate to 4·10⁻⁶`,
+      rivals: `${rivalsOf(layers)}. TF32 and FP16 are for information.`,
+      floor:
+        'The floor is the longest of FLOPs / FMA peak, bytes / copy ' +
+        'rate (each tensor moved once) and 0.9 µs: that of ordinary multiply-adds. Above 100 % of it a layer gets on tensor ' +
+        'cores, or by a few per cent where it reads more than it writes, a copy doing both alike.',
+    };
+  }
+  const name = precision.toUpperCase();
+  const tensors = precision === 'tf32' ? 'float32' : precision === 'fp16' ? 'float16' : 'bfloat16';
+  const im2col = precision === 'tf32' ? ', and of im2col in NCHW with such a product' : '';
+  return {
+    title: `, ${name}`,
+    what:
+      `Products of ${name} and sums of float32, tensors of ${tensors}, ours in ${layout.toUpperCase()}, accurate to ` +
+      TOLERANCES[precision].toExponential(1),
+    rivals:
+      `of cuDNN in ${name} with sums of float32, in NCHW and NHWC, whatever ours has, by its own search over all algorithms ` +
+      'and by all engines that its heuristics propose, and of the products that cuBLASLt proposes for 1 × 1 filters, stride ' +
+      `1, in both layouts${im2col}. Tensors and filters lie as each wants them before anything is timed.`,
+    floor:
+      'The floor is the longer of bytes / copy rate (each tensor moved once) and 0.9 µs; a peak of tensor cores is not ' +
+      'measured. A layer may pass it by a few per cent where it reads more than it writes, a copy doing both alike.',
+  };
 }
 
 function runFacts(run: RunInfo, index: number): string[] {
@@ -168,28 +211,48 @@ const over = (layer: LayerResult, rival: MeasuredEntry | undefined) => {
   return ours && rival && median(rival) / median(ours);
 };
 
-function summary(groups: readonly LayerGroup[]): string[] {
+type Pick = (layer: LayerResult) => MeasuredEntry | undefined;
+
+/** Rivals that have columns: in the first table all, in those of layers some. */
+interface RivalColumn {
+  readonly summary: string;
+  readonly layers?: string;
+  readonly pick: Pick;
+}
+
+function rivalsIn(precision: Precision): RivalColumn[] {
+  const nchw: Pick = (layer) => bestCudnn(layer, precision, 'nchw');
+  const nhwc: Pick = (layer) => bestCudnn(layer, precision, 'nhwc');
+  if (precision === 'fp32') {
+    return [
+      { summary: 'over cuDNN NCHW', pick: nchw },
+      { summary: 'over cuDNN NHWC', pick: nhwc },
+      { summary: 'over im2col + cuBLAS', layers: 'im2col + cuBLAS µs', pick: cublas },
+      { summary: '(over its TF32)', layers: 'TF32 µs', pick: (layer) => bestCudnn(layer, 'tf32') },
+      { summary: '(over its FP16)', layers: 'FP16 µs', pick: (layer) => bestCudnn(layer, 'fp16') },
+    ];
+  }
+  return [
+    { summary: 'over cuDNN NCHW', layers: 'cuDNN NCHW µs', pick: nchw },
+    { summary: 'over cuDNN NHWC', layers: 'cuDNN NHWC µs', pick: nhwc },
+    { summary: 'over cuBLASLt', layers: 'cuBLASLt µs', pick: cublas },
+  ];
+}
+
+function summary(groups: readonly LayerGroup[], rivals: readonly RivalColumn[]): string[] {
   const rows = groups.map(({ group, batch, layers }) => [
     `${group}, batch ${batch}`,
     times(meanSpeedup(layers)),
     wonOf(layers),
     times(meanOf(layers.map(coldSpeedup))),
-    times(meanOf(layers.map((layer) => over(layer, bestCudnn(layer, 'fp32', 'nchw'))))),
-    times(meanOf(layers.map((layer) => over(layer, bestCudnn(layer, 'fp32', 'nhwc'))))),
-    times(meanOf(layers.map((layer) => over(layer, cublas(layer))))),
-    times(meanOf(layers.map((layer) => over(layer, bestCudnn(layer, 'tf32'))))),
-    times(meanOf(layers.map((layer) => over(layer, bestCudnn(layer, 'fp16'))))),
+    ...rivals.map(({ pick }) => times(meanOf(layers.map((layer) => over(layer, pick(layer)))))),
   ]);
   const head = [
     'layers',
     'over the best rival',
     'won',
     'with a cold L2',
-    'over cuDNN NCHW',
-    'over cuDNN NHWC',
-    'over im2col + cuBLAS',
-    '(over its TF32)',
-    '(over its FP16)',
+    ...rivals.map((one) => one.summary),
   ];
   return ['## Speed-ups, geometric means', '', ...tableOf(head, rows), ''];
 }
@@ -203,7 +266,13 @@ export function summariseGroup({ group, batch, layers }: LayerGroup): string {
   return `${group}, batch ${batch}: ${verdict} (${seconds.toFixed(1)} s)`;
 }
 
-function groupSection({ group, batch, layers }: LayerGroup, runs: readonly RunInfo[]): string[] {
+function groupSection(
+  { group, batch, layers }: LayerGroup,
+  runs: readonly RunInfo[],
+  rivals: readonly RivalColumn[],
+): string[] {
+  const columns = rivals.filter((one) => one.layers !== undefined);
+  const isFloat = layers.every((layer) => formOf(layer).precision === 'fp32');
   const head = [
     'layer',
     'algorithm',
@@ -211,7 +280,7 @@ function groupSection({ group, batch, layers }: LayerGroup, runs: readonly RunIn
     'cold µs',
     'TFLOP/s',
     'TB/s',
-    'FMA floor / time',
+    isFloat ? 'FMA floor / time' : 'floor / time',
     'workspace, MB',
     'error',
     'best rival',
@@ -219,25 +288,25 @@ function groupSection({ group, batch, layers }: LayerGroup, runs: readonly RunIn
     'over it',
     'cold',
     'its workspace, MB',
-    'im2col + cuBLAS µs',
-    'TF32 µs',
-    'FP16 µs',
+    ...columns.map((one) => one.layers!),
   ];
   return [
     `## ${group}, batch ${batch}: ${times(meanSpeedup(layers))} over the best rival, ${wonOf(layers)} won`,
     '',
     ...tableOf(
       head,
-      layers.map((layer) => layerRow(layer, runs[layer.run])),
+      layers.map((layer) => layerRow(layer, runs[layer.run], columns)),
     ),
     '',
   ];
 }
 
-function layerRow(layer: LayerResult, run: RunInfo | undefined): string[] {
+function layerRow(layer: LayerResult, run: RunInfo | undefined, columns: readonly RivalColumn[]): string[] {
   const ours = auto(layer);
-  if (ours === undefined)
-    return [layer.name, `failed: ${layer.failure ?? 'see below'}`, ...Array<string>(15).fill(NONE)];
+  if (ours === undefined) {
+    const rest = Array<string>(12 + columns.length).fill(NONE);
+    return [layer.name, `failed: ${layer.failure ?? 'see below'}`, ...rest];
+  }
   const rival = bestRival(layer);
   const floor = floorOf(layer, run?.ceilings);
   const time = (entry: MeasuredEntry | undefined) =>
@@ -257,9 +326,31 @@ function layerRow(layer: LayerResult, run: RunInfo | undefined): string[] {
     versus(speedup(layer)),
     versus(coldSpeedup(layer)),
     rival === undefined ? NONE : megabytes(rival.workspaceBytes),
-    time(cublas(layer)),
-    time(bestCudnn(layer, 'tf32')),
-    time(bestCudnn(layer, 'fp16')),
+    ...columns.map(({ pick }) => time(pick(layer))),
+  ];
+}
+
+/** How far both sides are off: that of a group's layers which is off most, and the one in the middle. */
+function errors(groups: readonly LayerGroup[]): string[] {
+  const cells = (entries: readonly (MeasuredEntry | undefined)[]) => {
+    const all = entries.flatMap((entry) => entry?.maxRelativeError ?? []);
+    if (all.length === 0) return [NONE, NONE];
+    return [Math.max(...all), medianOf(all)].map((value) => value.toExponential(1));
+  };
+  const head = ['layers', 'ours, most', 'median', 'best rival, most', 'median'];
+  const rows = groups.map(({ group, batch, layers }) => [
+    `${group}, batch ${batch}`,
+    ...cells(layers.map(auto)),
+    ...cells(layers.map(bestRival)),
+  ]);
+  return [
+    '## Errors',
+    '',
+    'The largest |output − exact| / (|input| ∗ |weight|) of a layer, whose exact output is the double-precision sum of float32 ' +
+      'products that nobody has rounded.',
+    '',
+    ...tableOf(head, rows),
+    '',
   ];
 }
 

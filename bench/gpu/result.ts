@@ -1,6 +1,8 @@
 /** What the GPU bench stores, and what follows from it. Plain data and arithmetic: nothing here measures. */
 import type { GpuInfo } from '../../lib';
-import { workOf, type GpuLayer } from './layers';
+import { TOLERANCES } from '../../lib/conv2d/contest';
+import type { Layout, Precision } from '../../lib/conv2d/names';
+import { formOf, nameOfForm, workOf, type GpuLayer } from './layers';
 import type { LoadRequests } from './load_requests';
 
 /** Files of another schema are left alone: neither compared with nor rendered anew. */
@@ -16,9 +18,12 @@ export interface Contestant {
   readonly algorithm: string;
   /** Of ours: the pinned variant, or empty */
   readonly variant?: string;
-  readonly layout?: 'nchw' | 'nhwc';
-  readonly arithmetic?: 'fp32' | 'tf32' | 'fp16';
+  /** Of tensors, and what is multiplied: float32 in NCHW where both are absent */
+  readonly layout?: Layout;
+  readonly arithmetic?: Precision;
 }
+
+const arithmeticOf = ({ arithmetic = 'fp32' }: Contestant): Precision => arithmetic;
 
 export interface Measured {
   readonly ms: Quartiles;
@@ -98,22 +103,23 @@ export interface GpuBenchResult {
 const LEAST_MILLISECONDS = 0.0009;
 
 /**
- * Of an error, as a share of |input| * |weight|: docs/numerics.md for ours; for a rival what shows that it computed
- * the same thing. FFT and Winograd round more than our rule allows; half floats round inputs and outputs.
+ * Of a rival's error, as a share of |input| * |weight|, what shows that it computed the same thing. FFT and Winograd round
+ * more than our rule allows.
  */
-const OWN_TOLERANCE = 4e-6;
-const RIVAL_TOLERANCES = { fp32: 1e-4, tf32: 2e-3, fp16: 5e-3 } as const;
+const RIVAL_TOLERANCES = { fp32: 1e-4, tf32: 2e-3, fp16: 5e-3, bf16: 4e-2 } as const satisfies Record<
+  Precision,
+  number
+>;
 
-export function isWithinOwnTolerance({ maxRelativeError }: Measured): boolean {
-  return maxRelativeError !== null && maxRelativeError <= OWN_TOLERANCE;
+export function isWithinOwnTolerance(entry: MeasuredEntry): boolean {
+  return entry.maxRelativeError !== null && entry.maxRelativeError <= TOLERANCES[arithmeticOf(entry)];
 }
 
 /** Whether a result counts: it was measured, and it is right. */
 export function counts(entry: Entry): entry is MeasuredEntry {
   if (entry.failure !== undefined) return false;
   if (entry.library === 'warpconv') return isWithinOwnTolerance(entry);
-  const tolerance = RIVAL_TOLERANCES[entry.arithmetic ?? 'fp32'];
-  return entry.maxRelativeError !== null && entry.maxRelativeError <= tolerance;
+  return entry.maxRelativeError !== null && entry.maxRelativeError <= RIVAL_TOLERANCES[arithmeticOf(entry)];
 }
 
 export const median = ({ ms }: Measured): number => ms[1];
@@ -164,10 +170,11 @@ export function bestVariant(layer: LayerResult, algorithm: string): MeasuredEntr
   return fastest(layer.entries.filter((one) => one.library === 'warpconv' && one.algorithm === algorithm));
 }
 
-/** The fastest of cuDNN in both layouts and of im2col + cuBLAS, in float32 without TF32. */
+/** The fastest of cuDNN in both layouts and of the products of cuBLAS and cuBLASLt, in the layer's precision. */
 export function bestRival(layer: LayerResult): MeasuredEntry | undefined {
+  const { precision } = formOf(layer);
   return fastest(
-    layer.entries.filter((one) => one.library !== 'warpconv' && (one.arithmetic ?? 'fp32') === 'fp32'),
+    layer.entries.filter((one) => one.library !== 'warpconv' && arithmeticOf(one) === precision),
   );
 }
 
@@ -178,8 +185,8 @@ export function cublas(layer: LayerResult): MeasuredEntry | undefined {
 /** The fastest of cuDNN in an arithmetic, in either layout or the one named. */
 export function bestCudnn(
   layer: LayerResult,
-  arithmetic: 'fp32' | 'tf32' | 'fp16',
-  layout?: 'nchw' | 'nhwc',
+  arithmetic: Precision,
+  layout?: Layout,
 ): MeasuredEntry | undefined {
   return fastest(
     layer.entries.filter(
@@ -213,14 +220,15 @@ export function terabytes(layer: LayerResult, { ms }: Measured): number {
 
 /**
  * What a layer takes by the FMA peak, by the rate of a copy that moves each tensor once, or by a launch, whichever is longest,
- * in milliseconds. Tensor cores take less, and so may what reads more than it writes. Nothing where the ceilings were not
- * measured.
+ * in milliseconds. Tensor cores take less, and so may what reads more than it writes. The peak is left out of other precisions
+ * than float32, whose own is not measured. Nothing where the ceilings were not measured.
  */
 export function floorOf(layer: LayerResult, ceilings: Ceilings | undefined): number | undefined {
   if (ceilings === undefined) return undefined;
   const { flops, bytes } = workOf(layer);
+  const isFloat = formOf(layer).precision === 'fp32';
   return Math.max(
-    (flops / ceilings.flopsPerSecond) * 1e3,
+    isFloat ? (flops / ceilings.flopsPerSecond) * 1e3 : 0,
     (bytes / ceilings.bytesPerSecond) * 1e3,
     LEAST_MILLISECONDS,
   );
@@ -242,7 +250,8 @@ export function groupLayers(layers: readonly LayerResult[]): LayerGroup[] {
   return [...groups.values()].map((own) => ({ group: own[0]!.group, batch: own[0]!.batch, layers: own }));
 }
 
-const identityOf = ({ group, name, batch }: GpuLayer) => `${batch} ${group} ${name}`;
+const identityOf = (layer: GpuLayer) =>
+  [layer.batch, layer.group, layer.name, nameOfForm(formOf(layer))].join(' ');
 
 /** With `layer` in the place of an earlier measurement of the same, or at the end. */
 export function withLayer(layers: readonly LayerResult[], layer: LayerResult): LayerResult[] {
@@ -338,9 +347,11 @@ function describeProduct(algorithm: string): string {
   return algorithm.startsWith('product') ? product : `im2col + ${product}`;
 }
 
-export function describeContestant({ library, algorithm, variant, layout, arithmetic }: Contestant): string {
+export function describeContestant(contestant: Contestant): string {
+  const { library, algorithm, variant, layout = '' } = contestant;
   if (library === 'warpconv') return variant ? `${algorithm} ${variant}` : algorithm;
-  if (library === 'cublas') return describeProduct(algorithm);
-  const kind = arithmetic === 'fp32' ? '' : ` ${arithmetic!.toUpperCase()}`;
-  return `cuDNN ${layout!.toUpperCase()}${kind}${algorithm ? ` ${algorithm}` : ''}`;
+  const arithmetic = arithmeticOf(contestant);
+  const kind = [layout, arithmetic === 'fp32' ? '' : arithmetic].map((one) => one.toUpperCase());
+  const parts = library === 'cublas' ? [describeProduct(algorithm), ...kind] : ['cuDNN', ...kind, algorithm];
+  return parts.filter((part) => part !== '').join(' ');
 }

@@ -331,12 +331,26 @@ describe('profile', () => {
 });
 
 describe('every command', () => {
+  const COMPARE = ['compare', '--input', '1x8x8x8', '--weight', '4x8x3x3'];
   const NAMES = ['doctor', 'inspect', 'bench', 'profile', 'serve', 'compare', 'build'];
 
   test.each(NAMES)('%s has a help of its own', async (name) => {
     const { code, stdout, stderr } = await run(name, '-h');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.match(/usage: .*/g)).toEqual([expect.stringMatching(`^usage: warpconv ${name}\\b`)]);
+  });
+
+  test.each<[string[], string]>([
+    [['--precision', 'half'], "options.precision must be 'fp32', 'tf32', 'fp16' or 'bf16', got 'half'"],
+    [['--layout', 'hwcn'], "options.layout must be 'nchw' or 'nhwc', got 'hwcn'"],
+    [
+      ['--type', 'bfloat16', '--precision', 'bf16', '--layout', 'nhwc', '--device', 'cpu'],
+      'cuDNN runs on GPUs',
+    ],
+  ])('compare hands %j to the comparison', async (args, complaint) => {
+    const { code, stdout, stderr } = await run(...COMPARE, ...args);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(complaint);
   });
 
   test('build names what is missing of the sources', () => {
@@ -383,6 +397,7 @@ describe('every command', () => {
     [['bench', 'relu.onnx', '--precision', 'half'], "--precision takes fp32, tf32, fp16 or bf16, got 'half'"],
     [['bench', 'relu.onnx', '--shape', 'x:1x4'], '--shape takes dims as in'],
     [['inspect', 'relu.onnx', '--dim', 'M=3'], "--dim: the model has no open dimension 'M'; it has N"],
+    [[...COMPARE, '--type', 'int8'], '--type takes float32, float16, bfloat16, got int8'],
     [['benhc', 'relu.onnx'], "there is no command 'benhc'; did you mean 'bench'?"],
   ])('%j is refused with 2', async (args, complaint) => {
     const { code, stdout, stderr } = await run(...args);

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { chooseBench, requireOwnOptions } from '../../bench/choose';
 import { formatJson } from '../../bench/json';
 import { parseCounts, plannedCounts, requestsPerOutput } from '../../bench/gpu/load_requests';
-import { readThreads } from '../../bench/options';
+import { readOne, readThreads } from '../../bench/options';
 import { PAIRS, renderModels, renderReport, type BenchResult } from '../../bench/cpu/report';
 import { readCpuRequest, readCpuResult } from '../../bench/cpu/bench';
 import { layersOf } from '../../bench/layers';
@@ -64,7 +64,18 @@ describe('npm run bench', () => {
       '--threads is for the bench of the CPU',
     );
     requireOwnOptions('cpu', ['--threads', '1', '--group', 'mobile', '--quick']);
+    expect(() => requireOwnOptions('cpu', ['--device', 'cpu', '--precision', 'fp16'])).toThrow(
+      '--precision is for the bench of the GPU',
+    );
     requireOwnOptions('gpu', ['--batch', '1', '--group', 'mec12', '--json']);
+    requireOwnOptions('gpu', ['--precision', 'fp16', '--layout', 'nhwc']);
+  });
+
+  it('takes words that it knows, and lists them', () => {
+    expect(readOne('precision', 'fp16', ['fp32', 'fp16'])).toBe('fp16');
+    expect(() => readOne('precision', 'half', ['fp32', 'fp16'])).toThrow(
+      "--precision takes fp32, fp16, not 'half'",
+    );
   });
 
   it('renders results of the CPU bench from any folder, and nothing else', () => {

@@ -1,7 +1,8 @@
 import { gpuPictures } from '../../bench/gpu/plot';
 import { renderGpuReport, renderRegressions, summariseGroup } from '../../bench/gpu/report';
 import type { BenchResult } from '../../bench/cpu/report';
-import { cudnn, layer, measured, ours, result } from './results';
+import type { Entry } from '../../bench/gpu/result';
+import { cudnn, half, halfLayer, layer, measured, ours, result } from './results';
 
 const LAYER = layer([
   ours('im2win', 0.25),
@@ -130,6 +131,53 @@ describe('the report', () => {
       '2',
     ]);
     expect(report).toContain('What auto takes: 2 of 2 within 10 %');
+  });
+
+  it('in FP16 has rivals of FP16 alone, both layouts, errors, and no figures of float32', () => {
+    const one = halfLayer([
+      half(ours('implicit', 0.1)),
+      half(cudnn('ENGINE_1', 0.3, { layout: 'nchw' }), 'nchw'),
+      { ...half(cudnn('ENGINE_2', 0.2)), maxRelativeError: 2e-3 } as Entry,
+    ]);
+    const product = halfLayer(
+      [
+        half(ours('implicit', 0.02)),
+        half(cudnn('ENGINE_3', 0.015)),
+        half({ library: 'cublas', algorithm: 'product, Lt', ...measured(0.01) }),
+      ],
+      { group: 'pointwise', name: 'pw', batch: 1, extents: [64, 14, 14, 384, 1, 1, 1, 0, 1] },
+    );
+    const both = result([one, product]);
+    const halves = renderGpuReport(both, 'NAME', { name: 'CPU', result: CPU });
+    expect(halves).toMatch(/^# Test GPU, FP16, 2026-11-21\n/);
+    expect(halves).toContain('tensors of float16, ours in NHWC, accurate to 1.5e-3 of |input| ∗ |weight|');
+    // 128 images: the input 6.4 MB, filters 4.7, the output 3.3; 3.6 µs at 4 TB/s
+    const cells = row(halves, 'conv12');
+    expect(cells.slice(0, 2)).toEqual(['conv12', 'implicit']);
+    expect(cells[6]).toBe('3.6 %');
+    expect(cells[9]).toBe('cuDNN NHWC FP16 ENGINE_2 †');
+    expect(cells.slice(11, 13)).toEqual(['2.00', '1.96']);
+    expect(cells.slice(14)).toEqual(['300.0', '200.0', '–']);
+    expect(row(halves, 'layer').slice(14)).toEqual(['cuDNN NCHW µs', 'cuDNN NHWC µs', 'cuBLASLt µs']);
+    expect(row(halves, 'pw').slice(9, 12)).toEqual(['cuBLASLt NHWC FP16', '10.00', '**0.50**']);
+    const [, summary] = halves.split('## Speed-ups');
+    expect(row(summary!, 'mec12, batch 128').slice(1)).toEqual([
+      ...['2.00 ×', '1 of 1', '1.96 ×', '3.00 ×', '2.00 ×', '–'],
+    ]);
+    const [, errors] = halves.split('## Errors');
+    expect(row(errors!, 'mec12, batch 128').slice(1)).toEqual(['7.0e-4', '7.0e-4', '2.0e-3', '2.0e-3']);
+    expect(halves).not.toMatch(/Figure|FMA floor|## The CPU|for information|\bTF32\b/);
+    expect(gpuPictures(both)).toEqual(new Map());
+  });
+
+  it('in TF32 says that im2col multiplies by it', () => {
+    const one = layer([{ ...ours('implicit', 0.1), arithmetic: 'tf32', layout: 'nchw' } as Entry], {
+      ...{ chosen: 'implicit', form: { precision: 'tf32', layout: 'nchw' } },
+    });
+    const text = renderGpuReport(result([one]), 'NAME');
+    expect(text).toContain('Products of TF32 and sums of float32, tensors of float32, ours in NCHW');
+    expect(text).toContain('of im2col in NCHW with such a product');
+    expect(row(text, 'conv12')[1]).toBe('implicit');
   });
 
   it('says how its pictures are had', () => {

@@ -1,4 +1,5 @@
-import { problemOf, selectLayers, tunedGroups, workOf } from '../../bench/gpu/layers';
+import { entriesOf } from '../../bench/gpu/entries';
+import { isProduct, nameOfForm, problemOf, selectLayers, tunedGroups, workOf } from '../../bench/gpu/layers';
 import { autoChoices, gpuGoals, pointwiseChoices } from '../../bench/gpu/goals';
 import {
   auto,
@@ -21,7 +22,7 @@ import {
   type StoredResult,
 } from '../../bench/gpu/result';
 import { gpuFileName } from '../../bench/results';
-import { cudnn, layer, measured, ours, result, RUN } from './results';
+import { cudnn, half, halfLayer, layer, measured, ours, result, RUN } from './results';
 
 const CUBLAS: Entry = { library: 'cublas', algorithm: 'im2col', ...measured(0.9) };
 
@@ -168,6 +169,156 @@ describe('a layer', () => {
       [128, 2],
       [1, 1],
     ]);
+  });
+});
+
+describe('layers in another form', () => {
+  const form = { precision: 'fp16', layout: 'nhwc' } as const;
+  const select = (name: string, batch = 1) =>
+    selectLayers({ groups: [], names: [name], batches: [batch], form })[0]!;
+
+  it('have its type, layout and bytes', () => {
+    expect(problemOf(select('dw_112x96_k3s2'))).toMatchObject({
+      inputDims: [1, 112, 112, 96],
+      weightDims: [96, 1, 3, 3],
+      inputType: 'float16',
+      layout: 'nhwc',
+      precision: 'fp16',
+    });
+    const [plain] = selectLayers({ groups: [], names: ['dw_112x96_k3s2'], batches: [1] });
+    expect(plain).not.toHaveProperty('form');
+    expect(problemOf(plain!)).toMatchObject({
+      inputDims: [1, 96, 112, 112],
+      inputType: 'float32',
+      precision: 'fp32',
+    });
+    expect(workOf(select('dw_112x96_k3s2')).bytes).toBe(workOf(plain!).bytes / 2);
+    expect(workOf({ ...plain!, form: { precision: 'tf32', layout: 'nchw' } })).toEqual(workOf(plain!));
+  });
+
+  it('name their files, with the layout where it is not the usual one', () => {
+    expect(nameOfForm(form)).toBe('fp16');
+    expect(nameOfForm({ precision: 'fp32', layout: 'nchw' })).toBe('');
+    expect(nameOfForm({ precision: 'tf32', layout: 'nhwc' })).toBe('tf32-nhwc');
+    expect(nameOfForm({ precision: 'bf16', layout: 'nchw' })).toBe('bf16-nchw');
+  });
+
+  it('are compared with what has their precision, in either layout, within its tolerance', () => {
+    const one = halfLayer([
+      half(ours('implicit', 0.2)),
+      half(cudnn('ENGINE_1', 0.3, { layout: 'nchw' }), 'nchw'),
+      half(cudnn('ENGINE_2', 0.4)),
+      { ...half({ ...CUBLAS, algorithm: 'product, Lt' }), ms: [0.25, 0.25, 0.25] } as Entry,
+      { ...half(cudnn('WINOGRAD', 0.1)), maxRelativeError: 6e-3 } as Entry,
+      // Of float32, which rounds less and is no rival here.
+      cudnn('GEMM', 0.01),
+    ]);
+    expect(auto(one)).toMatchObject({ algorithm: 'implicit' });
+    expect(bestRival(one)).toMatchObject({ library: 'cublas', layout: 'nhwc' });
+    expect(speedup(one)).toBeCloseTo(1.25);
+    expect(findRivalTroubles([one])).toEqual(['cuDNN NHWC FP16 WINOGRAD: off by 6e-3 of |input| * |weight|']);
+    const wrong = halfLayer([{ ...half(ours('implicit', 0.2)), maxRelativeError: 2e-3 } as Entry]);
+    expect(auto(wrong)).toBeUndefined();
+    // No peak of tensor cores is known: traffic alone.
+    expect(floorOf(one, RUN.ceilings)).toBeCloseTo((workOf(one).bytes / 4e12) * 1e3, 9);
+  });
+
+  it('are other layers than those in float32', () => {
+    const [float, halves] = [layer([ours('im2win', 0.1)]), halfLayer([half(ours('implicit', 0.4))])];
+    expect(withLayer([float], halves)).toEqual([float, halves]);
+    const stored = { name: 'first', result: result([float]) };
+    expect(findRegressions([withBaseline(halves, [stored])])).toEqual([]);
+  });
+
+  it('have goals of their own', () => {
+    const layers = [1, 128].flatMap((batch) =>
+      Array.from({ length: 6 }, (_, i) =>
+        halfLayer([half(ours('implicit', 0.1)), half(cudnn('ENGINE_1', i === 0 ? 0.08 : 0.3))], {
+          ...{ group: 'resnet', name: `layer ${i}`, batch },
+        }),
+      ),
+    );
+    const rows = new Map(gpuGoals(layers).map((goal) => [goal.what, goal]));
+    const mean = (0.8 * 3 ** 5) ** (1 / 6);
+    expect(rows.get('resnet, batch 1: over the best rival')).toMatchObject({
+      goal: '≥ 2 ×',
+      measured: `${mean.toFixed(2)} ×`,
+      met: true,
+    });
+    expect(rows.get('resnet, batch 128: over the best rival')).toMatchObject({ goal: '≥ 1 ×', met: true });
+    expect(rows.get('layers slower than 0.85 × the best rival')).toMatchObject({
+      measured: '2 of 12: layer 0 at 1 (0.80 ×), layer 0 at 128 (0.80 ×)',
+      met: false,
+    });
+    expect([...rows.keys()].filter((what) => /im2win|pointwise\`|workspace/.test(what))).toEqual([]);
+  });
+});
+
+describe('who takes part', () => {
+  const plan = {
+    candidates: () => [
+      { algorithm: 'implicit', predictedMilliseconds: 0.1 },
+      { algorithm: 'im2win', predictedMilliseconds: 0.39 },
+      { algorithm: 'direct', predictedMilliseconds: 0.41 },
+      { algorithm: 'shuffle', refusal: 'takes few filters' },
+    ],
+    variants: (algorithm: string) => [`${algorithm}-a`, `${algorithm}-b`],
+  };
+  const forms = {
+    half: { precision: 'fp16', layout: 'nhwc' },
+    tf32: { precision: 'tf32', layout: 'nchw' },
+  } as const;
+  const list = (name: string, more: object = {}, quick = false, without: readonly Entry[] = []) => {
+    const [one] = selectLayers({ groups: [], names: [name], batches: [1], ...more });
+    return entriesOf({ layer: one!, without }, plan, quick).map((entry) =>
+      Object.entries(entry)
+        .filter(([field, value]) => field !== 'library' || value !== 'warpconv')
+        .map(([, value]) => value as string)
+        .filter((value) => value !== '')
+        .join(' '),
+    );
+  };
+
+  it('in float32 are all families and, of a figure, variants; rivals that round more are for information', () => {
+    expect(list('pw_56_64_256')).toEqual([
+      ...['implicit', 'im2win', 'direct', 'pointwise pointwise-a', 'pointwise pointwise-b'],
+      ...['cudnn nchw fp32', 'cudnn nhwc fp32', 'cudnn nchw tf32', 'cudnn nhwc tf32'],
+      ...['cudnn nchw fp16', 'cudnn nhwc fp16', 'cublas'],
+    ]);
+    expect(list('pw_56_64_256', {}, true)).toEqual([
+      ...['implicit', 'im2win', 'direct', 'cudnn nchw fp32', 'cudnn nhwc fp32', 'cublas'],
+    ]);
+  });
+
+  it('in another precision are those that may be the fastest, and rivals of that precision in both layouts', () => {
+    expect(list('pw_56_64_256', { form: forms.half })).toEqual([
+      ...['implicit', 'im2win', 'cudnn nchw fp16', 'cudnn nhwc fp16', 'cublas nchw fp16', 'cublas nhwc fp16'],
+    ]);
+    expect(list('res_56', { form: forms.half })).toEqual([
+      ...['implicit', 'im2win', 'cudnn nchw fp16', 'cudnn nhwc fp16'],
+    ]);
+    // im2col is there for float32 in NCHW.
+    expect(list('res_56', { form: forms.tf32 })).toEqual([
+      ...['implicit', 'im2win', 'cudnn nchw tf32', 'cudnn nhwc tf32', 'cublas nchw tf32'],
+    ]);
+  });
+
+  it('leave out who has spoiled a process', () => {
+    const without = [
+      half(ours('implicit', 1)),
+      half(cudnn('', 1), 'nchw'),
+      half({ ...CUBLAS, layout: 'nhwc' }),
+    ];
+    expect(list('pw_56_64_256', { form: forms.half }, false, without)).toEqual([
+      ...['im2win', 'cudnn nhwc fp16', 'cublas nchw fp16'],
+    ]);
+  });
+
+  it('products are 1 x 1 filters that visit every pixel', () => {
+    const products = (['pw_56_64_256', 'res_56', 'wide_pw_s2', 'wide_pw_odd'] as const).map((name) =>
+      isProduct(selectLayers({ groups: [], names: [name], batches: [1] })[0]!),
+    );
+    expect(products).toEqual([true, false, false, true]);
   });
 });
 

@@ -67,6 +67,21 @@ export const RUN: RunInfo = {
   ceilings: { flopsPerSecond: 60e12, bytesPerSecond: 4e12, eventMilliseconds: 0.002 },
 };
 
+/** A layer in FP16, ours in NHWC as sessions have it. */
+export function halfLayer(entries: readonly Entry[], more: Partial<LayerResult> = {}): LayerResult {
+  return layer(entries, { chosen: 'implicit', form: { precision: 'fp16', layout: 'nhwc' }, ...more });
+}
+
+/** Of ours and of rivals in FP16, off by half of what is allowed. */
+export function half(entry: Entry, layout: 'nchw' | 'nhwc' = 'nhwc'): Entry {
+  return {
+    ...entry,
+    layout,
+    arithmetic: 'fp16',
+    ...(entry.failure === undefined && { maxRelativeError: 7e-4 }),
+  };
+}
+
 export function result(layers: readonly LayerResult[], more: Partial<GpuBenchResult> = {}): GpuBenchResult {
   return {
     schema: 2,
