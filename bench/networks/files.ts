@@ -2,13 +2,18 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-import type { Precision } from './gpu_result';
+import type { Precision } from '../../lib/conv2d/names';
 
 export const IMAGE_DIMS = [3, 224, 224] as const;
 const IMAGE_ELEMENTS = IMAGE_DIMS.reduce((product, extent) => product * extent, 1);
 
 /** What rounding may do over a hundred layers, of the largest output: far below what a wrong layer does. */
-export const TOLERANCE: Readonly<Record<Precision, number>> = { fp32: 1e-4, tf32: 4e-3, fp16: 4e-3 };
+export const TOLERANCE: Readonly<Record<Precision, number>> = {
+  fp32: 1e-4,
+  tf32: 4e-3,
+  fp16: 4e-3,
+  bf16: 3.2e-2,
+};
 
 /** @returns the names that were asked for, or of all networks in the folder */
 export function networksIn(folder: string, asked: readonly string[] | undefined): string[] {

@@ -11,8 +11,8 @@ import type { Device, GpuInfo } from 'warpconv';
 import { clocksNow, findGpu } from '../gpu/machine';
 import { renderGpuNetworks, summariseNetwork } from './gpu_report';
 import {
-  COMPILED,
   FORMS,
+  isCompiled,
   OTHER_FORMS,
   withNetwork,
   type GpuNetworksResult,
@@ -20,10 +20,10 @@ import {
   type NetworkMeasurement,
   type NetworksRun,
   type OwnMeasurement,
-  type Precision,
   type RivalMeasurement,
   type TorchFacts,
 } from './gpu_result';
+import type { Precision } from '../../lib/conv2d/names';
 import type { Quartiles } from '../gpu/result';
 import { formatJson } from '../json';
 import { LineProcess } from '../line_process';
@@ -61,7 +61,7 @@ const QUICK: Pace = { rounds: 3, milliseconds: 50 };
 
 /**
  * Of the rival, of the largest output: what shows that it computed the same. cuDNN's Winograd and FFT round more than ours
- * may, and TF32 and FP16 much more.
+ * may, and TF32, FP16 and BF16 much more.
  */
 const RIVAL_TOLERANCE = 1e-3;
 const OTHER_TOLERANCE = 5e-2;
@@ -169,9 +169,9 @@ class Contest {
 
   #formsOf(network: string): Form[] {
     if (this.#torch === undefined) return [];
-    const isCompiled = this.compiled.includes(network);
+    const isWanted = this.compiled.includes(network);
     return [...FORMS[this.precision], ...OTHER_FORMS[this.precision]].filter(
-      (form) => isCompiled || !COMPILED.includes(form),
+      (form) => isWanted || !isCompiled(form),
     );
   }
 

@@ -1,18 +1,19 @@
 /** From the measurements of networks on a GPU to the Markdown report: a pure function of what is stored. */
 import { reached, type Goal } from '../gpu/goals';
 import {
-  bestRival,
   deviceMilliseconds,
   FORMS,
   OTHER_FORMS,
   speedupsOf,
+  type Form,
   type GpuNetworksResult,
   type NetworkMeasurement,
   type NetworksRun,
   type OwnMeasurement,
-  type Precision,
+  type RivalMeasurement,
   type Speedups,
 } from './gpu_result';
+import type { Precision } from '../../lib/conv2d/names';
 import { goals, NONE, versus } from '../gpu/report';
 import { percent, tableOf } from '../tables';
 import { geometricMean } from '../statistics';
@@ -32,7 +33,15 @@ const GOALS: Readonly<Record<Precision, readonly { batch: number; least: number 
     { batch: 8, least: 1.5 },
     { batch: 128, least: 1.2 },
   ],
+  bf16: [
+    { batch: 1, least: 2 },
+    { batch: 8, least: 1.5 },
+    { batch: 128, least: 1.2 },
+  ],
 };
+
+/** Of each network, in other precisions than float32 */
+const SLOWEST = 0.95;
 
 const MEASURES: Readonly<Record<keyof Speedups, string>> = {
   strict: 'run() over a replay alone',
@@ -59,8 +68,13 @@ const ARITHMETIC: Readonly<Record<Precision, string>> = {
   fp32:
     'float32, against PyTorch without TF32 in NCHW and in channels_last, some compiled by `torch.compile` with frozen ' +
     'weights, too; TF32 and FP16 in channels_last are for information.',
-  tf32: 'float32 with products of TF32, against PyTorch’s TF32 in channels_last; FP16 is for information.',
+  tf32:
+    'float32 with products of TF32, against PyTorch’s TF32 in channels_last, some compiled by `torch.compile` with frozen ' +
+    'weights, too; FP16 is for information.',
   fp16: 'FP16, against PyTorch in FP16 and channels_last, some compiled by `torch.compile` with frozen weights, too.',
+  bf16:
+    'BF16, against PyTorch in BF16 and channels_last, some compiled by `torch.compile` with frozen weights, too; FP16 is for ' +
+    'information.',
 };
 
 function heading({ gpu, date, runs, networks }: GpuNetworksResult, precision: Precision): string[] {
@@ -121,8 +135,9 @@ function meanOf(
 }
 
 function networkGoals(networks: readonly NetworkMeasurement[], precision: Precision): Goal[] {
-  return GOALS[precision].flatMap(({ batch, least }) =>
-    (precision === 'fp32' ? (['strict', 'toCpu'] as const) : (['onGpu', 'toCpu'] as const)).map((measure) =>
+  const measures = precision === 'fp32' ? (['strict', 'toCpu'] as const) : (['onGpu', 'toCpu'] as const);
+  const means = GOALS[precision].flatMap(({ batch, least }) =>
+    measures.map((measure) =>
       reached(
         `batch ${batch}, geometric mean, ${MEASURES[measure]}`,
         `≥ ${least.toFixed(1)} ×`,
@@ -132,28 +147,62 @@ function networkGoals(networks: readonly NetworkMeasurement[], precision: Precis
       ),
     ),
   );
+  return precision === 'fp32' ? means : [...means, noneSlow(networks, precision)];
+}
+
+function noneSlow(networks: readonly NetworkMeasurement[], precision: Precision): Goal {
+  const all = networks.flatMap((one) => {
+    const ratio = speedupsOf(one, precision)?.onGpu;
+    return ratio === undefined ? [] : [{ one, ratio }];
+  });
+  const slow = all.filter(({ ratio }) => ratio < SLOWEST);
+  return reached(
+    `networks below ${SLOWEST} ×, ${MEASURES.onGpu}`,
+    'none',
+    all.length === 0 ? undefined : slow.length,
+    (count) => count === 0,
+    () => slow.map(({ one, ratio }) => `${describe(one)} (${times(ratio)})`).join(', ') || 'none',
+  );
 }
 
 function section(batch: number, networks: readonly NetworkMeasurement[], precision: Precision): string[] {
-  const measures = Object.keys(MEASURES) as (keyof Speedups)[];
-  const head = [
-    ...['network', 'run()', 'within the GPU', 'steps', 'error'],
-    ...formsOf(precision).map((form) => `replay, ${form}`),
-    ...['to the CPU', 'error'],
-    ...measures.map((measure) => MEASURES[measure]),
-  ];
-  const means = measures.map((measure) => versus(meanOf(networks, measure, precision)));
-  const empty = Array<string>(head.length - measures.length - 1).fill('');
+  const compared = FORMS[precision];
+  const forms = formsOf(precision);
   return [
     `## Batch ${batch}`,
     '',
-    ...tableOf(head, [
-      ...networks.map((one) => [
-        ...timesRow(one, precision),
-        ...measures.map((measure) => versus(speedupsOf(one, precision)?.[measure])),
+    'Outputs on the GPU:',
+    '',
+    ...speedupTable(networks, precision, ['onGpu', 'device'], {
+      head: ['run() within the GPU', 'steps', ...forms.map((form) => `replay, ${form}`)],
+      row: ({ ours, rivals }) => [
+        ...(ours === undefined
+          ? ['failed', NONE]
+          : [ours.onGpu ? spread(ours.onGpu) : NONE, milliseconds(deviceMilliseconds(ours))]),
+        ...forms.map((form) => timeOf(rivals, form, 'replay')),
+      ],
+    }),
+    '',
+    'Outputs in CPU memory:',
+    '',
+    ...speedupTable(networks, precision, ['toCpu', 'strict'], {
+      head: ['run()', ...compared.map((form) => `to the CPU, ${form}`)],
+      row: ({ ours, rivals }) => [
+        ours === undefined ? 'failed' : spread(ours.toCpu),
+        ...compared.map((form) => timeOf(rivals, form, 'toCpu')),
+      ],
+    }),
+    '',
+    'Errors, of the largest output, against PyTorch in double precision:',
+    '',
+    ...tableOf(
+      ['network', 'ours', ...forms],
+      networks.map(({ network, ours, rivals }) => [
+        network,
+        errorOf(ours),
+        ...forms.map((form) => errorOf(inForm(rivals, form))),
       ]),
-      ['geometric mean', ...empty, ...means],
-    ]),
+    ),
     '',
     'Where our time goes, of the steps:',
     '',
@@ -165,27 +214,45 @@ function section(batch: number, networks: readonly NetworkMeasurement[], precisi
   ];
 }
 
+interface Columns {
+  readonly head: readonly string[];
+  readonly row: (one: NetworkMeasurement) => string[];
+}
+
+/** Times, and last how many times as fast ours is by some measures, with the means of all networks. */
+function speedupTable(
+  networks: readonly NetworkMeasurement[],
+  precision: Precision,
+  measures: readonly (keyof Speedups)[],
+  { head, row }: Columns,
+): string[] {
+  return tableOf(
+    ['network', ...head, ...measures.map((measure) => MEASURES[measure])],
+    [
+      ...networks.map((one) => [
+        ...[one.network, ...row(one)],
+        ...measures.map((measure) => versus(speedupsOf(one, precision)?.[measure])),
+      ]),
+      [
+        ...['geometric mean', ...head.map(() => '')],
+        ...measures.map((measure) => versus(meanOf(networks, measure, precision))),
+      ],
+    ],
+  );
+}
+
 const formsOf = (precision: Precision) => [...FORMS[precision], ...OTHER_FORMS[precision]];
 
-function timesRow(one: NetworkMeasurement, precision: Precision): string[] {
-  const { network, ours, rivals } = one;
-  const own =
-    ours === undefined
-      ? ['failed', NONE, NONE, NONE]
-      : [
-          spread(ours.toCpu),
-          ours.onGpu ? spread(ours.onGpu) : NONE,
-          milliseconds(deviceMilliseconds(ours)),
-          ours.error.toExponential(0),
-        ];
-  const replays = formsOf(precision).map((one) => rivals.find(({ form }) => form === one));
-  const best = bestRival(one, 'toCpu', precision);
-  return [
-    ...[network, ...own],
-    ...replays.map((rival) => (rival === undefined ? NONE : spread(rival.replay))),
-    ...(best === undefined ? [NONE, NONE] : [spread(best.toCpu), best.error.toExponential(0)]),
-  ];
+const inForm = (rivals: readonly RivalMeasurement[], wanted: Form) =>
+  rivals.find(({ form }) => form === wanted);
+
+function timeOf(rivals: readonly RivalMeasurement[], form: Form, measure: 'replay' | 'toCpu'): string {
+  const rival = inForm(rivals, form);
+  return rival === undefined ? NONE : spread(rival[measure]);
 }
+
+const errorOf = (measured: { readonly error: number } | undefined) =>
+  measured === undefined ? NONE : measured.error.toExponential(1);
 
 const spread = ([low, middle, high]: readonly [number, number, number]) =>
   `${milliseconds(middle)} (${milliseconds(low)} – ${milliseconds(high)})`;

@@ -1,28 +1,29 @@
 /** What the bench of networks on a GPU stores, and what follows from it. Plain data and arithmetic. */
 import type { GpuInfo } from '../../lib';
+import type { Precision } from '../../lib/conv2d/names';
 import type { Clocks, Quartiles } from '../gpu/result';
 import { sum } from '../statistics';
 
 /** PyTorch's forms of a network by their names in torch_networks.py */
-export type Form = 'NCHW' | 'channels_last' | 'compiled' | 'TF32' | 'FP16' | 'FP16 compiled';
-
-/** What ours computes in here */
-export type Precision = 'fp32' | 'tf32' | 'fp16';
+export type Form = 'NCHW' | 'channels_last' | 'compiled' | Kind | `${Kind} compiled`;
+type Kind = 'TF32' | 'FP16' | 'BF16';
 
 /** PyTorch's forms in the same precision. The fastest of them is the rival. */
 export const FORMS: Readonly<Record<Precision, readonly Form[]>> = {
   fp32: ['NCHW', 'channels_last', 'compiled'],
-  tf32: ['TF32'],
+  tf32: ['TF32', 'TF32 compiled'],
   fp16: ['FP16', 'FP16 compiled'],
+  bf16: ['BF16', 'BF16 compiled'],
 };
 /** Forms that round more. They are for information. */
 export const OTHER_FORMS: Readonly<Record<Precision, readonly Form[]>> = {
   fp32: ['TF32', 'FP16'],
   tf32: ['FP16'],
   fp16: [],
+  bf16: ['FP16'],
 };
-/** Those that PyTorch compiles, which takes most of a minute each */
-export const COMPILED: readonly Form[] = ['compiled', 'FP16 compiled'];
+/** Whether PyTorch compiles it, which takes most of a minute */
+export const isCompiled = (form: Form): boolean => form.endsWith('compiled');
 
 /** Errors are of the largest output. */
 export interface OwnMeasurement {

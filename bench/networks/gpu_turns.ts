@@ -4,9 +4,9 @@
  */
 import { InferenceSession, Tensor, type Device } from 'warpconv';
 
+import type { Precision } from '../../lib/conv2d/names';
 import { answerLines } from '../line_process';
 import { batchOf, errorOf, IMAGE_DIMS, TOLERANCE } from './files';
-import type { Precision } from './gpu_result';
 
 export type TurnRequest =
   | {

@@ -9,9 +9,9 @@
  *     python3 scripts/export_networks.py networks
  *     npx ts-node bench/networks/main.ts [--folder networks] [--network resnet50] [--quick] [--threads 1|default]
  *     npx ts-node bench/networks/main.ts --device cuda [--folder networks] [--network resnet50] [--quick] [--batch 1,128] [--out FOLDER]
- *         [--precision fp32|tf32|fp16] [--compile resnet50]
+ *         [--precision fp32|tf32|fp16|bf16] [--compile resnet50]
  *     npx ts-node bench/networks/main.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
- *         [--precision fp32|tf32|fp16]
+ *         [--precision fp32|tf32|fp16|bf16]
  *
  * `--compile` adds the compiled form of a network to the rival's, and may be given again. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
  */
@@ -21,6 +21,7 @@ import { parseArgs } from 'node:util';
 
 import { devices, type CpuInfo, type Device } from 'warpconv';
 
+import type { Precision } from '../../lib/conv2d/names';
 import { playInTurns, type Pace } from '../cpu/contenders';
 import {
   ASYNCHRONOUS,
@@ -34,8 +35,8 @@ import {
 import { benchGpuNetworks, checkNetworks } from './gpu_bench';
 import { LineProcess } from '../line_process';
 import { modelOf, networksIn } from './files';
-import { readBatch, readThreads } from '../options';
-import { FORMS, type Precision } from './gpu_result';
+import { readBatch, readOne, readThreads } from '../options';
+import { FORMS } from './gpu_result';
 import { Progress } from '../progress';
 import { BASE, installRivals, rivalEnvironment } from '../rivals';
 import {
@@ -194,11 +195,6 @@ async function benchCpuNetworks(
   writeText(`${name}.md`, render(result));
 }
 
-function readPrecision(text: string): Precision {
-  if (Object.hasOwn(FORMS, text)) return text as Precision;
-  throw new Error(`--precision takes ${Object.keys(FORMS).join(', ')}, got '${text}'`);
-}
-
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -217,7 +213,7 @@ async function main(): Promise<void> {
   const { folder, quick, out } = values;
   const names = networksIn(folder, values.network);
   const subjects = { folder, names, batches: values.batch.split(',').map(readBatch) };
-  const precision = readPrecision(values.precision);
+  const precision = readOne('precision', values.precision, Object.keys(FORMS) as Precision[]);
   if (values.check) return checkNetworks(values.device as Device, subjects, precision);
   if (values.device === 'cpu') {
     const store = !quick && values.network === undefined && values.threads === undefined;

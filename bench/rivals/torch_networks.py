@@ -5,7 +5,7 @@ In inference mode, with cuDNN's own search (`cudnn.benchmark`). The networks are
 torch.fx folds their normalisation into the convolutions, which is usual for inference. A replay runs no Python.
 
 A network takes several forms. In float32 without TF32: NCHW, channels_last, and compiled by `torch.compile` with frozen
-weights. In channels_last: TF32, FP16, and FP16 compiled.
+weights. In channels_last, each also compiled: TF32, FP16 and BF16.
 
 Reads a request a line from stdin and answers each by a line on stdout, both JSON; on failure {"failure": …}:
 
@@ -48,8 +48,11 @@ FORMS = {
     "channels_last": dict(layout=NHWC),
     "compiled": dict(layout=NCHW, compiled=True),
     "TF32": dict(layout=NHWC, tf32=True),
+    "TF32 compiled": dict(layout=NHWC, tf32=True, compiled=True),
     "FP16": dict(layout=NHWC, type=torch.float16),
     "FP16 compiled": dict(layout=NHWC, type=torch.float16, compiled=True),
+    "BF16": dict(layout=NHWC, type=torch.bfloat16),
+    "BF16 compiled": dict(layout=NHWC, type=torch.bfloat16, compiled=True),
 }
 WARM_UPS = 3
 

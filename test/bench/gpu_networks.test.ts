@@ -4,6 +4,8 @@ import path from 'node:path';
 
 import { renderGpuNetworks } from '../../bench/networks/gpu_report';
 import {
+  FORMS,
+  isCompiled,
   withNetwork,
   type GpuNetworksResult,
   type NetworkMeasurement,
@@ -64,17 +66,53 @@ describe('the report of networks on a GPU', () => {
         { form: 'FP16 compiled', error: 1e-3, replay: same(1), toCpu: same(1.6) },
       ],
     };
-    const report = renderGpuNetworks({ date, gpu, runs: [], precision: 'fp16', networks: [half] });
-    expect(cells(report, 'resnet50', 4)).toEqual(['1.25', '2.00', '2.00', '2.00']);
+    const slow = { ...half, network: 'vgg16', ours: { ...half.ours!, onGpu: same(1.25) } };
+    const report = renderGpuNetworks({ date, gpu, runs: [], precision: 'fp16', networks: [half, slow] });
+    const [onGpu, toCpu, errors] = ['Outputs on the GPU', 'Outputs in CPU memory', 'Errors'].map((title) =>
+      report.slice(report.indexOf(title)),
+    ) as [string, string, string];
+    // Of 1 ms, the faster of the two replays: 0.5 ms of ours, and 0.5 of its steps.
+    expect(cells(onGpu, 'resnet50', 2)).toEqual(['2.00', '2.00']);
+    expect(cells(onGpu, 'vgg16', 2)).toEqual(['**0.80**', '2.00']);
+    expect(cells(onGpu, 'geometric mean', 2)).toEqual(['1.26', '2.00']);
+    // Of 1.6 ms, and of the replay: 0.8 ms.
+    expect(cells(toCpu, 'resnet50', 2)).toEqual(['2.00', '1.25']);
+    expect(cells(errors, 'resnet50', 3)).toEqual(['4.0e-4', '1.0e-3', '1.0e-3']);
+    expect(cells(report, 'batch 1, geometric mean, run() within', 3)).toEqual([
+      '≥ 2.0 ×',
+      '1.26 ×',
+      '**no**',
+    ]);
+    expect(cells(report, 'networks below 0.95 ×', 3)).toEqual([
+      ...['none', 'vgg16, batch 1 (0.80 ×)', '**no**'],
+    ]);
     expect(report).toContain('replay, FP16 compiled');
     expect(report).not.toContain('replay, NCHW');
+  });
+
+  test('has rivals in every precision, compiled ones too', () => {
+    const { date, gpu } = gpuResult([]);
+    for (const precision of ['tf32', 'fp16', 'bf16'] as const) {
+      const forms = FORMS[precision];
+      expect(forms.filter(isCompiled)).toEqual([`${precision.toUpperCase()} compiled`]);
+      const rivals = forms.map((form, i) => ({ form, error: 1e-3, replay: same(2 - i), toCpu: same(2 - i) }));
+      const one = { ...measurement('resnet50', 1, 0.5), rivals };
+      const report = renderGpuNetworks({ date, gpu, runs: [], precision, networks: [one] });
+      expect(cells(report.slice(report.indexOf('Outputs in CPU memory')), 'resnet50', 2)).toEqual([
+        '2.00',
+        '2.00',
+      ]);
+    }
   });
 
   test('compares with the faster layout by each measure, and has losses bold', () => {
     const report = render([measurement('resnet50', 1, 0.8), measurement('resnet50', 128, 3.2)]);
     const [one, many] = report.split('## Batch 128') as [string, string];
-    expect(cells(one, 'resnet50', 4)).toEqual(['2.00', '–', '3.00', '2.00']);
-    expect(cells(many, 'resnet50', 4)).toEqual(['**0.50**', '–', '**0.75**', '2.00']);
+    const toCpu = (batch: string) =>
+      cells(batch.slice(batch.indexOf('Outputs in CPU memory')), 'resnet50', 2);
+    expect(cells(one, 'resnet50', 2)).toEqual(['–', '2.00']);
+    expect(toCpu(one)).toEqual(['3.00', '2.00']);
+    expect(toCpu(many)).toEqual(['**0.75**', '**0.50**']);
     expect(one).toContain('convolution direct 0.600 (75.0 %), pool 0.200 (25.0 %)');
   });
 
@@ -90,7 +128,8 @@ describe('the report of networks on a GPU', () => {
     const report = render([LOST, alone], { torch: "without PyTorch: No module named 'torch'" });
     expect(report).toContain('- vgg16, batch 1: warpconv: its process ended with SIGSEGV');
     expect(report).toContain("without PyTorch: No module named 'torch'");
-    expect(cells(report, 'resnet50', 3)).toEqual(['–', '–', '–']);
+    expect(cells(report, 'vgg16', 9)).toEqual(['failed', ...Array<string>(8).fill('–')]);
+    expect(cells(report, 'resnet50', 2)).toEqual(['–', '–']);
     expect(cells(report, 'batch 1, geometric mean, run()', 2)).toEqual(['not measured', '–']);
   });
 
