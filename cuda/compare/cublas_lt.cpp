@@ -39,10 +39,9 @@ int elementOf(FloatType type) {
  * Tensor cores want 16. Multiply-adds are asked for the least, by which all stored results were found.
  */
 uint32_t alignmentOf(int64_t count, int64_t stride, Precision arithmetic) {
-  constexpr int64_t kOfDeviceMemory = 256;
   if (arithmetic == Precision::fp32) return sizeof(float);
-  if (count == 1) return kOfDeviceMemory;
-  return static_cast<uint32_t>(std::gcd(kOfDeviceMemory, stride * widthOf(typeFor(arithmetic))));
+  if (count == 1) return DeviceMemory::kAlignment;
+  return static_cast<uint32_t>(std::gcd(DeviceMemory::kAlignment, stride * widthOf(typeFor(arithmetic))));
 }
 
 }  // namespace
