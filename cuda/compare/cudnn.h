@@ -60,12 +60,16 @@ Result<Contestants> findCudnnAlgorithms(const CudnnRequest& request, Device& dev
 
 /**
  * The engine configurations that the heuristics of cuDNN's graph API propose in all their modes, whose engines the
- * older search lacks: as many as can be planned in kLongestPlanning, for fp32 without those that use tensor cores. Of
- * what is for information the first few, without those that compile kernels first.
+ * older search lacks: as many as can be planned in kLongestPlanning, or kFewestPlans, for fp32 without those that use
+ * tensor cores. Of what is for information the first few, without those that compile kernels first.
  */
 Result<Contestants> proposeCudnnEngines(const CudnnRequest& request);
 
-/** After which no more is planned. Kernels that are compiled first are kept for problems that come later. */
+/**
+ * After which no more is planned, once there are kFewestPlans, as many as PyTorch's search times. Kernels that are
+ * compiled first are kept for problems that come later.
+ */
 inline constexpr std::chrono::seconds kLongestPlanning{3};
+inline constexpr size_t kFewestPlans = 10;
 
 }  // namespace warpconv::cuda

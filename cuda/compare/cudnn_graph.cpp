@@ -288,7 +288,7 @@ void addPlans(const CudnnRequest& request, const std::shared_ptr<const Convoluti
               Clock::time_point end, Contestants& contestants) {
   const Cudnn& cudnn = *request.cudnn;
   for (Descriptor& config : configurations(cudnn, graph->get(), mode)) {
-    if (contestants.size() == most || Clock::now() > end) return;
+    if (contestants.size() == most || (contestants.size() >= kFewestPlans && Clock::now() > end)) return;
     const Engine engine(cudnn, config);
     if (!engine.suits(request)) continue;
     void* const handle = cudnn.handle();
