@@ -46,6 +46,8 @@ export interface GpuNetworksSettings {
   readonly precision: Precision;
   /** Networks that the rival compiles, which takes most of a minute each */
   readonly compiled: readonly string[];
+  /** Whether calls after the L2 cache was overwritten are measured, too */
+  readonly cold: boolean;
   /** The folder that the results go to */
   readonly out: string;
 }
@@ -104,10 +106,7 @@ class Contest {
 
   constructor(
     private readonly device: GpuInfo['device'],
-    private readonly pace: Pace,
-    private readonly precision: Precision,
-    /** Networks that the rival is compiled for, too */
-    private readonly compiled: readonly string[],
+    private readonly settings: Omit<GpuNetworksSettings, 'out'>,
   ) {}
 
   /** Who the rival is, or why there is none. */
@@ -124,7 +123,7 @@ class Contest {
   async measure(folder: string, network: string, batch: number): Promise<Omit<NetworkMeasurement, 'run'>> {
     const failures = new Failures();
     const contestants = await this.#loadAll(folder, network, batch, failures);
-    const left = await takeTurns(contestants, this.pace, failures);
+    const left = await takeTurns(contestants, this.settings.quick ? QUICK : THOROUGH, failures);
     const ours = left.find(({ name }) => name === OURS);
     const profile = ours && (await failures.catch(OURS, () => this.#profile()));
     const rivals = left.filter((one) => one !== ours);
@@ -154,7 +153,8 @@ class Contest {
   }
 
   async #loadOurs(model: string, batch: number): Promise<Contestant> {
-    const { device, precision } = this;
+    const { device } = this;
+    const { precision, cold } = this.settings;
     const { error } = await this.#ours.ask<Loaded>({
       do: 'load',
       model,
@@ -163,23 +163,23 @@ class Contest {
       precision,
     } satisfies TurnRequest);
     const turn = (milliseconds: number) =>
-      this.#ours.ask<Turn>({ do: 'turn', milliseconds } satisfies TurnRequest);
+      this.#ours.ask<Turn>({ do: 'turn', milliseconds, cold } satisfies TurnRequest);
     return { name: OURS, error, turn, samples: {} };
   }
 
   #formsOf(network: string): Form[] {
     if (this.#torch === undefined) return [];
-    const isWanted = this.compiled.includes(network);
-    return [...FORMS[this.precision], ...OTHER_FORMS[this.precision]].filter(
-      (form) => isWanted || !isCompiled(form),
-    );
+    const { precision, compiled } = this.settings;
+    const isWanted = compiled.includes(network);
+    return [...FORMS[precision], ...OTHER_FORMS[precision]].filter((form) => isWanted || !isCompiled(form));
   }
 
   async #loadTorch(process: LineProcess, form: Form, load: object): Promise<Contestant> {
     const { error } = await process.ask<{ error: number | null }>(load);
     const tolerance = isExact(form) ? RIVAL_TOLERANCE : OTHER_TOLERANCE;
     if (error === null || error > tolerance) throw new Error(`off by ${error} of the largest output`);
-    const turn = (milliseconds: number) => process.ask<object>({ do: 'turn', form, milliseconds });
+    const { cold } = this.settings;
+    const turn = (milliseconds: number) => process.ask<object>({ do: 'turn', form, milliseconds, cold });
     return { name: form, error, turn, samples: {} };
   }
 
@@ -269,10 +269,11 @@ class NetworksFile {
 export async function benchGpuNetworks(
   device: Exclude<Device, 'cpu'>,
   { folder, names, batches }: Subjects,
-  { quick, precision, compiled, out }: GpuNetworksSettings,
+  { out, ...settings }: GpuNetworksSettings,
 ): Promise<void> {
+  const { quick, precision } = settings;
   const gpu = findGpu(device);
-  const contest = new Contest(gpu.device, quick ? QUICK : THOROUGH, precision, compiled);
+  const contest = new Contest(gpu.device, settings);
   try {
     const facts = await contest.findRival();
     if (typeof facts === 'string') console.error(`bench: ${facts}`);

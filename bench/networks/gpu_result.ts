@@ -32,6 +32,8 @@ export interface OwnMeasurement {
   readonly toCpu: Quartiles;
   /** The same until the outputs are on the GPU; absent where that was not measured */
   readonly onGpu?: Quartiles;
+  /** The same after the L2 cache was overwritten, where that was asked for */
+  readonly onGpuCold?: Quartiles;
   /** Milliseconds of the steps on the device by kind and algorithm, launched one by one between events */
   readonly steps: Readonly<Record<string, number>>;
 }
@@ -41,6 +43,8 @@ export interface RivalMeasurement {
   readonly error: number;
   /** Milliseconds of a replay of the graph, between events around many */
   readonly replay: Quartiles;
+  /** Of single replays after the L2 cache was overwritten, where that was asked for */
+  readonly replayCold?: Quartiles;
   /** Milliseconds of a replay until the output is in CPU memory */
   readonly toCpu: Quartiles;
 }
@@ -98,12 +102,14 @@ export function withNetwork(
 /** The fastest by a measure of PyTorch's forms in the same precision. */
 export function bestRival(
   { rivals }: NetworkMeasurement,
-  measure: 'replay' | 'toCpu',
+  measure: RivalMeasure,
   precision: Precision,
 ): RivalMeasurement | undefined {
-  const compared = rivals.filter(({ form }) => FORMS[precision].includes(form));
-  return compared.sort((a, b) => a[measure][1] - b[measure][1])[0];
+  const compared = rivals.filter((one) => FORMS[precision].includes(one.form) && one[measure] !== undefined);
+  return compared.sort((a, b) => a[measure]![1] - b[measure]![1])[0];
 }
+
+export type RivalMeasure = 'replay' | 'replayCold' | 'toCpu';
 
 export function deviceMilliseconds({ steps }: OwnMeasurement): number {
   return sum(Object.values(steps));
@@ -115,6 +121,8 @@ export interface Speedups {
   readonly strict: number;
   /** The same with our outputs on the GPU, as a replay's are */
   readonly onGpu?: number;
+  /** The same with a cold L2 cache */
+  readonly onGpuCold?: number;
   /** Both until the outputs are in CPU memory */
   readonly toCpu: number;
   /** Both on the device alone */
@@ -124,10 +132,12 @@ export interface Speedups {
 export function speedupsOf(one: NetworkMeasurement, precision: Precision): Speedups | undefined {
   const [replay, toCpu] = [bestRival(one, 'replay', precision), bestRival(one, 'toCpu', precision)];
   if (one.ours === undefined || replay === undefined || toCpu === undefined) return undefined;
-  const { onGpu } = one.ours;
+  const { onGpu, onGpuCold } = one.ours;
+  const cold = bestRival(one, 'replayCold', precision)?.replayCold;
   return {
     strict: replay.replay[1] / one.ours.toCpu[1],
     ...(onGpu && { onGpu: replay.replay[1] / onGpu[1] }),
+    ...(onGpuCold && cold && { onGpuCold: cold[1] / onGpuCold[1] }),
     toCpu: toCpu.toCpu[1] / one.ours.toCpu[1],
     device: replay.replay[1] / deviceMilliseconds(one.ours),
   };

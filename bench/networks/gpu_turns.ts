@@ -2,11 +2,12 @@
  * Our side of bench/networks/main.ts on a GPU: InferenceSession on one network at a time. Answers on stdout what it is asked on
  * stdin (LineProcess), in a process of its own, which a kernel that goes astray takes with it.
  */
-import { InferenceSession, Tensor, type Device } from 'warpconv';
+import { Conv2d, InferenceSession, Tensor, type Device } from 'warpconv';
 
 import type { Precision } from '../../lib/conv2d/names';
 import { answerLines } from '../line_process';
 import { batchOf, errorOf, IMAGE_DIMS, TOLERANCE } from './files';
+import { median } from '../statistics';
 
 export type TurnRequest =
   | {
@@ -16,7 +17,7 @@ export type TurnRequest =
       readonly device: Device;
       readonly precision: Precision;
     }
-  | { readonly do: 'turn'; readonly milliseconds: number }
+  | { readonly do: 'turn'; readonly milliseconds: number; readonly cold: boolean }
   | { readonly do: 'profile' };
 
 /** `load`: the network is on the device, and what it computes is right. */
@@ -25,10 +26,14 @@ export interface Loaded {
   readonly error: number;
 }
 
-/** `turn`: milliseconds of one call of run() after the other, until the outputs are in CPU memory, or on the GPU. */
+/**
+ * `turn`: milliseconds of one call of run() after the other, until the outputs are in CPU memory, or on the GPU; and of calls
+ * after the L2 cache was overwritten, the median of them.
+ */
 export interface Turn {
   readonly toCpu: number;
   readonly onGpu?: number;
+  readonly onGpuCold?: number;
 }
 
 /** `profile`: milliseconds of the steps on the device, by kind and algorithm, each the median of ten runs. */
@@ -62,10 +67,15 @@ class Subject {
     throw new Error(`off by ${error} of the largest output`);
   }
 
-  async turn(milliseconds: number): Promise<Turn> {
+  async turn(milliseconds: number, cold: boolean): Promise<Turn> {
     const toCpu = await oneByOne(() => this.#run(), milliseconds);
-    if (this.resident === undefined) return { toCpu };
-    return { toCpu, onGpu: await oneByOne(() => this.#runWithin(this.resident!), milliseconds) };
+    const { resident } = this;
+    if (resident === undefined) return { toCpu };
+    const call = () => this.#runWithin(resident);
+    const onGpu = await oneByOne(call, milliseconds);
+    if (!cold) return { toCpu, onGpu };
+    flush ??= await Flush.create(resident.device);
+    return { toCpu, onGpu, onGpuCold: await afterFlushes(flush, call, milliseconds) };
   }
 
   async profile(): Promise<Profile> {
@@ -106,6 +116,47 @@ async function oneByOne(call: () => Promise<unknown>, milliseconds: number): Pro
   }
 }
 
+/** The median time of calls after the cache was overwritten. */
+async function afterFlushes(
+  flush: Flush,
+  call: () => Promise<unknown>,
+  milliseconds: number,
+): Promise<number> {
+  const samples: number[] = [];
+  const end = performance.now() + milliseconds;
+  while (samples.length === 0 || performance.now() < end) {
+    await flush.run();
+    const begin = performance.now();
+    await call();
+    samples.push(performance.now() - begin);
+  }
+  return median(samples);
+}
+
+/** Overwrites the L2 cache: a copy of several times as much, by a filter of one element. */
+class Flush {
+  static readonly #DIMS = [1, 1, 8192, 8192];
+
+  private constructor(
+    private readonly plan: Conv2d,
+    private readonly input: Tensor,
+    private readonly output: Tensor,
+  ) {}
+
+  static async create(device: string): Promise<Flush> {
+    const elements = new Float32Array(Flush.#DIMS.reduce((product, extent) => product * extent, 1));
+    const input = await new Tensor(elements, Flush.#DIMS).to(device as Device);
+    const one = new Tensor(new Float32Array([1]), [1, 1, 1, 1]);
+    const plan = await Conv2d.create(one, { inputDims: Flush.#DIMS, device: device as Device });
+    return new Flush(plan, input, await plan.run(input));
+  }
+
+  async run(): Promise<void> {
+    await this.plan.run(this.input, { output: this.output });
+  }
+}
+
+let flush: Flush | undefined;
 let subject: Subject | undefined;
 
 async function answer(request: TurnRequest): Promise<Loaded | Turn | Profile> {
@@ -117,7 +168,7 @@ async function answer(request: TurnRequest): Promise<Loaded | Turn | Profile> {
     return facts;
   }
   if (subject === undefined) throw new Error('no network is loaded');
-  return request.do === 'turn' ? subject.turn(request.milliseconds) : subject.profile();
+  return request.do === 'turn' ? subject.turn(request.milliseconds, request.cold) : subject.profile();
 }
 
 void answerLines(answer, (error) => error.message.includes('CUDA cannot be used in this process any more'));

@@ -9,11 +9,13 @@
  *     python3 scripts/export_networks.py networks
  *     npx ts-node bench/networks/main.ts [--folder networks] [--network resnet50] [--quick] [--threads 1|default]
  *     npx ts-node bench/networks/main.ts --device cuda [--folder networks] [--network resnet50] [--quick] [--batch 1,128] [--out FOLDER]
- *         [--precision fp32|tf32|fp16|bf16] [--compile resnet50]
+ *         [--precision fp32|tf32|fp16|bf16] [--compile resnet50] [--cold]
  *     npx ts-node bench/networks/main.ts --check [--device cpu|cuda] [--folder networks] [--network resnet50] [--batch 1,128]
  *         [--precision fp32|tf32|fp16|bf16]
  *
- * `--compile` adds the compiled form of a network to the rival's, and may be given again. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1 where that is too far.
+ * `--compile` adds the compiled form of a network to the rival's, and may be given again. `--cold` also measures calls after the
+ * L2 cache was overwritten. `--check` times nothing: it says for each network how far ours is off, and ends with exit code 1
+ * where that is too far.
  */
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -205,6 +207,7 @@ async function main(): Promise<void> {
       check: { type: 'boolean', default: false },
       threads: { type: 'string', multiple: true },
       compile: { type: 'string', multiple: true, default: [] },
+      cold: { type: 'boolean', default: false },
       batch: { type: 'string', default: '1,128' },
       precision: { type: 'string', default: 'fp32' },
       out: { type: 'string', default: FOLDER },
@@ -226,6 +229,7 @@ async function main(): Promise<void> {
     quick,
     precision,
     compiled: values.compile,
+    cold: values.cold,
     out: path.resolve(out),
   });
 }

@@ -12,10 +12,12 @@ Reads a request a line from stdin and answers each by a line on stdout, both JSO
     {"do": "about", "device": "cuda:0"}    versions and the GPU's name
     {"do": "load", "network": …, "folder": …, "batch": …, "form": "NCHW",
      "device": "cuda:0"}    {"error": of the largest output}
-    {"do": "turn", "form": "NCHW", "milliseconds": 300}    {"replay": milliseconds, "toCpu": milliseconds}
+    {"do": "turn", "form": "NCHW", "milliseconds": 300,
+     "cold": true}    {"replay": milliseconds, "toCpu": milliseconds, "replayCold": milliseconds}
 
 `replay` is one replay among many back to back, between two CUDA events; `toCpu` is wall-clock time from the replay until
-its output is in CPU memory, one after the other.
+its output is in CPU memory, one after the other; `replayCold`, where it is asked for, is a single replay after the L2 cache
+was overwritten, between two events.
 
 Needs PyTorch with CUDA, torchvision and NumPy.
 """
@@ -26,6 +28,7 @@ import gc
 import json
 import math
 import pathlib
+import statistics
 import sys
 import time
 
@@ -105,6 +108,16 @@ def one_by_one(call, milliseconds):
     return taken / count
 
 
+def after_flushes(call, milliseconds):
+    """The median of calls after several times what the L2 cache holds was written."""
+    flush = torch.empty(2**28, dtype=torch.uint8, device="cuda")
+    begin, times = time.perf_counter(), []
+    while not times or 1e3 * (time.perf_counter() - begin) < milliseconds:
+        flush.zero_()
+        times.append(device_milliseconds(call, 1))
+    return statistics.median(times)
+
+
 def error_of(output, expected):
     """The same as errorOf in bench/networks/files.ts. None stands for NaN and infinity."""
     error = (np.abs(output - expected).max() / np.abs(expected).max()).item()
@@ -143,11 +156,12 @@ class Rival:
         x = torch.from_numpy(images).to(device, type).to(memory_format=layout)
         return (torch.compile(module) if compiled else module), x
 
-    def turn(self, form, milliseconds):
+    def turn(self, form, milliseconds, cold):
         if form not in self.loaded:
             raise RuntimeError("the process that had it was lost")
         replay, output, *_ = self.loaded[form]
-        return dict(replay=back_to_back(replay, milliseconds), toCpu=one_by_one(lambda: (replay(), output.cpu()), milliseconds))
+        times = dict(replay=back_to_back(replay, milliseconds), toCpu=one_by_one(lambda: (replay(), output.cpu()), milliseconds))
+        return times | (dict(replayCold=after_flushes(replay, milliseconds)) if cold else {})
 
     def _take_up(self, subject):
         """Lets go of the network before."""

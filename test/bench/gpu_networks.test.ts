@@ -90,6 +90,25 @@ describe('the report of networks on a GPU', () => {
     expect(report).not.toContain('replay, NCHW');
   });
 
+  test('has a table of a cold cache where that was measured, with the rival that is fastest there', () => {
+    const one = measurement('resnet50', 1, 0.8);
+    const cold: NetworkMeasurement = {
+      ...one,
+      ours: { ...one.ours!, onGpu: same(0.5), onGpuCold: same(1) },
+      rivals: [
+        { ...one.rivals[0]!, replayCold: same(2.5) },
+        { ...one.rivals[1]!, replayCold: same(3) },
+      ],
+    };
+    const report = render([cold, { ...one, network: 'vgg16' }]);
+    const table = report.slice(report.indexOf('L2 cache was overwritten:'));
+    expect(cells(table, 'resnet50', 5)).toEqual([
+      ...['1.000 (1.000 – 1.000)', '2.500 (2.500 – 2.500)', '3.000 (3.000 – 3.000)', '–', '2.50'],
+    ]);
+    expect(cells(table, 'vgg16', 5)).toEqual(['–', '–', '–', '–', '–']);
+    expect(render([one])).not.toContain('L2 cache was overwritten:');
+  });
+
   test('has rivals in every precision, compiled ones too', () => {
     const { date, gpu } = gpuResult([]);
     for (const precision of ['tf32', 'fp16', 'bf16'] as const) {
