@@ -263,8 +263,9 @@ TEST_CASE("fuzzed squeeze-and-excitation of halves") {
     step.hidden = random.pick({1, 4, 8, 20, 48, 300});
     step.inputPitch = step.channels + random.pick({0, 0, 8, 3}),
     step.outputPitch = step.channels + random.pick({0, 0, 16, 1});
-    step.hiddenActivation.kind = random.pick({ActivationKind::silu, ActivationKind::relu, ActivationKind::none});
-    step.gateActivation.kind = random.pick({ActivationKind::sigmoid, ActivationKind::none});
+    constexpr ActivationKind kHidden[] = {ActivationKind::silu, ActivationKind::relu, ActivationKind::none};
+    step.hiddenActivation.kind = kHidden[random.from(0, 2)];
+    step.gateActivation.kind = random.maybe() ? ActivationKind::sigmoid : ActivationKind::none;
     if (random.maybe()) step.gateActivation = {ActivationKind::clip, 0.0f, 1.0f};
     OneStep one(random);
     if (random.maybe()) one.align();
