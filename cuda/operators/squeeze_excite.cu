@@ -10,6 +10,7 @@
 #include "cuda/operators/operators.h"
 
 namespace warpconv::cuda::operators {
+namespace squeeze {
 namespace {
 
 constexpr int kWarp = 32, kBlock = 512, kWarps = kBlock / kWarp;
@@ -185,9 +186,11 @@ Squeeze squeezeOf(const SqueezeExciteStep& step, const Gates& gates, int width, 
 }
 
 }  // namespace
+}  // namespace squeeze
 
 Status squeezeExcite(const SqueezeExciteStep& step, const Gates& gates, const void* input, void* output,
                      cudaStream_t stream) {
+  using namespace squeeze;
   const Result<Device*> device = Device::current();
   if (!device.isOk()) return device.status();
   const int width = widthOfHalves(step.channels, step.inputPitch, step.outputPitch, halvesTo(input), halvesTo(output));
