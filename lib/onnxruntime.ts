@@ -31,13 +31,11 @@ import {
   type Runtime,
 } from './session/fallback';
 import { InferenceSession } from './session/session';
-import type { SessionOptions } from './session/session_options';
+import type { SessionOptions, WarpconvExecutionProviderOption } from './session/session_options';
 import type { Tensor } from './tensor/tensor';
 
 export type { Backend } from 'onnxruntime-common';
-
-/** An entry of `executionProviders`: options of ours beside our name. */
-export type WarpconvExecutionProviderOption = { readonly name: 'warpconv' } & SessionOptions;
+export type { WarpconvExecutionProviderOption } from './session/session_options';
 
 declare module 'onnxruntime-common' {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- it is one there
@@ -64,7 +62,7 @@ export const backend: Backend = {
   init: () => Promise.resolve(),
   async createInferenceSessionHandler(model, options = {}) {
     const { own, others } = readOptions(options);
-    const create = () => InferenceSession.create(model, { fallback: 'none', ...own });
+    const create = () => InferenceSession.create(model, own);
     if (others.length === 0) return new Handler(await create().catch(alone), undefined);
     // What cannot be run may show in the first run.
     const kept = keep(model);
@@ -166,7 +164,7 @@ function chosen<Key extends string>(options: unknown, names: readonly Key[]): Pa
   }
 }
 
-/** Ours from beside our name, before onnxruntime's own that mean something here. */
+/** Options of a session of ours, which has our entries of the list; and the entries of others. */
 function readOptions(options: unknown): {
   readonly own: SessionOptions;
   readonly others: readonly unknown[];
@@ -177,12 +175,20 @@ function readOptions(options: unknown): {
     // onnxruntime gives a backend its own entries alone where it asks, and all by the descriptor.
     const all: unknown = Object.getOwnPropertyDescriptor(options, 'executionProviders')?.value ?? [];
     const [providers, everybody] = [given, all].map((list) =>
-      checkList('options.executionProviders', list, PROVIDERS, readProvider),
-    ) as [Provider[], Provider[]];
-    const own = providers.find((provider) => provider.own !== undefined)?.own;
+      checkList('options.executionProviders', list, PROVIDERS, (_, entry) => entry),
+    ) as [unknown[], unknown[]];
+    const executionProviders = providers.filter(isNamedOurs) as WarpconvExecutionProviderOption[];
+    const choosesFallback = executionProviders.some(
+      (entry) => isObject(entry) && entry.fallback !== undefined,
+    );
     return {
-      own: { ...chosen(options, OF_SESSIONS), ...own },
-      others: everybody.flatMap(({ other }) => (other === undefined ? [] : [other])),
+      own: {
+        ...chosen(options, OF_SESSIONS),
+        // Nobody need be told of what onnxruntime's own list does better.
+        ...(!choosesFallback && { fallback: 'none' }),
+        executionProviders,
+      },
+      others: everybody.filter((entry) => !isNamedOurs(entry)),
     };
   } catch (error) {
     throw unreadable('options', error);
@@ -191,18 +197,8 @@ function readOptions(options: unknown): {
 
 const PROVIDERS = 'a list of names, and of objects with a name';
 
-/** Our options, where the entry has our name and is more than that; or another's entry. */
-interface Provider {
-  readonly own?: SessionOptions;
-  readonly other?: unknown;
-}
-
-function readProvider(_: string, entry: unknown): Provider {
-  const name = isObject(entry) ? propertyOf(entry, 'name') : entry;
-  if (name !== NAME) return { other: entry };
-  if (!isObject(entry)) return {};
-  const { name: _name, ...own } = entry as { name?: unknown } & SessionOptions;
-  return { own };
+function isNamedOurs(entry: unknown): boolean {
+  return (isObject(entry) ? propertyOf(entry, 'name') : entry) === NAME;
 }
 
 interface Registry extends Runtime {

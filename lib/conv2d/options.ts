@@ -439,12 +439,12 @@ function methodOf(
   };
 }
 
-export function readPrecision(value: unknown, owner = 'options'): Precision {
-  return checkOneOf(`${owner}.precision`, value, ['fp32', 'tf32', 'fp16', 'bf16']);
+export function readPrecision(name: string, value: unknown): Precision {
+  return checkOneOf(name, value, ['fp32', 'tf32', 'fp16', 'bf16']);
 }
 
 function readOptionalPrecision(owner: string, value: unknown): Precision | undefined {
-  return value === undefined ? undefined : readPrecision(value, owner);
+  return value === undefined ? undefined : readPrecision(`${owner}.precision`, value);
 }
 
 function readOutput(name: string, value: unknown): RunRequest['output'] {

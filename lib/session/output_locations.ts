@@ -4,20 +4,20 @@ import type { Place } from '../placement';
 
 export type OutputLocation = 'cpu' | 'gpu-buffer';
 
-/** `options.preferredOutputLocation`: of all outputs, or by output, of which those that are not named are in CPU memory. */
+/** `preferredOutputLocation`: of all outputs, or by output, of which those that are not named are in CPU memory. */
 export type OutputLocations = OutputLocation | ReadonlyMap<string, OutputLocation>;
 
 const OPTION = 'options.preferredOutputLocation';
 
-export function readOutputLocations(value: unknown): OutputLocations {
-  if (!isObject(value)) return readLocation(value);
-  const entries = readEntries(OPTION, value, 'a location, or an object of locations by output');
-  return new Map(entries.map(([name, location]) => [name, readLocation(location)]));
+export function readOutputLocations(name: string, value: unknown): OutputLocations {
+  if (!isObject(value)) return readLocation(name, value);
+  const entries = readEntries(name, value, 'a location, or an object of locations by output');
+  return new Map(entries.map(([output, location]) => [output, readLocation(name, location)]));
 }
 
 /** Pages are not locked for outputs, which would take longer than they save: what prefers that gets ordinary memory. */
-function readLocation(value: unknown): OutputLocation {
-  const location = checkOneOf(OPTION, value, ['cpu', 'cpu-pinned', 'gpu-buffer'] as const);
+function readLocation(name: string, value: unknown): OutputLocation {
+  const location = checkOneOf(name, value, ['cpu', 'cpu-pinned', 'gpu-buffer'] as const);
   return location === 'gpu-buffer' ? location : 'cpu';
 }
 

@@ -23,7 +23,7 @@ import { readAlgorithm, readByteLimit, readPrecision, readSignal } from '../conv
 import type { AlgorithmName, Precision } from '../conv2d/names';
 import { checkDeviceOrAuto, type Device } from '../placement';
 import { readOutputLocations, type OutputLocations } from './output_locations';
-import { chooseDevice } from './providers';
+import { chooseDevice, readProviders, type ListedProvider } from './providers';
 import type { Tensor } from '../tensor/tensor';
 import { kindOf } from '../tensor/typed_array';
 
@@ -36,9 +36,11 @@ export interface SessionOptions {
   readonly device?: 'auto' | Device;
   /**
    * onnxruntime's: the first of `'cpu'`, `'cuda'` and `'warpconv'` (the GPU that there is, or the CPU) is where to run, for
-   * example `['cuda', 'cpu']`, or `[{ name: 'cuda', deviceId: 1 }]`. Its other providers are passed over.
+   * example `['cuda', 'cpu']`, or `[{ name: 'cuda', deviceId: 1 }]`. Its other providers are passed over. The options of a
+   * session may stand beside our name, too: `[{ name: 'warpconv', precision: 'fp16' }]`. One that is given twice must be the
+   * same in both places.
    */
-  readonly executionProviders?: readonly (string | { readonly name: string; readonly deviceId?: number })[];
+  readonly executionProviders?: readonly (string | ExecutionProvider | WarpconvExecutionProviderOption)[];
   /**
    * The least exact products that may be made, and with `'fp16'` and `'bf16'` the type of the tensors between layers. Devices that
    * have nothing faster compute in float32; `explain()` says in what. Default `'fp32'`.
@@ -108,6 +110,21 @@ export interface SessionOptions {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
+/** An entry of `executionProviders`, as onnxruntime has it. */
+export interface ExecutionProvider {
+  readonly name: string;
+  /** Of `'cuda'` */
+  readonly deviceId?: number;
+  /** Of `'cpu'`: taken, and without effect */
+  readonly useArena?: boolean;
+}
+
+/** An entry of `executionProviders`: options of ours beside our name. */
+export type WarpconvExecutionProviderOption = { readonly name: 'warpconv' } & Omit<
+  SessionOptions,
+  'executionProviders'
+>;
+
 /** A file that a model has data in. */
 export interface ExternalFile {
   /** As the model calls it, with or without `./` before it */
@@ -164,54 +181,91 @@ export interface SessionRequest {
   readonly fallback: 'onnxruntime' | 'none' | undefined;
 }
 
+type SessionOption = keyof SessionOptions;
+
+/** What may stand beside our name in `executionProviders`: all but that list itself. */
+const { executionProviders: _, ...BESIDE_NAME } = noneOf(SESSION_DEFAULTS);
+
+function noneOf<D extends object>(defaults: D): Record<keyof D, undefined> {
+  return Object.fromEntries(Object.keys(defaults).map((key) => [key, undefined])) as Record<
+    keyof D,
+    undefined
+  >;
+}
+
 export function readSessionOptions(options: unknown = {}): SessionRequest {
-  const given = readProperties('options', options, SESSION_DEFAULTS);
+  const own = readProperties('options', options, noneOf(SESSION_DEFAULTS));
+  const providers = readProviders(own.executionProviders, BESIDE_NAME);
+  const { given, called } = together(own, providers);
   return {
-    device: chooseDevice(checkDeviceOrAuto('options.device', given.device), given.executionProviders),
-    precision: readPrecision(given.precision),
-    algorithm: readAlgorithm('options.algorithm', given.algorithm),
-    cachedShapes: checkInteger('options.cachedShapes', given.cachedShapes, { min: 1, max: MOST_SHAPES }),
-    memoryLimit: readByteLimit('options.memoryLimit', given.memoryLimit),
-    freeDimensions: readFreeDimensions(given.freeDimensionOverrides),
-    externalData: readExternalFiles(given.externalData),
-    enableProfiling: checkBoolean('options.enableProfiling', given.enableProfiling),
-    profileFilePrefix: checkName('options.profileFilePrefix', given.profileFilePrefix),
-    outputLocations: readOutputLocations(given.preferredOutputLocation),
-    fallback: readFallback(given.fallback),
+    device: chooseDevice(
+      checkDeviceOrAuto('options.device', own.device ?? SESSION_DEFAULTS.device),
+      providers,
+    ),
+    precision: readPrecision(called('precision'), given.precision),
+    algorithm: readAlgorithm(called('algorithm'), given.algorithm),
+    cachedShapes: checkInteger(called('cachedShapes'), given.cachedShapes, { min: 1, max: MOST_SHAPES }),
+    memoryLimit: readByteLimit(called('memoryLimit'), given.memoryLimit),
+    freeDimensions: readFreeDimensions(called('freeDimensionOverrides'), given.freeDimensionOverrides),
+    externalData: readExternalFiles(called('externalData'), given.externalData),
+    enableProfiling: checkBoolean(called('enableProfiling'), given.enableProfiling),
+    profileFilePrefix: checkName(called('profileFilePrefix'), given.profileFilePrefix),
+    outputLocations: readOutputLocations(called('preferredOutputLocation'), given.preferredOutputLocation),
+    fallback: readFallback(called('fallback'), given.fallback),
   };
 }
 
-function readExternalFiles(value: unknown): Map<string, Uint8Array | string> {
+/** The options and those beside our name, with defaults for the others; `called` says as what the caller gave one. */
+function together(own: Readonly<Record<SessionOption, unknown>>, providers: readonly ListedProvider[]) {
+  const given: Record<SessionOption, unknown> = { ...SESSION_DEFAULTS };
+  const names = new Map<SessionOption, string>();
+  const places = [{ called: 'options', options: own }, ...providers];
+  for (const key of Object.keys(BESIDE_NAME) as (keyof typeof BESIDE_NAME)[]) {
+    for (const { called, options } of places) {
+      const [value, name] = [options[key], `${called}.${key}`];
+      const earlier = names.get(key);
+      if (value === undefined || key === 'device') continue;
+      if (earlier !== undefined && !Object.is(value, given[key])) {
+        throw invalid(
+          `${earlier} is ${describe(given[key])} and ${name} is ${describe(value)}; give one of the two, or both the same`,
+        );
+      }
+      given[key] = value;
+      names.set(key, earlier ?? name);
+    }
+  }
+  return { given, called: (key: SessionOption) => names.get(key) ?? `options.${key}` };
+}
+
+function readExternalFiles(name: string, value: unknown): Map<string, Uint8Array | string> {
   const what = 'a list of paths, and of objects with a path and data';
-  const files = checkList('options.externalData', value, what, (called, entry) => {
+  const files = checkList(name, value, what, (called, entry) => {
     // A path alone says both what the model calls it and where it is.
     if (typeof entry === 'string') return [entry, entry] as const;
     if (!isObject(entry)) throw mismatch(called, 'a path, or an object with a path and data', entry);
-    const name = checkName(`${called}.path`, propertyOf(entry, 'path'));
+    const path = checkName(`${called}.path`, propertyOf(entry, 'path'));
     const data = propertyOf(entry, 'data');
-    if (types.isAnyArrayBuffer(data)) return [name, new Uint8Array(data)] as const;
+    if (types.isAnyArrayBuffer(data)) return [path, new Uint8Array(data)] as const;
     if (typeof data === 'string' || kindOf(data) === 'Uint8Array')
-      return [name, data as Uint8Array | string] as const;
+      return [path, data as Uint8Array | string] as const;
     throw mismatch(`${called}.data`, 'a Uint8Array, an ArrayBuffer or a path', data);
   });
-  const names = files.map(([name]) => name);
-  const twice = names.find((name, i) => names.indexOf(name) < i);
-  if (twice !== undefined)
-    throw invalid(`options.externalData gives '${shorten(twice)}' twice; give it once`);
+  const paths = files.map(([path]) => path);
+  const twice = paths.find((path, i) => paths.indexOf(path) < i);
+  if (twice !== undefined) throw invalid(`${name} gives '${shorten(twice)}' twice; give it once`);
   return new Map(files);
 }
 
 const FALLBACKS = ['onnxruntime', 'none'] as const;
 
-function readFallback(value: unknown): SessionRequest['fallback'] {
-  return value === undefined ? undefined : checkOneOf('options.fallback', value, FALLBACKS);
+function readFallback(name: string, value: unknown): SessionRequest['fallback'] {
+  return value === undefined ? undefined : checkOneOf(name, value, FALLBACKS);
 }
 
 /** A cache has room for them all from the start. */
 const MOST_SHAPES = 65_536;
 
-function readFreeDimensions(value: unknown): Map<string, number> {
-  const name = 'options.freeDimensionOverrides';
+function readFreeDimensions(name: string, value: unknown): Map<string, number> {
   const range = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
   const entries = readEntries(name, value, 'an object of extents by name');
   return new Map(

@@ -6,6 +6,7 @@ import path from 'node:path';
 import * as ort from 'onnxruntime-common';
 
 import { backend } from '../../lib/onnxruntime';
+import { InferenceSession } from '../../lib/session/session';
 import { externalTensor, node, onnxModel, rawBytes, tensor, value } from '../support/onnx_builder';
 import { late, odd } from '../support/unsupported_models';
 
@@ -33,10 +34,6 @@ test('a session of onnxruntime runs on it', async () => {
   await session.release();
 });
 
-test('its options are checked as ours are', async () => {
-  await expect(create({ name: 'warpconv', devise: 'cpu' })).rejects.toThrow(/did you mean 'device'/);
-});
-
 describe("onnxruntime's own options", () => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-provider-'));
   afterAll(() => rmSync(folder, { recursive: true }));
@@ -59,15 +56,8 @@ describe("onnxruntime's own options", () => {
       executionProviders: [{ name: 'warpconv', device: 'cpu', ...beside }],
     });
 
-  test.each([
-    ['are taken', { externalData: weights([10, 20]) }, {}],
-    [
-      'stand behind those of our entry',
-      { externalData: weights([5, 5]) },
-      { externalData: weights([10, 20]) },
-    ],
-  ])('%s: externalData', async (_, options, beside) => {
-    const session = await load(options, beside);
+  test('are taken: externalData', async () => {
+    const session = await load({ externalData: weights([10, 20]) });
     expect([...((await session.run({ x })).y!.data as Float32Array)]).toEqual([11, 22]);
     await session.release();
   });
@@ -106,6 +96,65 @@ describe("onnxruntime's own options", () => {
     }
     expect(Object.keys(await session.run({ x }, ['y'], { terminate: false }))).toEqual(['y']);
     await session.release();
+  });
+});
+
+describe.each([
+  ['of onnxruntime', ort.InferenceSession],
+  ['of ours', InferenceSession as unknown as typeof ort.InferenceSession],
+])('options beside our name, in a session %s', (_, Session) => {
+  const x = new ort.Tensor('float32', Float32Array.of(1, 0), [1, 2]);
+  const load = (beside: object, options: object = {}) =>
+    Session.create(model, {
+      ...options,
+      executionProviders: [{ name: 'warpconv', device: 'cpu', ...beside } as { name: 'warpconv' }],
+    });
+
+  test.each<[string, object, object]>([
+    ['alone', { precision: 'fp16', memoryLimit: 2 ** 20 }, {}],
+    ['said again', { freeDimensionOverrides: undefined, profileFilePrefix: 'a' }, { profileFilePrefix: 'a' }],
+  ])('are taken: %s', async (_, beside, options) => {
+    const session = await load(beside, options);
+    expect([...((await session.run({ x })).y!.data as Float32Array)]).toEqual([1, 2, 3]);
+    await session.release();
+  });
+
+  test.each<[string, object, object, string, RegExp]>([
+    ['one that limits', { memoryLimit: 1 }, {}, 'OUT_OF_MEMORY', /memoryLimit/],
+    [
+      'a misspelt one',
+      { presicion: 'fp16' },
+      {},
+      'INVALID_ARGUMENT',
+      /Providers\[0\]\.presicion is not known; did/,
+    ],
+    [
+      'a list within',
+      { executionProviders: [] },
+      {},
+      'INVALID_ARGUMENT',
+      /\[0\]\.executionProviders is not known/,
+    ],
+    [
+      'a wrong value',
+      { precision: 'fp8' },
+      {},
+      'INVALID_ARGUMENT',
+      /^options\.executionProviders\[0\]\.precision must be/,
+    ],
+    [
+      'one against an option',
+      { profileFilePrefix: 'a' },
+      { profileFilePrefix: 'b' },
+      'INVALID_ARGUMENT',
+      /^options\.profileFilePrefix is 'b' and options\.executionProviders\[0\]\.profileFilePrefix is 'a'; give one/,
+    ],
+  ])('%s is refused or refuses', async (_, beside, options, code, message) => {
+    const run = async () => (await load(beside, options)).run({ x });
+    await expect(run()).rejects.toMatchObject({
+      code: `ERR_WARPCONV_${code}`,
+      message: expect.stringMatching(message) as string,
+    });
   });
 });
 

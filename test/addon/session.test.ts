@@ -615,12 +615,19 @@ describe('execution providers', () => {
   const deviceOf = async (executionProviders: unknown) =>
     (await create(twoOutputs, { device: undefined, executionProviders } as never)).device;
 
-  test.each([[['cpu']], [['webgpu', 'cpu', 'cuda']], [[{ name: 'cpu' }]]])(
-    '%j is the CPU',
-    async (providers) => {
-      expect(await deviceOf(providers)).toBe('cpu');
-    },
-  );
+  test.each([
+    [['cpu']],
+    [['webgpu', 'cpu', 'cuda']],
+    [[{ name: 'cpu', useArena: true }]],
+    [
+      [
+        { name: 'webgpu', preferredLayout: 'NHWC' },
+        { name: 'warpconv', device: 'cpu' },
+      ],
+    ],
+  ])('%j is the CPU', async (providers) => {
+    expect(await deviceOf(providers)).toBe('cpu');
+  });
 
   test('a list that is empty says nothing', async () => {
     expect(await deviceOf([])).toBe(await deviceOf(undefined));
@@ -636,6 +643,11 @@ describe('execution providers', () => {
       [{ name: 'cuda', deviceId: -1 }],
       'ERR_WARPCONV_INVALID_ARGUMENT',
       /executionProviders\[0\]\.deviceId must be/,
+    ],
+    [
+      [{ name: 'cuda', precision: 'fp16' }],
+      'ERR_WARPCONV_INVALID_ARGUMENT',
+      /executionProviders\[0\]\.precision is not known; .* takes name, deviceId$/,
     ],
     ['cpu', 'ERR_WARPCONV_INVALID_ARGUMENT', /must be a list of names/],
     [['webgpu'], 'ERR_WARPCONV_UNSUPPORTED', /names none that there is here; add 'cpu'/],
@@ -666,6 +678,7 @@ describe('execution providers', () => {
     ['cuda', ['cpu'], "options.device is 'cuda' and options.executionProviders says 'cpu'; give one"],
     ['cpu', ['cuda', 'webgpu'], "is 'cpu' and options.executionProviders says 'cuda'"],
     ['cuda:1', ['cpu', { name: 'cuda', deviceId: 0 }], "says 'cpu' or 'cuda:0'"],
+    ['cuda', [{ name: 'warpconv', device: 'cpu' }], "executionProviders says 'cpu'"],
     ['cpu9', ['cpu'], 'options.device must be'],
   ])('device %j with %j is refused', async (device, providers, message) => {
     await expect(both(device, providers)).rejects.toMatchObject({
