@@ -121,7 +121,7 @@ export interface NativePlan {
   runSync(input: NativeElements, residual: NativeElements | null, output: NativeElements): void;
 
   /** Prepare and run in one call, keeping nothing. */
-  convolve(...operands: [...ConvolveOperands, done: Done]): CallId;
+  convolve(...operands: [...operands: ConvolveOperands, done: Done]): CallId;
   convolveSync(...operands: ConvolveOperands): void;
 
   /** On a GPU: computes the problem in several ways, judges and times them. Null tensors are random ones. */

@@ -29,7 +29,7 @@ export type {
   SharpOutput,
   ToImageDataOptions,
 } from './tensor/from_image';
-export type { TensorLike } from './tensor/tensor_like';
+export type { FloatTensorLike, TensorLike } from './tensor/tensor_like';
 export type { TypedArray } from './tensor/typed_array';
 export type { CpuInfo, DeviceInfo, GpuInfo, MemoryInfo } from './devices';
 export type {
@@ -50,7 +50,13 @@ export type { Port } from './model/compile';
 export type { SessionExplanation, StepExplanation } from './model/explain';
 export type { ImageOptions } from './session/images';
 export type { ValueMetadata } from './model/metadata';
-export type { ExternalFile, RunOptions, SessionOptions } from './session/session_options';
+export type {
+  ExecutionProvider,
+  ExternalFile,
+  RunOptions,
+  SessionOptions,
+  WarpconvExecutionProviderOption,
+} from './session/session_options';
 export type { Device, Place } from './placement';
 export type { WarpconvErrorCode } from './errors';
 export type {

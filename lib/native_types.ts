@@ -30,7 +30,7 @@ export interface NativeSconvSwitches {
 /** The types of a convolution's tensors. */
 export type FloatType = 'float32' | 'float16' | 'bfloat16';
 
-/** The arrays that hold elements of these types, those of 16 bits as their bits or in a Float16Array. */
+/** The arrays that hold elements of these types, those of 16 bits as their bits. */
 export type FloatArray = Float32Array | Uint16Array;
 
 /** How a tensor of four axes lies in memory. */

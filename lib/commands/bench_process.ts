@@ -1,6 +1,8 @@
 /** A contestant of `npx warpconv bench`, in a process of its own: its memory and its threads are then its own, too. */
 import { elementsOf, type PlannedInput } from './feeds';
 import type { InferenceSession } from '../session/session';
+import { decoded } from '../tensor/small_floats';
+import type { DataType } from '../tensor/data_types';
 import type { Place } from './model_options';
 
 export interface OpenRequest {
@@ -187,7 +189,10 @@ async function runFirst({ inputs }: FirstRequest): Promise<First> {
   feeds = feedsOf(inputs);
   const [milliseconds, made] = await timed(feeds);
   const residentBytes = process.memoryUsage.rss() - before;
-  const outputs = Object.entries(made).map(([name, { type, dims, data }]) => [name, { type, dims, data }]);
+  const outputs = Object.entries(made).map(([name, { type, dims, data }]) => [
+    name,
+    { type, dims, data: decoded(type as DataType, data) },
+  ]);
   return {
     milliseconds,
     outputs: Object.fromEntries(outputs) as First['outputs'],

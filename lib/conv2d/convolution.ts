@@ -22,9 +22,10 @@ import {
   requireType,
   stableData,
   toCpu,
+  type FloatTensorLike,
   type TensorArgument,
-  type TensorLike,
 } from '../tensor/tensor_like';
+import { bitsOf } from '../tensor/typed_array';
 import { isTuned, openChosen, openChosenSync, openPlan, outputDimsOf, type PlanRequest } from './tuning';
 
 /**
@@ -43,9 +44,9 @@ import { isTuned, openChosen, openChosenSync, openPlan, outputDimsOf, type PlanR
  * @throws {@link WarpconvError}, as a rejection: `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED`,
  * `ERR_WARPCONV_NO_DEVICE`, `ERR_WARPCONV_OUT_OF_MEMORY`, `ERR_WARPCONV_DISPOSED` or `ERR_WARPCONV_ABORTED`
  */
-export async function conv2d<T extends string>(
-  input: TensorLike<T>,
-  weight: TensorLike,
+export async function conv2d<T extends string, W extends string = string>(
+  input: FloatTensorLike<T>,
+  weight: FloatTensorLike<W>,
   options?: Conv2dOptions,
 ): Promise<Tensor<OutputType<T>>> {
   const asked = readRequest(input, weight, options);
@@ -81,9 +82,9 @@ export async function conv2d<T extends string>(
  *
  * @throws {@link WarpconvError} with the codes of {@link conv2d}
  */
-export function conv2dSync<T extends string>(
-  input: TensorLike<T>,
-  weight: TensorLike,
+export function conv2dSync<T extends string, W extends string = string>(
+  input: FloatTensorLike<T>,
+  weight: FloatTensorLike<W>,
   options?: Conv2dOptions,
 ): Tensor<OutputType<T>> {
   const request = placeRequest(readRequest(input, weight, options));
@@ -232,7 +233,8 @@ export function newOutput(
 }
 
 export function elementsOf(tensor: Tensor<FloatType>): NativeElements {
-  return tensor.location === 'gpu-buffer' ? (tensor.gpuBuffer as NativeGpuBuffer) : tensor.data;
+  if (tensor.location === 'gpu-buffer') return tensor.gpuBuffer as NativeGpuBuffer;
+  return tensor.type === 'float16' ? (bitsOf(tensor.data) as FloatArray) : tensor.data;
 }
 
 /** What packing weights needs before it can begin. */

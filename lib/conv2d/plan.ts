@@ -34,6 +34,7 @@ import {
   stableData,
   toCpu,
   writableElements,
+  type FloatTensorLike,
   type TensorArgument,
   type TensorLike,
 } from '../tensor/tensor_like';
@@ -106,12 +107,12 @@ export class Conv2d<T extends FloatType = 'float32'> {
    * @param options - as for {@link conv2d}, and dims and type of the inputs to come; of batches of none, N = 0, too
    * @throws {@link WarpconvError}, as a rejection, with the codes of {@link conv2d}
    */
-  static create<T extends FloatType>(
-    weight: TensorLike,
+  static create<T extends FloatType, W extends string = string>(
+    weight: FloatTensorLike<W>,
     options: Conv2dCreateOptions & { readonly inputType: T },
   ): Promise<Conv2d<T>>;
   static create<T extends string>(
-    weight: TensorLike<T>,
+    weight: FloatTensorLike<T>,
     options: Conv2dCreateOptions,
   ): Promise<Conv2d<OutputType<T>>>;
   static async create(weight: TensorLike, options: Conv2dCreateOptions): Promise<Conv2d<FloatType>> {

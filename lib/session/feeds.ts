@@ -23,7 +23,7 @@ import type { Place } from '../placement';
 import { arrayLength, packedBits } from '../tensor/packed';
 import { arraysOf, newArray, stable, type DataType } from '../tensor/tensor';
 import { noTensor, readLocation, readOnGpu, wrongType, type TensorLike } from '../tensor/tensor_like';
-import { bytesUnder, isDetached, kindOf, type TypedArray } from '../tensor/typed_array';
+import { bitsOf, bytesUnder, isDetached, kindOf, type TypedArray } from '../tensor/typed_array';
 
 /** A feed, each of its properties read once. */
 export interface Feed {
@@ -180,6 +180,7 @@ function joined(type: DataType, parts: readonly TypedArray[]): TypedArray {
   return whole;
 }
 
+/** The elements of a tensor in CPU memory, float16 as bits. */
 export function checkData(
   called: string,
   data: unknown,
@@ -189,7 +190,7 @@ export function checkData(
   const kinds = arraysOf(type);
   if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${called}.data`, `a ${kinds.join(' or ')}`, data);
   checkElements(`${called}.`, data as TypedArray, dims, arrayLength(type, elementCount(dims)));
-  return data as TypedArray;
+  return type === 'float16' ? bitsOf(data as TypedArray) : (data as TypedArray);
 }
 
 /** Those of a tensor that says it is in a GPU's memory. */

@@ -1,14 +1,24 @@
 /** The types of elements. */
 
+/** The arrays of float16: that of the runtime, too, where the program's TypeScript knows it. */
+type Float16Elements = typeof globalThis extends {
+  readonly Float16Array: { readonly prototype: infer Elements };
+}
+  ? Uint16Array | Elements
+  : Uint16Array;
+
 /**
- * The array that holds the elements of each type. Floats of 16 bits and less travel as their bits, and types of 4 and 2
- * bits packed, the first element in the low bits.
+ * The array that holds the elements of each type. Other floats of 16 bits and less travel as their bits, and types of 4 and
+ * 2 bits packed, the first element in the low bits.
  */
 export interface DataTypeMap {
   float32: Float32Array;
   float64: Float64Array;
-  /** A `Float16Array` is taken too, where the runtime has one. */
-  float16: Uint16Array;
+  /**
+   * A `Float16Array` of numbers where the runtime has one (Node.js 24 and later), else a `Uint16Array` of their bits. Either is
+   * taken.
+   */
+  float16: Float16Elements;
   bfloat16: Uint16Array;
   int8: Int8Array;
   int16: Int16Array;
@@ -42,5 +52,5 @@ export interface ListMap extends Omit<Lists, 'int64' | 'uint64' | 'bool' | 'uint
   readonly bool: readonly (boolean | number)[];
 }
 
-/** The types of elements a `Tensor` can hold; convolutions compute in float32. */
+/** The types of elements that a `Tensor` can hold. */
 export type DataType = keyof DataTypeMap;

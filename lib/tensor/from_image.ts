@@ -272,7 +272,7 @@ async function rawOf(pipeline: Pipeline, size: Size | undefined): Promise<RawIma
 
 /** The first image of a tensor [N, C, H, W] or [N, H, W, C], as an `ImageData` has it. */
 export function imageData(
-  elements: ArrayLike<number>,
+  elements: ArrayLike<number | bigint>,
   dims: readonly number[],
   options: unknown = {},
 ): Required<Omit<RawImage, 'channels'>> & { readonly colorSpace: 'srgb' } {

@@ -3,6 +3,7 @@
  * is a sign, an exponent and a fraction in the low bits of an integer.
  */
 import type { DataType } from './data_types';
+import { kindOf } from './typed_array';
 
 export interface SmallFloat {
   /** Bits in all */
@@ -139,4 +140,12 @@ export function floatsByBits(format: SmallFloat): Float32Array {
     tables.set(format, table);
   }
   return table;
+}
+
+/** Elements of a type that is not packed: as the numbers that they stand for where they are codes, or as they are. */
+export function decoded(type: DataType, elements: ArrayLike<number | bigint>): ArrayLike<number | bigint> {
+  const format = smallFloatOf(type);
+  if (format === undefined || kindOf(elements) === 'Float16Array') return elements;
+  const table = floatsByBits(format);
+  return Float32Array.from(elements, (code) => table[Number(code)]!);
 }

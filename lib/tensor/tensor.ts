@@ -39,8 +39,18 @@ import {
 } from '../placement';
 import type * as names from './data_types';
 import type { DataType, DataTypeMap, ListMap } from './data_types';
+import { decoded } from './small_floats';
 import { arrayLength, elementsPerItem, packedBits, packTo } from './packed';
-import { bytesUnder, instability, isDetached, kindOf, lengthOf, type TypedArray } from './typed_array';
+import {
+  bitsOf,
+  bytesUnder,
+  halvesOf,
+  instability,
+  isDetached,
+  kindOf,
+  lengthOf,
+  type TypedArray,
+} from './typed_array';
 
 export type { DataType, DataTypeMap, ListMap };
 
@@ -84,7 +94,7 @@ interface ArrayType<A> {
   readonly BYTES_PER_ELEMENT: number;
 }
 
-/** What elements that come from elsewhere, a GPU or a file, are put into. */
+/** What elements that come from elsewhere, a GPU or a file, are put into: float16 as bits until a caller sees it. */
 export const CONSTRUCTORS: { readonly [T in DataType]: ArrayType<DataTypeMap[T]> } = {
   float32: Float32Array,
   float64: Float64Array,
@@ -173,7 +183,7 @@ class PinnedElements extends OwnElements {
   }
 }
 
-/** Elements that are known to be of their tensor's type and dims. */
+/** Elements that are known to be of their tensor's type and dims, float16 as bits. */
 class UncheckedElements extends OwnElements {
   constructor(readonly array: TypedArray) {
     super();
@@ -228,7 +238,9 @@ export function allocPinned<T extends DataType>(type: T, dims: readonly number[]
   // No bytes need no locking.
   const buffer = bytes === 0 ? null : callNative(() => addon().allocatePinned(indexOf(place), bytes));
   const elements =
-    buffer === null ? newArray(type, extents, 'a tensor') : new PinnedElements(new Elements(buffer), buffer);
+    buffer === null
+      ? newArray(type, extents, 'a tensor')
+      : new PinnedElements(shown(type, new Elements(buffer)), buffer);
   return new Tensor(type, elements as unknown as DataTypeMap[T], extents);
 }
 
@@ -292,7 +304,7 @@ export class Tensor<T extends DataType = DataType> {
     } else if (data instanceof UncheckedElements) {
       this.dims = dims as readonly number[];
       this.size = elementCount(this.dims);
-      this.#data = data.array as DataTypeMap[T];
+      this.#data = shown(this.type, data.array) as DataTypeMap[T];
     } else if (data instanceof GpuElements) {
       this.dims = Object.freeze(checkDims(dims));
       checkCount('', data.length, this.dims);
@@ -397,8 +409,9 @@ export class Tensor<T extends DataType = DataType> {
   async getData(release?: boolean): Promise<DataTypeMap[T]> {
     const elements = this.#requireLive();
     if (!(elements instanceof GpuElements)) return inCpuMemory(elements);
-    const array = newArray(this.type, this.dims, 'a tensor') as DataTypeMap[T];
-    await callNativeAsync((done) => elements.buffer.read(array, done));
+    const bits = newArray(this.type, this.dims, 'a tensor');
+    await callNativeAsync((done) => elements.buffer.read(bits, done));
+    const array = shown(this.type, bits) as DataTypeMap[T];
     if (release && this.#data === elements) {
       this.#data = array;
       elements.letGo();
@@ -423,7 +436,7 @@ export class Tensor<T extends DataType = DataType> {
     const elements = allocateOn(place, this.type, this.size);
     const moved = new Tensor<T>(this.type, elements as unknown as DataTypeMap[T], this.dims);
     try {
-      await callNativeAsync((done) => elements.buffer.write(array, done));
+      await callNativeAsync((done) => elements.buffer.write(bitsOf(array), done));
     } catch (error) {
       moved.dispose();
       throw error;
@@ -437,7 +450,9 @@ export class Tensor<T extends DataType = DataType> {
    * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`
    */
   toImageData(options?: ToImageDataOptions): ReturnType<typeof imageData> {
-    return imageData(this.data as unknown as ArrayLike<number>, this.dims, options);
+    if (packedBits(this.type) !== undefined)
+      throw invalid(`the tensor is of ${this.type}; an image has elements of 8 bits or more`);
+    return imageData(decoded(this.type, this.data), this.dims, options);
   }
 
   /** The same elements under other dimensions of the same product. */
@@ -500,6 +515,11 @@ export declare namespace Tensor {
 
 function inCpuMemory<T extends DataType>(elements: DataTypeMap[T] | PinnedElements): DataTypeMap[T] {
   return elements instanceof PinnedElements ? (elements.array as DataTypeMap[T]) : elements;
+}
+
+/** Elements in an array that the package made, as callers see them. */
+function shown(type: DataType, array: TypedArray): TypedArray {
+  return type === 'float16' ? halvesOf(array) : array;
 }
 
 /** The elements, or a copy of elements whose memory may change hands or shrink during a call. */
@@ -566,7 +586,10 @@ function checkArray(type: DataType, data: unknown): TypedArray {
 
 function listed(type: DataType, list: readonly unknown[]): TypedArray {
   if (packedBits(type) === undefined)
-    return fromList(type, list, (length) => newArray(type, [length], 'a tensor'));
+    return shown(
+      type,
+      fromList(type, list, (length) => newArray(type, [length], 'a tensor')),
+    );
   const elements = fromList(type, list, (length) => newArray('uint8', [length], 'a list'));
   const packed = newArray(type, [elements.length], 'a tensor') as Uint8Array;
   packTo(packed, type, elements as Uint8Array);

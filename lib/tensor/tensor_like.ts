@@ -18,7 +18,7 @@ import {
 import { addon } from '../load';
 import { isGpu, type GpuPlace, type Place } from '../placement';
 import { arraysOf, newArray, stable } from './tensor';
-import { instability, kindOf, overlap, type TypedArray } from './typed_array';
+import { bitsOf, instability, kindOf, overlap, type TypedArray } from './typed_array';
 
 /**
  * What the package accepts as a tensor: its own {@link Tensor}, onnxruntime's, or any object of this shape.
@@ -30,6 +30,14 @@ export interface TensorLike<T extends string = string> {
   readonly data: ArrayLike<unknown>;
   readonly location?: string;
 }
+
+/**
+ * A tensor of a type that convolutions take: float32, float16 or bfloat16. Where TypeScript does not know the type, it is
+ * checked when the call runs.
+ */
+export type FloatTensorLike<T extends string = string> = TensorLike<T> & {
+  readonly type: [Extract<T, FloatType>, string extends T ? T : never] extends [never, never] ? FloatType : T;
+};
 
 /** A tensor argument, each of its properties read once. `name` is the argument as the caller wrote it. */
 export type TensorArgument = InCpuMemory | InGpuMemory;
@@ -99,7 +107,8 @@ export function readTensor(
     const data = tensor.data;
     const kinds = arraysOf(type);
     if (!kinds.includes(kindOf(data) ?? '')) throw mismatch(`${name}.data`, `a ${kinds.join(' or ')}`, data);
-    return { name, type, dims, place: 'cpu', elements: data as FloatArray };
+    const elements = (type === 'float16' ? bitsOf(data as FloatArray) : data) as FloatArray;
+    return { name, type, dims, place: 'cpu', elements };
   } catch (error) {
     throw unreadable(name, error);
   }

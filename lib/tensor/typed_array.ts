@@ -37,6 +37,25 @@ export function kindOf(value: unknown): string | undefined {
   return typeof value === 'object' && value !== null ? kind(value) : undefined;
 }
 
+/** The runtime's array of float16. What a polyfill makes is of another kind, if it is a typed array at all. */
+const Float16 = (globalThis as { Float16Array?: Float16Constructor }).Float16Array;
+type Float16Constructor = new (buffer?: ArrayBufferLike, byteOffset?: number, length?: number) => Uint16Array;
+
+/** Whether float16 has an array of its own here: Node.js 24 and later have it. */
+export const HAS_FLOAT16 = Float16 !== undefined && kindOf(new Float16()) === 'Float16Array';
+
+/** Elements of float16 as their bits, for native code: not every version of Node-API has heard of a `Float16Array`. */
+export function bitsOf(array: TypedArray): TypedArray {
+  if (kindOf(array) !== 'Float16Array' || isDetached(array)) return array;
+  return new Uint16Array(bufferOf(array), byteOffsetOf(array), lengthOf(array));
+}
+
+/** Bits of float16 as callers are given them. */
+export function halvesOf(bits: TypedArray): TypedArray {
+  if (!HAS_FLOAT16 || kindOf(bits) !== 'Uint16Array') return bits;
+  return new Float16!(bufferOf(bits), byteOffsetOf(bits), lengthOf(bits));
+}
+
 /** Whether the array's memory was transferred away. */
 export function isDetached(array: TypedArray): boolean {
   const buffer = bufferOf(array);

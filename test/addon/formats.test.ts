@@ -7,6 +7,7 @@ import {
   Conv2d,
   conv2d,
   conv2dSync,
+  InferenceSession,
   Tensor,
   tune,
   type AlgorithmName,
@@ -24,6 +25,7 @@ import {
   withExactActivation,
   type FuzzProblem,
 } from '../support/random';
+import { node, onnxModel, value } from '../support/onnx_builder';
 import { outputDims, reference, type Operands, type Problem } from '../support/reference';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -413,12 +415,44 @@ test('a plan of float32 weights for float16 inputs', async () => {
   plan.dispose();
 });
 
-test('numbers in a Float16Array, where the runtime has one', async () => {
-  const Float16 = (globalThis as { Float16Array?: new (values: readonly number[]) => Uint16Array })
-    .Float16Array;
-  if (Float16 === undefined) return;
-  const input = { type: 'float16', dims: [1, 1, 1, 2], data: new Float16([1.5, -2]) } as const;
-  const weight = new Tensor('float32', [2], [1, 1, 1, 1]);
-  const output = await conv2d(input, weight, { device });
-  expect([output.type, [...output.data]]).toEqual(['float16', [...elementsOf('float16', [3, -4])]]);
+const { Float16Array: Float16 } = globalThis as { Float16Array?: Uint16ArrayConstructor };
+
+describe('the array of float16', () => {
+  const scale = new Tensor('float32', [2], [1, 1, 1, 1]);
+  const identity = onnxModel({
+    inputs: [value('x', [1, 1, 1, 2], 'float16')],
+    nodes: [node('Identity', ['x'], ['y'])],
+    outputs: [value('y', [1, 1, 1, 2], 'float16')],
+  });
+
+  test('is a Float16Array of results where the runtime has one, and else one of bits', async () => {
+    const x = new Tensor('float16', [1.5, -2], [1, 1, 1, 2]);
+    await using plan = await Conv2d.create(scale, { inputDims: x.dims, inputType: 'float16', device });
+    await using session = await InferenceSession.create(identity, { device });
+    const results = [x, await conv2d(x, scale, { device }), await plan.run(x), (await session.run({ x })).y!];
+    const kinds = results.map(({ data }) => Object.prototype.toString.call(data));
+    expect(kinds).toEqual(results.map(() => `[object ${Float16 === undefined ? 'Uint16' : 'Float16'}Array]`));
+  });
+
+  (Float16 === undefined ? test.skip : test)('may be a Float16Array of numbers everywhere', async () => {
+    const buffers = [ArrayBuffer, SharedArrayBuffer].map((Buffer) => new Buffer(6));
+    await using plan = await Conv2d.create(scale, { inputDims: [1, 1, 1, 2], inputType: 'float16', device });
+    await using session = await InferenceSession.create(identity, { device });
+    for (const data of buffers.map((buffer) => new Float16!(buffer, 2))) {
+      data.set([1.5, -2]);
+      const x = { type: 'float16', dims: [1, 1, 1, 2], data } as const;
+      const output = new Tensor('float16', new Float16!(2), x.dims);
+      expect((await conv2d(x, scale, { residual: x, device })).data).toEqual(new Float16!([4.5, -6]));
+      expect((await plan.run(x, { output })).data).toEqual(new Float16!([3, -4]));
+      await session.run({ x }, { y: output });
+      expect(output.data).toEqual(new Float16!([1.5, -2]));
+      expect(new Tensor(data, x.dims)).toMatchObject({ type: 'float16', data });
+    }
+  });
+
+  test('stays one of bits where it is given so', () => {
+    const bits = Uint16Array.of(0x3c00);
+    expect(new Tensor('float16', bits).data).toBe(bits);
+    expect(new Tensor(bits).type).toBe('uint16');
+  });
 });

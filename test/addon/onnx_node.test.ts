@@ -19,6 +19,7 @@ import { atOnce } from '../../lib/slices';
 import { packedBits, unpackTo } from '../../lib/tensor/packed';
 import { fromBits, smallFloatOf } from '../../lib/tensor/small_floats';
 import { CONSTRUCTORS } from '../../lib/tensor/tensor';
+import { bitsIn } from '../support/float16_bits';
 import { TEST_DEVICE } from '../support/gpu';
 
 const folder = process.env.WARPCONV_ONNX_TESTS;
@@ -62,7 +63,7 @@ function numbersOf({ type, data }: Pick<ConstantTensor, 'type' | 'data'>): numbe
 
 /** As `read` gives them: types of less than 8 bits with a byte an element. */
 function unpacked({ type, dims, data }: Tensor): Pick<ConstantTensor, 'type' | 'data'> {
-  if (packedBits(type) === undefined) return { type, data };
+  if (packedBits(type) === undefined) return { type, data: bitsIn(data) };
   const elements = new CONSTRUCTORS[type](elementCount(dims)) as Uint8Array;
   unpackTo(elements, type, data as Uint8Array, 0, elements.length);
   return { type, data: elements };

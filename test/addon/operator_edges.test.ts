@@ -2,6 +2,7 @@
 import { InferenceSession, Tensor } from '../../lib';
 import { AttributeProto_AttributeType as Kind } from '../../lib/model/onnx/onnx_pb';
 import { CONSTRUCTORS, type DataType } from '../../lib/tensor/tensor';
+import { bitsIn } from '../support/float16_bits';
 import { TEST_DEVICE } from '../support/gpu';
 import {
   attribute,
@@ -52,7 +53,9 @@ async function compute({ operator, opset, inputs, attributes = {}, outputs = 1 }
     ];
   });
   const made = await session.run(Object.fromEntries(feeds) as Record<string, Tensor>);
-  return results.map((name) => `${made[name]!.type}[${made[name]!.dims.join()}] ${made[name]!.data.join()}`);
+  return results.map(
+    (name) => `${made[name]!.type}[${made[name]!.dims.join()}] ${bitsIn(made[name]!.data).join()}`,
+  );
 }
 
 const list = (...numbers: number[]) => attribute({ type: Kind.INTS, ints: numbers.map(BigInt) });

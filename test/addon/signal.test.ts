@@ -1,6 +1,7 @@
 /** Spectra, windows and determinants against sums that are written out here, in doubles. */
 import { InferenceSession, Tensor } from '../../lib';
 import { CONSTRUCTORS, type DataType } from '../../lib/tensor/tensor';
+import { bitsIn } from '../support/float16_bits';
 import { TEST_DEVICE } from '../support/gpu';
 import { node, onnxModel, typedTensor, value } from '../support/onnx_builder';
 import { Random } from '../support/random';
@@ -42,7 +43,7 @@ async function compute(
       return [name, new Tensor(type as 'float32', Elements.from(list), dims)] as const;
     });
   const { y } = await session.run(Object.fromEntries(feeds));
-  return { type: y!.type, dims: [...y!.dims], elements: Array.from(y!.data, Number) };
+  return { type: y!.type, dims: [...y!.dims], elements: Array.from(bitsIn(y!.data), Number) };
 }
 
 const fed = (type: DataType, dims: readonly number[], elements: readonly number[]): Given => ({

@@ -15,6 +15,7 @@ import { noteLent } from '../../lib/tensor/lent_memory';
 import { PACKAGE_ROOT } from '../../lib/here';
 import { pinMemory } from '../../lib/tensor/shared_memory';
 import { runChild } from '../support/child';
+import { bitsIn } from '../support/float16_bits';
 import { collectGarbage, withoutGarbage } from '../support/garbage';
 import { describeGpu } from '../support/gpu';
 import { node, onnxModel, tensor, value } from '../support/onnx_builder';
@@ -550,7 +551,7 @@ describeGpu('a session on a GPU', () => {
         'gpu-buffer',
       ]);
       expect(await j!.getData()).toEqual(i);
-      expect([...((await k!.getData()) as Uint16Array)]).toEqual([...h]);
+      expect([...bitsIn((await k!.getData()) as Uint16Array)]).toEqual([...h]);
       for (const output of [j!, k!]) output.dispose();
     }
   });

@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import * as common from 'onnxruntime-common';
 import sharp from 'sharp';
 
-import { Tensor, type FromImageOptions } from '../../lib';
+import { Tensor, type DataType, type FromImageOptions } from '../../lib';
 import { Random } from '../support/random';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'warpconv-image-'));
@@ -99,8 +99,10 @@ test('and back, as ImageData has it', async () => {
 });
 
 test('numbers beyond a byte are brought to its ends', () => {
-  const tensor = new Tensor('float32', Float32Array.of(-1, 2, 0.5), [1, 3, 1, 1]);
-  expect(Array.from(tensor.toImageData().data)).toEqual([0, 255, 128, 255]);
+  for (const type of ['float32', 'float16', 'bfloat16'] as const) {
+    const tensor = new Tensor<DataType>(type, [-1, 2, 0.5], [1, 3, 1, 1]);
+    expect([type, ...tensor.toImageData().data]).toEqual([type, 0, 255, 128, 255]);
+  }
 });
 
 test.each([
@@ -146,6 +148,9 @@ test('where sharp is not installed, one line says what to do', async () => {
 });
 
 test('a tensor that is no image is refused', () => {
+  expect(() => new Tensor('int4', new Int8Array(2), [1, 1, 2, 2]).toImageData()).toThrow(
+    /is of int4; an image/,
+  );
   expect(() => new Tensor('float32', new Float32Array(4), [4]).toImageData()).toThrow(
     /an image of RGB in NCHW has 4/,
   );

@@ -214,9 +214,11 @@ describe('the installed package', () => {
 
   describe.each([
     ['types', ['es2022']],
+    // The least library in which float16 has an array of its own
+    ['types', ['es2022', 'es2025.float16']],
     // onnxruntime-common's own declarations need those of browsers.
     ['onnxruntime_types', ['es2022', 'dom']],
-  ])('has right %s', (name, lib) => {
+  ])('has right %s with %j', (name, lib) => {
     test.each([
       ['node16', 'node16'],
       ['nodenext', 'nodenext'],

@@ -1,5 +1,6 @@
 /** Numbers of the types that convolutions take, and NHWC, from the definitions: nothing here is the library's. */
 import { Tensor, type FloatType, type Layout } from '../../lib';
+import { bitsIn } from './float16_bits';
 
 /** Bits of the fraction, the least exponent of a normal number, and the greatest number. */
 const HALVES = {
@@ -58,7 +59,8 @@ export function elementsOf(type: FloatType, values: ArrayLike<number>): Float32A
 }
 
 /** The numbers in a tensor's array. */
-export function valuesOf(type: FloatType, elements: ArrayLike<number>): Float64Array {
+export function valuesOf(type: FloatType, array: ArrayLike<number>): Float64Array {
+  const elements = bitsIn(array);
   return Float64Array.from({ length: elements.length }, (_, index) =>
     type === 'float32' ? elements[index]! : valueOf(type, elements[index]!),
   );

@@ -5,7 +5,7 @@ import type { ConstantTensor } from '../graph';
 import { invalidNode } from '../refusals';
 import type { Hosted } from './hosted';
 import { around, axisOf, elementsOf, int64s, required, takeSlices, zeros } from './tensors';
-import { floatsByBits, smallFloatOf } from '../../tensor/small_floats';
+import { decoded } from '../../tensor/small_floats';
 import { typedArray } from '../typed_constants';
 
 /** The coordinates of the elements that are not zero, one row for each axis. A scalar counts as of one axis. */
@@ -28,10 +28,7 @@ export const nonZero: Hosted = (node, inputs) => {
 
 /** Comparable numbers of any type. */
 function numbersOf({ type, data }: ConstantTensor): ArrayLike<number | bigint> {
-  const format = smallFloatOf(type);
-  if (format === undefined) return data as ArrayLike<number>;
-  const table = floatsByBits(format);
-  return Float32Array.from(data as Uint16Array, (bits) => table[bits]!);
+  return decoded(type, data);
 }
 
 export const range: Hosted = (node, inputs) => {

@@ -1,4 +1,5 @@
 /** Models of one node: as the fuzz draws them, as files, and as a line that says what they are. */
+import { bitsIn } from '../float16_bits';
 import type { Random } from '../random';
 import {
   attribute,
@@ -117,7 +118,8 @@ function unpacked(bytes: readonly number[], bits: number, count: number): number
 /** The other way round. */
 export function loaded(type: ElementType, elements: ArrayLike<number | bigint>, dims: Dims): Scalar[] {
   const bits = PACKED[type];
-  const codes = bits === undefined ? elements : unpacked(Array.from(elements, Number), bits, sizeOf(dims));
+  const codes =
+    bits === undefined ? bitsIn(elements) : unpacked(Array.from(elements, Number), bits, sizeOf(dims));
   const numbers = isSmallFloat(type) ? numbersByCode(type) : [];
   return Array.from(codes, (element): Scalar => {
     if (isSmallFloat(type)) return numbers[Number(element)]!;
