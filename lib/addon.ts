@@ -192,6 +192,8 @@ export interface NativeGpuProbe {
 }
 
 export interface Addon {
+  /** Of the package whose sources it was built from */
+  readonly version: string;
   /** Throws where the problem is illegal or the pinned algorithm cannot do it. Chooses; prepares nothing. */
   readonly Plan: new (spec: ConvolutionSpec) => NativePlan;
   /** For the device of that number: the N of `cuda:N`, or -1 for the CPU */
@@ -215,6 +217,8 @@ export interface Addon {
   cpu(): NativeCpu;
   /** The widest instruction set that WARPCONV_ISA lets convolutions use; throws where that is misspelt. */
   usableIsa(): string;
+  /** What each algorithm makes of a problem, also where every one refuses it */
+  candidates(spec: ConvolutionSpec): NativeCandidate[];
   /** Looks for GPUs, once in a process. */
   gpuProbe(): NativeGpuProbe;
   /** Does that on another thread. */

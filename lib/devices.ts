@@ -1,7 +1,7 @@
-import type { NativeCpu, NativeGpu } from './addon';
+import type { ConvolutionSpec, NativeCpu, NativeGpu, NativePlan } from './addon';
 import { checkInteger } from './check';
-import { callNative } from './errors';
-import { describeAlgorithms, type AlgorithmInfo } from './conv2d/explanation';
+import { callNative, WarpconvError } from './errors';
+import { describeAlgorithms, describeRefusals, type AlgorithmInfo } from './conv2d/explanation';
 import { addon } from './load';
 import { readProblem, type ConvolutionProblem } from './conv2d/options';
 import { checkDeviceOrAuto, indexOf, locate, whyNoGpu, type Device } from './placement';
@@ -85,20 +85,40 @@ function gpuInfo({ index, ...facts }: NativeGpu, driver: string): GpuInfo {
 
 /**
  * What each algorithm of a device makes of a convolution, without running it. With `algorithm: 'tune'` the choice is that of
- * an earlier measurement, which is shown, or else the predicted one.
+ * an earlier measurement, which is shown, or else the predicted one. Where the choice falls on none, each has its `refusal`
+ * or was not asked for, and no one is `chosen`.
  *
  * @param problem - the shapes, and the options that say which convolution is meant
  * @param device - defaults to where {@link conv2d} would run
- * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`, `ERR_WARPCONV_UNSUPPORTED`, `ERR_WARPCONV_NO_DEVICE`
+ * @throws {@link WarpconvError} `ERR_WARPCONV_INVALID_ARGUMENT`; `ERR_WARPCONV_UNSUPPORTED` where the device does not have
+ * the algorithm of that name; `ERR_WARPCONV_NO_DEVICE`
  */
 export function algorithms(problem: ConvolutionProblem, device: Device | 'auto' = 'auto'): AlgorithmInfo[] {
   const shapes = readProblem(problem);
   const place = locate(checkDeviceOrAuto('device', device));
   const spec = { ...shapes, device: indexOf(place) };
-  const chosen = { native: openPlan(spec) };
+  const native = openUnlessRefused(spec);
+  if (native === undefined) return describeRefusals(spec);
   const request = { spec, place, precision: spec.precision, deterministic: false };
   const remembered = spec.algorithm === 'tune' ? openRemembered(request) : undefined;
-  return describeAlgorithms(spec, remembered ?? chosen);
+  return describeAlgorithms(spec, remembered ?? { native });
+}
+
+/** The plan of the problem, if the algorithms of the device that may run it do not refuse it. */
+function openUnlessRefused(spec: ConvolutionSpec): NativePlan | undefined {
+  try {
+    return openPlan(spec);
+  } catch (error) {
+    const isRefused = error instanceof WarpconvError && error.code === 'ERR_WARPCONV_UNSUPPORTED';
+    if (isRefused && mayAsk(spec)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether the device has the algorithm that is named, if one is. */
+function mayAsk(spec: ConvolutionSpec): boolean {
+  const isOpen = spec.algorithm === 'auto' || spec.algorithm === 'tune';
+  return isOpen || describeRefusals(spec).some(({ algorithm }) => algorithm === spec.algorithm);
 }
 
 /** What the package holds now, for finding leaks. */

@@ -108,7 +108,9 @@ export function loadBinary(
   find: (name: string) => string = packageFile,
 ): LoadedBinary {
   const failures: Failure[] = [];
-  const names = packagesOfPlatform();
+  const named = namedFolder();
+  // Who names a folder wants what is there.
+  const names = named === undefined ? packagesOfPlatform() : [];
   const candidates = [
     ...files(root).map((file) => [file, () => file] as const),
     ...names.map((name) => [name, () => find(name)] as const),
@@ -119,6 +121,8 @@ export function loadBinary(
       requireWhole(place);
       const binary = open(place);
       if (!isObject(binary)) throw new Error(`it gives ${String(binary)} instead of an addon`);
+      const { version } = binary as Partial<Addon>;
+      if (version !== packageVersion()) throw new Error(otherVersion(version));
       debug('loaded %s', file);
       return { addon: binary as Addon, file };
     } catch (error) {
@@ -127,10 +131,11 @@ export function loadBinary(
     }
   }
   const others = TARGETS.map(packageName).filter((name) => isInstalled(name, find));
-  throw new WarpconvError(
-    'ERR_WARPCONV_LOAD_FAILED',
-    explain({ root, named: namedFolder(), failures, names, others }),
-  );
+  throw new WarpconvError('ERR_WARPCONV_LOAD_FAILED', explain({ root, named, failures, names, others }));
+}
+
+function otherVersion(version: string | undefined): string {
+  return `it is of ${version === undefined ? 'another version' : `version ${version}`} and this is warpconv ${packageVersion()}`;
 }
 
 const ELF = Buffer.from('\x7fELF\x02\x01', 'latin1');
@@ -198,14 +203,19 @@ function files(root: string): string[] {
   // What lies around a bundle is the program's: its build/Release has other addons.
   if (isBundled(root)) return (named === undefined ? bundleFolders() : [named]).map(inFolder).filter(isFile);
   const prebuildRoot = named ?? root;
+  const own = named === undefined ? ownBuilds(root, packageVersion()) : [path.join(named, 'build')];
   const builds = process.env.PREBUILDS_ONLY
     ? []
-    : [
-        ...ownBuilds(prebuildRoot, packageVersion()).map((build) => path.join(build, 'Release')),
-        path.join(prebuildRoot, 'build/Debug'),
-      ];
+    : [...own.map((build) => path.join(build, 'Release')), path.join(prebuildRoot, 'build/Debug')];
   const prebuilds = path.join(prebuildRoot, 'prebuilds', `${process.platform}-${process.arch}`);
-  return [...new Set([...builds.flatMap(binariesIn), ...preferred(root), ...binariesIn(prebuilds)])];
+  return [
+    ...new Set([
+      ...(named === undefined ? [] : [inFolder(named)].filter(isFile)),
+      ...builds.flatMap(binariesIn),
+      ...preferred(root),
+      ...binariesIn(prebuilds),
+    ]),
+  ];
 }
 
 const inFolder = (folder: string) => path.join(folder, 'warpconv.node');

@@ -23,8 +23,14 @@ const PLATFORM = `${process.platform}-${process.arch}`;
 
 const BUILD = 'build it: `npx warpconv build`, or with --cuda for GPUs (needs cmake and a C++20 compiler)';
 
+/** What helps where the binary is of another version. */
+const SAME_VERSION =
+  'take the warpconv.node of the package that is installed: install warpconv again, beside a bundle copy the file again, ' +
+  'and in a clone run `npm run build`';
+
 /** What the loader says, and what helps. The first pattern that matches explains a failure. */
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
+  [/^it is of .* and this is warpconv /, SAME_VERSION],
   [
     /version [`'](GLIBC|GLIBCXX|CXXABI)_[\d.]+' not found/,
     `the C or C++ library of this system is older than the binary's; use a newer distribution, or ${BUILD}`,
@@ -54,7 +60,7 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
 
 export function explain(search: Search): string {
   const { root, named, failures } = search;
-  const places = named === undefined ? root : `${root}, nor in ${named}, which WARPCONV_PREBUILD names`;
+  const places = named === undefined ? root : `${named}, which WARPCONV_PREBUILD names`;
   const target = `${PLATFORM}, Node.js ${process.version}`;
   if (failures.length === 0)
     return `there is no native binary of warpconv for ${target} in ${places}\nTo do: ${remedyForNone(search)}`;
@@ -70,7 +76,9 @@ function remedyFor({ message }: Failure): string {
 }
 
 /** What to do where no binary was found. */
-function remedyForNone({ root, names, others }: Search): string {
+function remedyForNone({ root, named, names, others }: Search): string {
+  if (named !== undefined)
+    return `name the folder of warpconv.node, or unset WARPCONV_PREBUILD; where the package has no binary, ${BUILD}`;
   if (isBundled(root)) return remedyForBundle(names);
   if (names.length === 0) return BUILD;
   const fitting = names.join(' or ');

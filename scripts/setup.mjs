@@ -151,7 +151,7 @@ function nativeInputs({ WARPCONV_CUDA, CUDAARCHS }) {
       binary: json('package.json').binary,
       compilers: [process.env.CXX, process.env.CUDACXX, nvcc],
     },
-    sources: hashOf('CMakeLists.txt', 'cmake', 'native', 'cuda'),
+    sources: `${json('package.json').version} ${hashOf('CMakeLists.txt', 'cmake', 'native', 'cuda')}`,
   };
 }
 

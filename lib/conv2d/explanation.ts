@@ -1,9 +1,10 @@
 /** Why an algorithm was chosen, and why not the others. */
 import type { ConvolutionSpec, FloatType, NativeCandidate, NativePlan } from '../addon';
 import { callNative } from '../errors';
-import { formOf, fromNchw } from './formats';
+import { addon } from '../load';
+import { formOf, fromNchw, precisionOn } from './formats';
 import type { AlgorithmName, Layout, Precision } from './names';
-import { openPlan, outputDimsOf, type ChosenPlan, type PlanRequest, type Tuning } from './tuning';
+import { asOneImage, openPlan, outputDimsOf, type ChosenPlan, type PlanRequest, type Tuning } from './tuning';
 
 /** One of the kernels that an algorithm chose from. */
 export interface ConsideredKernel {
@@ -53,7 +54,7 @@ export interface PlanExplanation {
   /** Of input, residual and output. */
   readonly type: FloatType;
   readonly layout: Layout;
-  /** The least exact products that may be made. */
+  /** The least exact products that may be made; `'fp32'` where the device has no faster ones, whatever was asked for. */
   readonly precision: Precision;
   /** In the layout, as `outputDims`. */
   readonly inputDims: readonly number[];
@@ -85,7 +86,7 @@ export function explain({ spec, place, precision }: ExplainedRequest, chosen: Ch
     ...(tuning && { tuning: { measuredAt: tuning.measuredAt, fromCache: tuning.fromCache } }),
     type,
     layout,
-    precision,
+    precision: precisionOn(place, precision),
     inputDims: fromNchw(spec.inputDims, layout),
     weightDims: spec.weightDims,
     outputDims: outputDimsOf(native, spec),
@@ -110,6 +111,16 @@ export function describeAlgorithms(spec: ConvolutionSpec, { native, tuning }: Ch
     const candidate = open.algorithm === native.algorithm ? own.get(open.algorithm)! : open;
     return { ...toInfo(candidate, native), ...measured(open.algorithm, tuning) };
   });
+}
+
+/** The candidates for a problem that has no plan. */
+export function describeRefusals(spec: ConvolutionSpec): AlgorithmInfo[] {
+  const candidates = callNative(() => addon().candidates(asOneImage(spec)));
+  return candidates.map(({ algorithm, ...facts }) => ({
+    algorithm: algorithm as AlgorithmName,
+    chosen: false,
+    ...facts,
+  }));
 }
 
 function candidatesOf(plan: NativePlan): NativeCandidate[] {

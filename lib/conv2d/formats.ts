@@ -1,5 +1,7 @@
 /** Types and layouts of tensors, as callers name them and as native code takes them. */
 import type { ConvolutionSpec, FloatType } from '../addon';
+import { addon } from '../load';
+import { indexOf, type Place } from '../placement';
 import type { Layout, Precision } from './names';
 
 /** The type and the layout of input, residual and output. */
@@ -17,6 +19,18 @@ export const DEFAULT_PRECISION = {
   float16: 'fp16',
   bfloat16: 'bf16',
 } as const satisfies Readonly<Record<FloatType, Precision>>;
+
+/** That of GPUs with kernels for TF32 and halves */
+const COMPUTE_CAPABILITY = '9.0';
+
+/** What is asked for, where the device has it; elsewhere float32. */
+export function precisionOn(place: Place, asked: Precision): Precision {
+  if (place === 'cpu' || asked === 'fp32') return 'fp32';
+  const gpu = addon()
+    .gpuProbe()
+    .gpus.find(({ index }) => index === indexOf(place));
+  return gpu?.computeCapability === COMPUTE_CAPABILITY ? asked : 'fp32';
+}
 
 /** Dims in a layout as N, C, H, W. */
 export function toNchw(dims: readonly number[], layout: Layout): readonly number[] {

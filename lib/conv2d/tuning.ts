@@ -34,11 +34,15 @@ const cache = new TuningCache();
 
 const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** Lets native code choose an algorithm for the problem, or refuse it: an empty batch as one image, which it does not run. */
+/** Lets native code choose an algorithm for the problem, or refuse it. */
 export function openPlan(spec: ConvolutionSpec): NativePlan {
   const { Plan } = addon();
-  const asked = isEmptyBatch(spec.inputDims) ? { ...spec, inputDims: [1, ...spec.inputDims.slice(1)] } : spec;
-  return callNative(() => new Plan(asked));
+  return callNative(() => new Plan(asOneImage(spec)));
+}
+
+/** An empty batch as one image, which native code does not run; other problems as they are. */
+export function asOneImage(spec: ConvolutionSpec): ConvolutionSpec {
+  return isEmptyBatch(spec.inputDims) ? { ...spec, inputDims: [1, ...spec.inputDims.slice(1)] } : spec;
 }
 
 /** `[N, K, P, Q]`, or in the layout of the specification */

@@ -38,6 +38,7 @@ import { compile, requireOperators, type Bindings, type Compiled } from '../mode
 import { Constants } from '../model/constants';
 import type { Graph } from '../model/graph';
 import { withImages } from '../model/images';
+import { precisionOn } from '../conv2d/formats';
 import type { Precision } from '../conv2d/names';
 import type * as metadata from '../model/metadata';
 import { metadataOf, type ValueMetadata } from '../model/metadata';
@@ -63,7 +64,7 @@ import { isProbed, locateForWork, openPlace, probeElsewhere, type Place } from '
 import { residentOutputs } from './output_locations';
 import { RunOutputs } from './outputs';
 import { Profiling, writeOrWarn } from './profiling';
-import { precisionOn, warnOfTooLarge } from './precision';
+import { warnOfTooLarge } from './precision';
 import { Programs } from './programs';
 import { SharingOwner, type Shareable } from '../sharing/owner';
 import type { Prepared, SharedProgram } from './shared_program';

@@ -185,7 +185,9 @@ Napi::Value firstFallback(const Napi::CallbackInfo& info) {
 void initialise(Napi::Env env, Napi::Object exports) {
   keepLoaded();
   Environment::create(env);
+  exports.Set("version", WARPCONV_VERSION);
   exports.Set("Plan", PlanObject::define(env));
+  exportFunction<candidatesOf>(exports, "candidates");
   exports.Set("Program", ProgramObject::define(env));
   exportFunction<filterRanges>(exports, "filterRanges");
   exportFunction<cancel>(exports, "cancel");

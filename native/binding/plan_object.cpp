@@ -119,6 +119,21 @@ struct PlanObject::Decision {
   }
 };
 
+namespace {
+
+Napi::Array toCandidates(Napi::Env env, const std::vector<Candidate>& candidates) {
+  Napi::Array list = Napi::Array::New(env);
+  for (uint32_t i = 0; i < candidates.size(); ++i) list.Set(i, toCandidate(env, candidates[i]));
+  return list;
+}
+
+}  // namespace
+
+Napi::Value candidatesOf(const Napi::CallbackInfo& info) {
+  const Specification spec = toSpecification(info[0]);
+  return toCandidates(info.Env(), Environment::of(info.Env()).backend(spec.device)->candidates(spec.asked));
+}
+
 PlanObject::PlanObject(const Napi::CallbackInfo& info) : env_(info.Env()) {
   const Specification spec = toSpecification(info[0]);
   auto backend = Environment::of(env_).backend(spec.device);
@@ -145,10 +160,7 @@ Napi::Value PlanObject::predictedMilliseconds(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value PlanObject::candidates(const Napi::CallbackInfo& info) {
-  const std::vector<Candidate> all = decision_->backend->candidates(decision_->asked);
-  Napi::Array list = Napi::Array::New(info.Env());
-  for (uint32_t i = 0; i < all.size(); ++i) list.Set(i, toCandidate(info.Env(), all[i]));
-  return list;
+  return toCandidates(info.Env(), decision_->backend->candidates(decision_->asked));
 }
 
 /** Arguments 0 and 1: weight, bias. */

@@ -12,6 +12,9 @@ namespace warpconv::binding {
 /** A NativeCandidate of lib/addon.ts. */
 Napi::Object toCandidate(Napi::Env env, const Candidate& candidate);
 
+/** What each algorithm makes of the problem of a specification (argument 0), also where every one refuses it. */
+Napi::Value candidatesOf(const Napi::CallbackInfo& info);
+
 /** The NativePlan of lib/addon.ts. */
 class PlanObject {
  public:

@@ -40,7 +40,10 @@ Result<size_t> chooseFastest(const std::vector<Candidate>& candidates, const std
   };
   const auto best = std::min_element(candidates.begin(), candidates.end(), preferred);
   if (best->accepts()) return static_cast<size_t>(best - candidates.begin());
-  return unsupported("every algorithm refuses this problem; the last one says: it " + candidates.back().refusal);
+  std::string reasons;
+  for (const Candidate& one : candidates)
+    reasons += (reasons.empty() ? "'" : "; '") + one.algorithm + "' " + one.refusal;
+  return unsupported("every algorithm refuses this problem: " + reasons);
 }
 
 bool isOpen(const PlanRequest& request) { return request.algorithm == "auto" || request.algorithm == "tune"; }

@@ -34,6 +34,8 @@ import path from 'node:path';
 const device = TEST_DEVICE;
 const TYPES = ['float32', 'float16', 'bfloat16'] as const;
 const LAYOUTS = ['nchw', 'nhwc'] as const;
+/** A precision where the device has it */
+const hereOr = (precision: string) => (device === 'cpu' ? 'fp32' : precision);
 const FORMS = TYPES.flatMap((type) => LAYOUTS.map((layout) => ({ type, layout })));
 
 interface Form {
@@ -238,7 +240,7 @@ describe.each(FORMS)('$type in $layout', (form) => {
     const [input, weight, options] = argumentsOf(form, problem, operands, 'auto');
     const plan = await Conv2d.create(weight, { ...options, inputDims: input.dims });
     expect(plan.outputDims).toEqual(dimsIn(form.layout, outputDims(problem)));
-    const precision = { float32: 'fp32', float16: 'fp16', bfloat16: 'bf16' }[form.type];
+    const precision = hereOr({ float32: 'fp32', float16: 'fp16', bfloat16: 'bf16' }[form.type]);
     const { outputDims: planned } = plan;
     expect(plan.explain()).toMatchObject({ ...form, precision, inputDims: input.dims, outputDims: planned });
     const own = tensorIn(form, outputDims(problem), new Float32Array(operands.residual!.length));
@@ -376,6 +378,40 @@ describe('refuses, naming the argument', () => {
   });
 });
 
+describe('without workspace', () => {
+  // The CPU computes in float32, and needs room for what it converts.
+  const problem = { weightDims: [3, 5, 3, 3], inputDims: [1, 5, 7, 9], inputType: 'float16' } as const;
+
+  test('every algorithm says why it refuses', () => {
+    const all = algorithms({ ...problem, workspaceLimit: 0 }, 'cpu');
+    expect(all.map(({ algorithm }) => algorithm)).toEqual(
+      algorithms(problem, 'cpu').map(({ algorithm }) => algorithm),
+    );
+    for (const { chosen, refusal } of all) expect([chosen, typeof refusal]).toEqual([false, 'string']);
+    expect(all.find(({ algorithm }) => algorithm === 'direct')!.refusal).toMatch(
+      /options\.workspaceLimit is 0/,
+    );
+    expect(algorithms({ ...problem, algorithm: 'depthwise' }, 'cpu').some(({ chosen }) => chosen)).toBe(
+      false,
+    );
+  });
+
+  test('a call names each reason', () => {
+    const input = new Tensor('float16', new Uint16Array(5 * 63), problem.inputDims);
+    const weight = new Tensor('float32', new Float32Array(135), problem.weightDims);
+    const call = () => conv2dSync(input, weight, { workspaceLimit: 0, device: 'cpu' });
+    expect(call).toThrow(
+      /^every algorithm refuses this problem: 'depthwise' takes .*; 'direct' needs \d+ bytes/,
+    );
+  });
+
+  test('an algorithm that the device does not have is refused', () => {
+    expect(() => algorithms({ ...problem, algorithm: 'shuffle' }, 'cpu')).toThrow(
+      /does not run on device 'cpu'/,
+    );
+  });
+});
+
 test('tuning remembers types, layouts and precisions apart', async () => {
   const before = process.env.WARPCONV_CACHE_DIR;
   process.env.WARPCONV_CACHE_DIR = mkdtempSync(path.join(tmpdir(), 'warpconv-formats-'));
@@ -390,9 +426,9 @@ test('tuning remembers types, layouts and precisions apart', async () => {
   expect(first.map(({ tuning }) => tuning?.fromCache)).toEqual([false, false, false, false]);
   expect(first.map(({ type, layout, precision }) => [type, layout, precision])).toEqual([
     ['float32', 'nchw', 'fp32'],
-    ['float16', 'nchw', 'fp16'],
+    ['float16', 'nchw', hereOr('fp16')],
     ['float32', 'nhwc', 'fp32'],
-    ['float32', 'nchw', 'tf32'],
+    ['float32', 'nchw', hereOr('tf32')],
   ]);
   expect((await tune(asked, { device })).map(({ tuning }) => tuning?.fromCache)).toEqual([
     true,

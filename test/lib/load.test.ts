@@ -2,7 +2,7 @@ import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-import { loadBinary } from '../../lib/load';
+import { loadBinary, packageVersion } from '../../lib/load';
 import type * as loading from '../../lib/load';
 
 const PREBUILDS = `prebuilds/${process.platform}-${process.arch}`;
@@ -32,7 +32,7 @@ const opener =
     const name = path.relative(root, file);
     opened.push(name);
     if (name in complaints) throw new Error(complaints[name]);
-    return { from: name };
+    return { from: name, version: packageVersion() };
   };
 
 const failure = (message: RegExp) =>
@@ -44,7 +44,7 @@ const failure = (message: RegExp) =>
 it('loads the local build first', () => {
   place('build/Release/warpconv.node', `${PREBUILDS}/warpconv.node`);
   const { addon, file } = loadBinary(root, opener({}));
-  expect(addon).toEqual({ from: 'build/Release/warpconv.node' });
+  expect(addon).toMatchObject({ from: 'build/Release/warpconv.node' });
   expect(file).toBe(path.join(root, 'build/Release/warpconv.node'));
 });
 
@@ -53,7 +53,7 @@ it('goes on to what else is there, trying each once', () => {
   place(...files);
   const opened: string[] = [];
   const open = opener({ [files[0]!]: 'file too short', [files[1]!]: 'file too short' }, opened);
-  expect(loadBinary(root, open).addon).toEqual({ from: files[2] });
+  expect(loadBinary(root, open).addon).toMatchObject({ from: files[2] });
   expect(opened).toEqual(files);
 });
 
@@ -146,25 +146,25 @@ it.each([
   ['gives nothing', () => undefined],
 ])('goes on after one that %s', (_, load) => {
   place('build/Release/warpconv.node');
-  const open = (file: string) => (file.startsWith(root) ? load() : { from: file });
-  expect(loadBinary(root, open, finder(isOwn)).addon).toEqual({ from: expect.stringContaining(own) });
+  const open = (file: string) => (file.startsWith(root) ? load() : { from: file, version: packageVersion() });
+  expect(loadBinary(root, open, finder(isOwn)).addon).toMatchObject({ from: expect.stringContaining(own) });
 });
 
 describe('packages of binaries', () => {
-  const open = (file: string) => ({ from: file });
+  const open = (file: string) => ({ from: file, version: packageVersion() });
 
   it('have the binary where the package itself has none that loads', () => {
     const { addon, file } = loadBinary(root, open, finder(isOwn));
-    expect(addon).toEqual({ from: `/${file}` });
+    expect(addon).toMatchObject({ from: `/${file}` });
     expect(file).toMatch(own);
     place('build/Release/warpconv.node');
     const local = path.join(root, 'build/Release/warpconv.node');
-    expect(loadBinary(root, open, finder(isOwn)).addon).toEqual({ from: local });
+    expect(loadBinary(root, open, finder(isOwn)).addon).toMatchObject({ from: local });
     const failing = (name: string) => {
       if (name === local) throw new Error('file too short');
-      return { from: name };
+      return { from: name, version: packageVersion() };
     };
-    expect(loadBinary(root, failing, finder(isOwn)).addon).toEqual({ from: `/${file}` });
+    expect(loadBinary(root, failing, finder(isOwn)).addon).toMatchObject({ from: `/${file}` });
   });
 
   (process.platform === 'linux' ? it : it.skip)('are tried for each C library', () => {
@@ -211,7 +211,7 @@ describe('in a bundle', () => {
   it('looks for the binary in the folder that WARPCONV_PREBUILD names', () => {
     place('elsewhere/warpconv.node');
     process.env.WARPCONV_PREBUILD = path.join(root, 'elsewhere');
-    expect(load().addon).toEqual({ from: 'elsewhere/warpconv.node' });
+    expect(load().addon).toMatchObject({ from: 'elsewhere/warpconv.node' });
   });
 
   it("leaves the program's own addons alone", () => {
@@ -265,26 +265,58 @@ it('does not look at local builds under PREBUILDS_ONLY', () => {
     const fresh = jest.requireActual<typeof loading>('../../lib/load');
     expect(() => fresh.loadBinary(root, opener({}))).toThrow(failure(/there is no native binary/));
     place(`${PREBUILDS}/warpconv.node`);
-    expect(fresh.loadBinary(root, opener({})).addon).toEqual({ from: `${PREBUILDS}/warpconv.node` });
+    expect(fresh.loadBinary(root, opener({})).addon).toMatchObject({ from: `${PREBUILDS}/warpconv.node` });
   });
 });
 
 it('looks below WARPCONV_PREBUILD instead', () => {
   place('build/Release/warpconv.node', `elsewhere/${PREBUILDS}/warpconv.node`);
   process.env.WARPCONV_PREBUILD = path.join(root, 'elsewhere');
-  expect(loadBinary(root, opener({})).addon).toEqual({ from: `elsewhere/${PREBUILDS}/warpconv.node` });
+  expect(loadBinary(root, opener({})).addon).toMatchObject({ from: `elsewhere/${PREBUILDS}/warpconv.node` });
 });
 
-it('names a folder of WARPCONV_PREBUILD that has no binary', () => {
+it('looks in WARPCONV_PREBUILD itself first', () => {
+  place('elsewhere/warpconv.node', `elsewhere/${PREBUILDS}/warpconv.node`);
+  process.env.WARPCONV_PREBUILD = path.join(root, 'elsewhere');
+  expect(loadBinary(root, opener({})).addon).toMatchObject({ from: 'elsewhere/warpconv.node' });
+});
+
+it.each([
+  ['the package has one', 'build/Release/warpconv.node', none],
+  ['one for the platform is installed', 'package.json', finder(isOwn)],
+])('names a folder of WARPCONV_PREBUILD that has no binary, also where %s', (_, file, find) => {
+  place(file);
   process.env.WARPCONV_PREBUILD = '/nowhere';
-  const message = /no native binary .*, nor in .*nowhere, which WARPCONV_PREBUILD names\nTo do/;
-  expect(() => loadBinary(root, opener({}), none)).toThrow(failure(message));
+  const message = /no native binary .* in .*nowhere, which WARPCONV_PREBUILD names\nTo do: name the folder/;
+  expect(() => loadBinary(root, opener({}), find)).toThrow(failure(message));
+});
+
+describe('a binary of another version', () => {
+  const of = (version?: string) => (file: string) => ({ from: file, version });
+  const own = packageVersion();
+
+  it.each([
+    [
+      '9.9.9',
+      `it is of version 9.9.9 and this is warpconv ${own}\nTo do: take the warpconv.node of the package`,
+    ],
+    [undefined, `it is of another version and this is warpconv ${own}\nTo do: take`],
+  ])('is refused: %s', (version, message) => {
+    place('build/Release/warpconv.node');
+    expect(() => loadBinary(root, of(version), none)).toThrow(failure(new RegExp(message)));
+  });
+
+  it('gives way to one of this version', () => {
+    place('build/Release/warpconv.node', 'build/Debug/warpconv.node');
+    const open = (file: string) => of(file.includes('Debug') ? own : '9.9.9')(file);
+    expect(loadBinary(root, open, none).file).toMatch(/Debug/);
+  });
 });
 
 it('takes WARPCONV_PREBUILD from the working directory', () => {
   place(`elsewhere/${PREBUILDS}/warpconv.node`);
   process.env.WARPCONV_PREBUILD = path.relative(process.cwd(), path.join(root, 'elsewhere'));
-  const open = (file: string) => ({ from: file });
+  const open = (file: string) => ({ from: file, version: packageVersion() });
   const file = path.join(root, 'elsewhere', PREBUILDS, 'warpconv.node');
-  expect(loadBinary(root, open).addon).toEqual({ from: file });
+  expect(loadBinary(root, open).addon).toMatchObject({ from: file });
 });
