@@ -115,10 +115,23 @@ function print(text: string): number {
   return 0;
 }
 
+interface Thrown {
+  readonly code?: unknown;
+  readonly message: string;
+  readonly syscall?: unknown;
+}
+
+/** Also what the package says of an option that a command hands on, such as a number that is too large. */
+function isMisuse(error: unknown): boolean {
+  const { code, message } = error as Thrown;
+  if (error instanceof Misuse || String(code).startsWith('ERR_PARSE_ARGS')) return true;
+  return code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.');
+}
+
 /** @param hint - printed below a complaint about the command line */
 function report(error: unknown, hint: string): number {
-  const { code, message, syscall } = error as { code?: unknown; message: string; syscall?: unknown };
-  if (error instanceof Misuse || String(code).startsWith('ERR_PARSE_ARGS')) {
+  const { code, message, syscall } = error as Thrown;
+  if (isMisuse(error)) {
     process.stderr.write(printable(`warpconv: ${message.replaceAll('\n', ' ')}\n${hint}`));
     return 2;
   }

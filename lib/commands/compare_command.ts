@@ -4,6 +4,7 @@ import { table } from './table';
 import type { CudnnComparison } from '../conv2d/compare';
 import type { CompareOptions } from '../conv2d/options';
 import type { FloatType } from '../native_types';
+import { admit } from '../tensor/allocation';
 import { Tensor } from '../tensor/tensor';
 import { FLOAT_TYPES } from '../tensor/tensor_like';
 
@@ -100,13 +101,16 @@ function oneOrMore(text: string): number | number[] | string {
 }
 
 function extents(text: string): number[] | undefined {
-  return /^\d+(x\d+)*$/.test(text) ? text.split('x').map(Number) : undefined;
+  // Longer numbers are beyond what counts there are.
+  return /^\d{1,10}(x\d{1,10})*$/.test(text) ? text.split('x').map(Number) : undefined;
 }
 
 function random(type: FloatType, dims: readonly number[]): Tensor<FloatType> {
   const size = dims.reduce((product, extent) => product * extent, 1);
   const numbers = { length: size };
   const draw = () => 2 * Math.random() - 1;
+  // Numbers are made as a list first.
+  admit({ what: 'random numbers', dims, bytes: size * Float64Array.BYTES_PER_ELEMENT });
   return type === 'float32'
     ? new Tensor('float32', Float32Array.from(numbers, draw), dims)
     : new Tensor<FloatType>(type, Array.from(numbers, draw), dims);

@@ -41,9 +41,11 @@ export function readModelFile(command: string, args: readonly string[]): string 
   throw new Misuse(`${command} needs an ONNX file, for example: warpconv ${command} model.onnx`);
 }
 
+/** A device, as the command line takes it. */
+export const DEVICE = /^(?:auto|cpu|cuda(?::\d{1,9})?)$/;
+
 function readDevice({ device }: ModelArguments): Device | 'auto' {
-  if (device === undefined || /^(cpu|cuda(:\d+)?|auto)$/.test(device))
-    return (device ?? 'auto') as Device | 'auto';
+  if (device === undefined || DEVICE.test(device)) return (device ?? 'auto') as Device | 'auto';
   throw new Misuse(`--device takes auto, cpu, cuda or cuda:N, got '${device}'`);
 }
 

@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import path from 'node:path';
 
 import { command, Misuse } from './command';
+import { DEVICE } from './model_options';
 import {
   ADDRESS_HELP,
   ADDRESS_OPTIONS,
@@ -19,7 +20,6 @@ import {
   reloadOnHangup,
   type FolderArguments,
 } from './served_folder';
-import type { WarpconvError } from '../errors';
 import type { Precision } from '../conv2d/names';
 import type { Device } from '../placement';
 import type { AnyModel, ModelFolderOptions, ServeOptions } from '../serve';
@@ -61,9 +61,6 @@ ${FOLDER_HELP}`,
       await runServer(asked, (line) => output.write(`${line}\n`));
       return 0;
     } catch (error) {
-      const { code, message } = error as WarpconvError;
-      if (code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.'))
-        throw new Misuse(message);
       throw explainAddress(error, args);
     }
   },
@@ -132,6 +129,7 @@ const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e-?\d+)?`;
 const SHAPES: Readonly<Record<string, readonly [shape: RegExp, expected: string]>> = {
   port: [/^\d{1,9}$/, 'a number'],
   threads: [/^\d{1,9}$/, 'a number'],
+  device: [DEVICE, "'cpu' or 'cuda:N'"],
   precision: [/^(?:fp32|tf32|fp16|bf16)$/, 'fp32, tf32, fp16 or bf16'],
   'max-batch': [/^\d{1,9}$/, 'a number'],
   mean: [new RegExp(`^${NUMBER}(?:,${NUMBER})*$`), 'numbers with commas between them'],

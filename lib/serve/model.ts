@@ -164,7 +164,7 @@ export interface Model extends ModelDescription {
 
 const DEFAULT_MAX_BATCH = 32;
 
-const MODEL_DEFAULTS = {
+export const MODEL_DEFAULTS = {
   session: undefined,
   version: '1',
   maxBatch: undefined,
@@ -172,10 +172,16 @@ const MODEL_DEFAULTS = {
   image: undefined,
 } as const satisfies Record<keyof ModelOptions, unknown>;
 
+/** Whether it is a session, or a list of them, rather than an object that has one. */
+export function isServed(value: unknown): boolean {
+  return (
+    Array.isArray(value) || (isObject(value) && typeof (value as Partial<ServedSession>).run === 'function')
+  );
+}
+
 /** Reads a session's metadata once: what a session says later goes unheard. */
 export function readModel(option: string, name: string, value: unknown): Model {
-  const isSession =
-    Array.isArray(value) || (isObject(value) && typeof (value as Partial<ServedSession>).run === 'function');
+  const isSession = isServed(value);
   const given = isSession
     ? { ...MODEL_DEFAULTS, session: value }
     : readProperties(option, value, MODEL_DEFAULTS);

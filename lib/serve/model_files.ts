@@ -1,8 +1,8 @@
 /** Models that a server loads itself: sessions on all GPUs of the machine, or on the CPU. */
-import { describe, isObject, mismatch, propertyOf } from '../check';
+import { describe, invalid, isObject, mismatch, readProperties } from '../check';
 import { WarpconvError } from '../errors';
 import type { SessionOptions } from '../session/session_options';
-import type { ModelOptions, ServedSession } from './model';
+import { isServed, MODEL_DEFAULTS, type ModelOptions, type ServedSession } from './model';
 
 /** An ONNX file, and what there is to say about serving it. The server makes the sessions, and releases them. */
 export interface ModelFile extends Omit<ModelOptions, 'session'> {
@@ -45,22 +45,38 @@ export async function openModelFiles(models: unknown): Promise<OpenedModels> {
   }
 }
 
+const FILE_DEFAULTS = {
+  file: undefined,
+  sessionOptions: undefined,
+  ...MODEL_DEFAULTS,
+} as const satisfies Record<keyof (ModelFile & ModelOptions), unknown>;
+
+const A_MODEL = "a session, the path of an ONNX file, or an object with a 'session' or a 'file'";
+
 async function openModel(name: string, model: unknown, opened: Releasable[]): Promise<unknown> {
+  const called = `options.models.${name}`;
   if (typeof model === 'string') return openNamed(name, model, undefined, opened);
-  if (!isObject(model) || !('file' in model)) return model;
-  const { file: _, sessionOptions, ...rest } = model as ModelFile;
-  const file = propertyOf(model, 'file');
-  if (typeof file !== 'string')
-    throw mismatch(`options.models.${name}.file`, 'the path of an ONNX file', file);
-  return { ...rest, session: await openNamed(name, file, sessionOptions, opened) };
+  if (isServed(model)) return model;
+  if (!isObject(model)) throw mismatch(called, A_MODEL, model);
+  const { file, sessionOptions, ...rest } = readProperties(called, model, FILE_DEFAULTS);
+  if (file === undefined) {
+    if (rest.session === undefined) throw mismatch(called, A_MODEL, model);
+    if (sessionOptions === undefined) return rest;
+    throw invalid(`${called}.sessionOptions are for a file; create the session with them, or give its file`);
+  }
+  if (rest.session !== undefined) throw invalid(`${called} has a session and a file; give one of the two`);
+  if (typeof file !== 'string') throw mismatch(`${called}.file`, 'the path of an ONNX file', file);
+  return { ...rest, session: await openNamed(name, file, sessionOptions as SessionOptions, opened) };
 }
 
-/** Says which of the models it is in whose file something is wrong. Other errors tell of options, or name the file. */
+/** Says which of the models it is in whose file or session's options something is wrong. Other errors name the file. */
 async function openNamed(name: string, ...rest: Parameters<typeof openSessions>) {
   try {
     return await openSessions(...rest);
   } catch (error) {
     const { code, message } = error as WarpconvError;
+    if (code === 'ERR_WARPCONV_INVALID_ARGUMENT' && message.startsWith('options.'))
+      throw invalid(message.replace('options.', `options.models.${name}.sessionOptions.`));
     if (code !== 'ERR_WARPCONV_INVALID_MODEL' && code !== 'ERR_WARPCONV_UNSUPPORTED') throw error;
     throw new WarpconvError(code, `model ${describe(name)} cannot be loaded: ${message}`, { cause: error });
   }

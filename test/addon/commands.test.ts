@@ -393,7 +393,12 @@ describe('every command', () => {
     [['profile', 'relu.onnx', '--output', ''], "--output takes a file, got ''"],
     [['profile', 'relu.onnx', '--output', '.'], "--output takes a file, and '.' is a folder"],
     [['bench', 'relu.onnx', '--batch', '0'], "--batch takes an integer from 1 to 2147483647, got '0'"],
-    [['bench', 'relu.onnx', '--device', 'gpu'], "--device takes auto, cpu, cuda or cuda:N, got 'gpu'"],
+    [['bench', 'relu.onnx', '--device', 'cuda:9999999999'], '--device takes auto, cpu, cuda or cuda:N, got'],
+    [['serve', 'relu.onnx', '--device', 'cuda:9999999999'], "--device takes 'cpu' or 'cuda:N', got"],
+    [
+      ['compare', '--input', '1x3x8x8', '--weight', '4x3x3x3', '--groups', '9999999999'],
+      'options.groups must be a positive integer of at most 2147483647, got 9999999999',
+    ],
     [['bench', 'relu.onnx', '--precision', 'half'], "--precision takes fp32, tf32, fp16 or bf16, got 'half'"],
     [['bench', 'relu.onnx', '--shape', 'x:1x4'], '--shape takes dims as in'],
     [['inspect', 'relu.onnx', '--dim', 'M=3'], "--dim: the model has no open dimension 'M'; it has N"],

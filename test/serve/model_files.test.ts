@@ -184,9 +184,15 @@ describe.each([1, 3])('%i threads', (threads) => {
       ],
       [
         { models: { good, bad: { file: undefined } } },
-        'options.models.bad.file must be the path of an ONNX file',
+        "options.models.bad must be a session, the path of an ONNX file, or an object with a 'session' or a 'file'",
       ],
-      [{ models: { good, bad: 3 } }, 'options.models.bad must be'],
+      [{ models: { bad: { ...good, devise: 'cpu' } } }, 'bad takes file, sessionOptions, session, version'],
+      [
+        { models: { bad: { session: {}, ...good } } },
+        'options.models.bad has a session and a file; give one',
+      ],
+      [{ models: { bad: { session: {}, sessionOptions: CPU } } }, 'bad.sessionOptions are for a file'],
+      [{ models: { good, bad: 3 } }, 'options.models.bad must be a session'],
       [{ models: { good, bad: null } }, 'options.models.bad must be'],
       [{ models: { good, '': good } }, 'the name of a model must be a string that is not empty'],
       [{ models: {} }, 'options.models must be'],
@@ -203,7 +209,7 @@ describe.each([1, 3])('%i threads', (threads) => {
 
   test('options of sessions that are wrong are named', async () => {
     const given: [unknown, string][] = [
-      [{ ...CPU, cachedShapes: 0 }, 'cachedShapes must be'],
+      [{ ...CPU, cachedShapes: 0 }, 'options.models.m.sessionOptions.cachedShapes must be'],
       [{ ...CPU, cachedShape: 1 }, `cachedShape is not known; did you mean 'cachedShapes'?`],
       [{ device: 'tpu' }, 'device must be'],
     ];
