@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import './commands/serve_signals';
+
 import { parseArgs } from 'node:util';
 
 // No command imports ./index, which throws where the binary does not load: that is what the doctor is for.

@@ -4,6 +4,7 @@ import path from 'node:path';
 
 import { command, Misuse } from './command';
 import { DEVICE } from './model_options';
+import { leaveSignals } from './serve_signals';
 import {
   ADDRESS_HELP,
   ADDRESS_OPTIONS,
@@ -213,6 +214,7 @@ async function runUntilClosed(
 ): Promise<void> {
   const { serve } = await import('../serve/index.js');
   const { url, server } = await serve(options);
+  leaveSignals();
   outliveReaders();
   for (const name of await names()) print(`${url}/v2/models/${encodeURIComponent(name)}`);
   print('Ctrl+C ends the server once all requests have been answered.');

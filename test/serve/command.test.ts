@@ -1,5 +1,5 @@
 /** `warpconv serve`, as a shell starts it: the built command, its output and how it ends. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -246,6 +246,13 @@ test('a second signal ends it at once', async () => {
   server.kill('SIGTERM');
   expect(await server.ended).toMatchObject({ code: null, signal: 'SIGTERM' });
   await waiting;
+});
+
+test('a signal ends it quietly before it listens, too', () => {
+  const program = `require(${JSON.stringify(path.join(ROOT, 'dist/cli.js'))}); process.kill(process.pid, 'SIGTERM')`;
+  const args = ['-e', program, 'cli.js', 'serve', DIGITS, ...CPU];
+  const { status, signal, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  expect({ status, signal, stdout, stderr }).toEqual({ status: 0, signal: null, stdout: '', stderr: '' });
 });
 
 test('a log that nobody reads any more ends nothing', async () => {
