@@ -1,4 +1,4 @@
-/** What a fresh process sees: the import, the first call, and the command line. */
+/** What a fresh process sees of the built package: the import, the first call, and the command line. */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 
@@ -7,7 +7,7 @@ const ROOT = path.resolve(__dirname, '../..');
 const NOWHERE = { WARPCONV_PREBUILD: path.join(ROOT, 'docs') };
 
 function node(args: string[], env: NodeJS.ProcessEnv = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['-r', 'ts-node/register', ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
     cwd: ROOT,
     encoding: 'utf8',
     env: { ...process.env, NODE_OPTIONS: '', DEBUG: '', ...env },
@@ -16,20 +16,20 @@ function node(args: string[], env: NodeJS.ProcessEnv = {}) {
 }
 
 const script = (text: string, env?: NodeJS.ProcessEnv) => node(['-e', text], env);
-const cli = (args: string[], env?: NodeJS.ProcessEnv) => node(['lib/cli.ts', ...args], env);
+const cli = (args: string[], env?: NodeJS.ProcessEnv) => node(['dist/cli.js', ...args], env);
 
 describe('the import', () => {
   it('prints nothing', () => {
-    expect(script(`require('./lib')`)).toEqual({ status: 0, stdout: '', stderr: '' });
+    expect(script(`require('./dist')`)).toEqual({ status: 0, stdout: '', stderr: '' });
   });
 
   it('says which binary it loaded when asked', () => {
-    const { stderr } = script(`require('./lib')`, { DEBUG: 'warpconv:load' });
+    const { stderr } = script(`require('./dist')`, { DEBUG: 'warpconv:load' });
     expect(stderr).toMatch(/warpconv:load loaded .*\.node/);
   });
 
   it('throws with a code and a remedy where there is no binary', () => {
-    const report = `try { require('./lib') } catch (e) { console.log(e.code, e.message) }`;
+    const report = `try { require('./dist') } catch (e) { console.log(e.code, e.message) }`;
     expect(script(report, NOWHERE).stdout).toMatch(/^ERR_WARPCONV_LOAD_FAILED .*npx warpconv build/s);
   });
 });
@@ -38,12 +38,12 @@ it('warns once in a process about ending on the CPU, worker threads included', (
   const { stderr } = script(`
     const { Worker, isMainThread } = require('node:worker_threads');
     const call = \`
-      const { conv2dSync, Tensor } = require('./lib');
+      const { conv2dSync, Tensor } = require('./dist');
       const one = new Tensor('float32', [1], [1, 1, 1, 1]);
       conv2dSync(one, one);
       conv2dSync(one, one);\`;
     eval(call);
-    new Worker('require("ts-node/register");' + call, { eval: true });
+    new Worker(call, { eval: true });
   `);
   expect(stderr.match(/\[WARPCONV_CPU_FALLBACK\] WarpconvWarning/g)).toHaveLength(1);
 });
