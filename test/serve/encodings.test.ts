@@ -1,9 +1,9 @@
 /** Compressed bodies: what they decode to is answered as if it had been sent as it is, under the same limits. */
-import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 
 import { binaryRequest, binaryResponse, json, RawConnection, request, type Received } from './support/client';
 import { doublingRequest, doublingSession, echoSession } from './support/fake_session';
-import { closeAll, open, THREADS, until } from './support/serving';
+import { closeAll, open, openOnce, THREADS, until } from './support/serving';
 
 afterEach(closeAll);
 
@@ -14,7 +14,8 @@ const TEXT = JSON.stringify(doublingRequest([[1, 2]]));
 const ENCODERS: Readonly<Record<string, (bytes: string | Buffer) => Buffer>> = {
   gzip: gzipSync,
   deflate: deflateSync,
-  br: brotliCompressSync,
+  // By default it takes seconds for a few megabytes.
+  br: (bytes) => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
 };
 const NAMES = Object.keys(ENCODERS);
 
@@ -47,6 +48,11 @@ async function untilNothingIsHeld(url: string): Promise<void> {
   while ((await heldBytes(url)) !== 0);
 }
 
+const error = jest.fn();
+beforeEach(() => error.mockClear());
+const server = openOnce(open, { models: { double: doublingSession() }, logger: { error } });
+const limited = openOnce(open, { models: { double: doublingSession() }, maxJsonBytes: 1000 });
+
 /** The pieces of a body, each of one byte. */
 const bytesOf = (body: Buffer) => Array.from(body, (_, index) => body.subarray(index, index + 1));
 
@@ -54,14 +60,14 @@ describe.each(NAMES)('%s', (encoding) => {
   const encode = ENCODERS[encoding]!;
 
   test('JSON, with a length and in chunks', async () => {
-    const { url } = await open({ models: { double: doublingSession() } });
+    const { url } = server;
     const body = encode(TEXT);
     for (const sent of [body, [body], bytesOf(body)]) expectDoubled(await post(url, encoding, sent));
     await untilNothingIsHeld(url);
   });
 
   test.each([0, 1, 2, 3])('a binary tensor %i bytes off its alignment', async (shift) => {
-    const { url } = await open({ models: { double: doublingSession() } });
+    const { url } = server;
     const x = { name: 'x', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } };
     const data = Buffer.from(Float32Array.of(1, 2).buffer);
     const { headers, body } = binaryRequest({ id: 'x'.repeat(shift), inputs: [x] }, data);
@@ -89,7 +95,7 @@ describe.each(NAMES)('%s', (encoding) => {
   });
 
   test('a short body that decodes to a long one', async () => {
-    const { url } = await open({ models: { double: doublingSession() }, maxJsonBytes: 1000 });
+    const { url } = limited;
     const body = encode(TEXT.padEnd(1001));
     expect(body.length).toBeLessThan(500);
     const received = await post(url, encoding, body);
@@ -102,7 +108,7 @@ describe.each(NAMES)('%s', (encoding) => {
   });
 
   test('what is longer as it is sent than it may be is refused before it comes', async () => {
-    const { url } = await open({ models: { double: doublingSession() }, maxJsonBytes: 1000 });
+    const { url } = limited;
     const connection = await RawConnection.open(url);
     connection.write(`POST ${INFER} HTTP/1.1\r\nHost: x\r\nContent-Encoding: ${encoding}\r\n`);
     connection.write('Content-Length: 1001\r\n\r\n');
@@ -118,8 +124,7 @@ describe.each(NAMES)('%s', (encoding) => {
     ['with zeros behind it', (whole) => Buffer.concat([whole, Buffer.alloc(3)])],
     ['not compressed at all', () => Buffer.from(TEXT)],
   ])('a body that is %s', async (_, damage) => {
-    const error = jest.fn();
-    const { url } = await open({ models: { double: doublingSession() }, logger: { error } });
+    const { url } = server;
     const body = damage(encode(TEXT));
     for (const sent of [body, [body], bytesOf(body)]) {
       const received = await post(url, encoding, sent);
@@ -152,8 +157,7 @@ describe.each(NAMES)('%s', (encoding) => {
   });
 
   test('a client that goes in the middle of its body is forgotten', async () => {
-    const error = jest.fn();
-    const { url } = await open({ models: { double: doublingSession() }, logger: { error } });
+    const { url } = server;
     const body = encode(TEXT);
     const connection = await RawConnection.open(url);
     connection.write(`POST ${INFER} HTTP/1.1\r\nHost: x\r\nContent-Encoding: ${encoding}\r\n`);
@@ -201,7 +205,7 @@ describe.each(NAMES)('%s', (encoding) => {
 });
 
 test('a bomb is refused before it is decoded whole', async () => {
-  const { url } = await open({ models: { double: doublingSession() } });
+  const { url } = server;
   // 64 MiB for each 64 KiB, of which no client sends the last ones.
   const bomb = gzipSync(Buffer.alloc(64 * 2 ** 20, ' '));
   const connection = await RawConnection.open(url);
@@ -214,7 +218,7 @@ test('a bomb is refused before it is decoded whole', async () => {
 });
 
 test('empty blocks without end are refused by the length of what is sent', async () => {
-  const { url } = await open({ models: { double: doublingSession() }, maxJsonBytes: 1000 });
+  const { url } = limited;
   // A header, and stored blocks of no bytes, none of which is the last.
   const header = gzipSync('').subarray(0, 10);
   const blocks = Buffer.from('000000ffff'.repeat(200), 'hex');
@@ -223,7 +227,7 @@ test('empty blocks without end are refused by the length of what is sent', async
 });
 
 test('names in capitals, the old name of gzip, several members, and identity', async () => {
-  const { url } = await open({ models: { double: doublingSession() } });
+  const { url } = server;
   const [start, end] = [TEXT.slice(0, 20), TEXT.slice(20)];
   const members = Buffer.concat([gzipSync(start), gzipSync(end)]);
   expectDoubled(await post(url, 'GZip', gzipSync(TEXT)));
@@ -235,7 +239,7 @@ test('names in capitals, the old name of gzip, several members, and identity', a
 });
 
 test.each(['zstd', 'compress', 'gzip, br', 'constructor', 'x'])('%s is not there', async (encoding) => {
-  const { url } = await open({ models: { double: doublingSession() } });
+  const { url } = server;
   const received = await post(url, encoding, gzipSync(TEXT));
   expect([received.status, json(received), received.headers['accept-encoding']]).toEqual([
     415,

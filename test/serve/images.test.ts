@@ -9,10 +9,10 @@ import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import sharp from 'sharp';
 
 import type { InferenceSession as Session } from '../../lib';
-import type { ServedSession, ServeOptions } from '../../lib/serve';
+import type { RunningServer, ServedSession, ServeOptions } from '../../lib/serve';
 import type { ModelOptions } from '../../lib/serve/model';
 import { node, onnxModel, value } from '../support/onnx_builder';
-import { InferenceSession, openBuilt } from './support/built';
+import { InferenceSession, openBuilt, serve as serveBuilt } from './support/built';
 import { binaryRequest, binaryResponse, json, postJson, RawConnection, request } from './support/client';
 import { doublingSession } from './support/fake_session';
 import { joinAll } from './support/joining';
@@ -53,15 +53,38 @@ function keep(session: Session): Session {
 
 const INFER = '/v2/models/m/infer';
 const BYTES = { scale: 1 } as const;
+const NORMALISED = { mean: [0.5, 0.25, 0], std: [0.5, 0.25, 2] };
+
+/** Models that only tell their input, by the names under which one server has them all. */
+const ECHOES = {
+  fixed: { shape: ['N', 3, 4, 6], image: BYTES },
+  fixedCovered: { shape: ['N', 3, 4, 6], image: { ...BYTES, resize: 'cover' } },
+  fixedFilled: { shape: ['N', 3, 4, 6], image: { ...BYTES, resize: 'fill' } },
+  fixedPlanes: { shape: ['N', 3, 4, 6], image: { ...BYTES, layout: 'NCHW' } },
+  grey: { shape: ['N', 1, 4, 6], image: BYTES },
+  fourChannels: { shape: ['N', 4, 4, 6], image: BYTES },
+  narrow: { shape: ['N', 3, 1, 2], image: BYTES },
+  narrowPlanes: { shape: ['N', 3, 1, 2], image: { ...BYTES, layout: 'NCHW' } },
+  narrowNormalised: { shape: ['N', 3, 1, 2], image: NORMALISED },
+  narrowPlain: { shape: ['N', 3, 1, 2], image: undefined },
+  plain: { shape: ['N', 3, 4, 6], image: undefined },
+  smallFilled: { shape: ['N', 3, 2, 2], image: { ...BYTES, resize: 'fill' } },
+  wideOfSix: { shape: ['N', 3, 2, 4], image: { ...BYTES, resize: 6 } },
+  any: { shape: ['N', 3, 'H', 'W'], image: BYTES },
+  anyCovered: { shape: ['N', 3, 'H', 'W'], image: { ...BYTES, resize: 'cover' } },
+  anyFilled: { shape: ['N', 3, 'H', 'W'], image: { ...BYTES, resize: 'fill' } },
+  anyOfFive: { shape: ['N', 3, 'H', 'W'], image: { ...BYTES, resize: 5 } },
+  anyWidth: { shape: ['N', 3, 4, 'W'], image: BYTES },
+  square: { shape: ['N', 3, 'S', 'S'], image: BYTES },
+} as const;
 
 type Pixel = readonly [number, number, number];
 
 /** An RGB image, row by row. */
 function picture(width: number, height: number, colour: (x: number, y: number) => Pixel): sharp.Sharp {
-  const pixels = Array.from({ length: width * height }, (_, at) =>
-    colour(at % width, Math.floor(at / width)),
-  );
-  return sharp(Buffer.from(pixels.flat()), { raw: { width, height, channels: 3 } });
+  const pixels = Buffer.alloc(3 * width * height);
+  for (let at = 0; at < width * height; at++) pixels.set(colour(at % width, Math.floor(at / width)), 3 * at);
+  return sharp(pixels, { raw: { width, height, channels: 3 } });
 }
 
 /** No two of its pixels are alike. */
@@ -86,8 +109,11 @@ function outputOf(received: Awaited<ReturnType<typeof request>>): Output {
   return (json(received).outputs as [Output])[0];
 }
 
+/** What is asked for inference at the address of a model, or of the model `m` of a server. */
+const pathOf = (url: string) => `${new URL(url).pathname.replace(/^\/$/, '/v2/models/m')}/infer`;
+
 const post = (url: string, type: string, body: Buffer | readonly Buffer[], headers = {}) =>
-  request(url, { path: INFER, headers: { 'Content-Type': type, ...headers }, body });
+  request(url, { path: pathOf(url), headers: { 'Content-Type': type, ...headers }, body });
 
 async function metric(url: string, name: string): Promise<number> {
   const page = (await request(url, { path: '/metrics' })).body.toString();
@@ -133,6 +159,27 @@ describe.each([
 ])('%s', (_, threads) => {
   const start = (options: ServeOptions) => openBuilt(options, threads);
 
+  const sessions: Session[] = [];
+  let server: RunningServer;
+  beforeAll(async () => {
+    const models: Record<string, ServedSession | ModelOptions> = {};
+    for (const [name, { shape, image }] of Object.entries(ECHOES)) {
+      const session = await InferenceSession.create(identity(shape), { device: 'cpu' });
+      sessions.push(session);
+      models[name] = image === undefined ? session : { session, image: image as never };
+    }
+    server = await serveBuilt({ models, threads, port: 0 });
+  });
+  afterAll(async () => {
+    const closed = server.close();
+    server.server.closeAllConnections();
+    await closed;
+    await Promise.all(sessions.map((session) => session.release()));
+  });
+
+  /** The address of a model. */
+  const echoing = (name: keyof typeof ECHOES) => `${server.url}/v2/models/${name}`;
+
   /** A server of one model, `m`, for images. */
   async function serveModel(
     session: ServedSession,
@@ -144,47 +191,53 @@ describe.each([
 
   describe('UINT8', () => {
     const x = { name: 'x', datatype: 'UINT8', shape: [2, 1, 2, 3] };
-    const shape = ['N', 3, 1, 2];
     const data = [0, 1, 2, 3, 4, 5, 250, 251, 252, 253, 254, 255];
     const expected = { shape: [2, 3, 1, 2], data: [0, 3, 1, 4, 2, 5, 250, 253, 251, 254, 252, 255] };
 
     test('in JSON, flat and nested', async () => {
-      const url = await serveModel(await echo(shape));
-      expect(outputOf(await postJson(url, INFER, { inputs: [{ ...x, data }] }))).toMatchObject(expected);
+      const url = echoing('narrow');
+      expect(outputOf(await postJson(url, pathOf(url), { inputs: [{ ...x, data }] }))).toMatchObject(
+        expected,
+      );
       const rows = [data.slice(0, 6), data.slice(6)];
       const nested = rows.map((row) => [[row.slice(0, 3), row.slice(3)]]);
-      expect(outputOf(await postJson(url, INFER, { inputs: [{ ...x, data: nested }] }))).toMatchObject(
+      expect(outputOf(await postJson(url, pathOf(url), { inputs: [{ ...x, data: nested }] }))).toMatchObject(
         expected,
       );
       await untilIdle(url);
     });
 
     test('as binary data, at any offset, with and without a length', async () => {
-      const url = await serveModel(await echo(shape));
+      const url = echoing('narrow');
       for (let shift = 0; shift < 8; shift++) {
         const inputs = [{ ...x, parameters: { binary_data_size: data.length } }];
         const { headers, body } = binaryRequest({ id: 'x'.repeat(shift), inputs }, Buffer.from(data));
-        expect(outputOf(await request(url, { path: INFER, headers, body }))).toMatchObject(expected);
+        expect(outputOf(await request(url, { path: pathOf(url), headers, body }))).toMatchObject(expected);
         const parts = [body.subarray(0, 9), body.subarray(9)];
-        expect(outputOf(await request(url, { path: INFER, headers, body: parts }))).toMatchObject(expected);
+        expect(outputOf(await request(url, { path: pathOf(url), headers, body: parts }))).toMatchObject(
+          expected,
+        );
       }
       await untilIdle(url);
     });
 
     test('in planes, where the model takes them so', async () => {
-      const url = await serveModel(await echo(shape), { ...BYTES, layout: 'NCHW' });
+      const url = echoing('narrowPlanes');
       const inputs = [{ ...x, shape: [2, 3, 1, 2], data }];
-      expect(outputOf(await postJson(url, INFER, { inputs }))).toMatchObject({ shape: [2, 3, 1, 2], data });
-      expect((await postJson(url, INFER, { inputs: [{ ...x, data }] })).status).toBe(400);
+      expect(outputOf(await postJson(url, pathOf(url), { inputs }))).toMatchObject({
+        shape: [2, 3, 1, 2],
+        data,
+      });
+      expect((await postJson(url, pathOf(url), { inputs: [{ ...x, data }] })).status).toBe(400);
     });
 
     test('normalised as the options say', async () => {
-      const image = { mean: [0.5, 0.25, 0], std: [0.5, 0.25, 2] };
-      const url = await serveModel(await echo(shape), image);
-      const { data: got } = outputOf(await postJson(url, INFER, { inputs: [{ ...x, data }] }));
+      const { mean, std } = NORMALISED;
+      const url = echoing('narrowNormalised');
+      const { data: got } = outputOf(await postJson(url, pathOf(url), { inputs: [{ ...x, data }] }));
       for (const [at, byte] of expected.data.entries()) {
         const channel = Math.floor(at / 2) % 3;
-        expect(got[at]).toBeCloseTo((byte / 255 - image.mean[channel]!) / image.std[channel]!, 5);
+        expect(got[at]).toBeCloseTo((byte / 255 - mean[channel]!) / std[channel]!, 5);
       }
     });
 
@@ -218,15 +271,15 @@ describe.each([
         /inputs\[0\]\.datatype must be 'FP32'.*got 'INT8'/,
       ],
     ])('%s is refused', async (_, inputs, message) => {
-      const url = await serveModel(await echo(shape));
-      const received = await postJson(url, INFER, { inputs });
+      const url = echoing('narrow');
+      const received = await postJson(url, pathOf(url), { inputs });
       expect([received.status, json(received)]).toEqual([400, { error: expect.stringMatching(message) }]);
       await untilIdle(url);
     });
 
     test('is refused where the model takes no images', async () => {
-      const { url } = await start({ models: { m: await echo(shape) } });
-      const received = await postJson(url, INFER, { inputs: [{ ...x, data }] });
+      const url = echoing('narrowPlain');
+      const received = await postJson(url, pathOf(url), { inputs: [{ ...x, data }] });
       expect([received.status, json(received)]).toEqual([
         400,
         { error: expect.stringContaining(`inputs[0].datatype must be 'FP32' for 'x', got 'UINT8'`) },
@@ -236,7 +289,7 @@ describe.each([
 
   describe('a file', () => {
     test.each(['png', 'webp'] as const)('of the model’s size, %s, is given as it is', async (format) => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const file = await gradient(6, 4).toFormat(format, { lossless: true }).toBuffer();
       const output = outputOf(await post(url, `image/${format}`, file));
       expect(output).toMatchObject({ shape: [1, 3, 4, 6], data: GRADIENT });
@@ -244,7 +297,7 @@ describe.each([
     });
 
     test('of JPEG is what sharp makes of it', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const file = await gradient(6, 4).jpeg({ quality: 90 }).toBuffer();
       const raw = await sharp(file).raw().toBuffer();
       const expected = [0, 1, 2].flatMap((channel) => [...raw].filter((_, at) => at % 3 === channel));
@@ -252,7 +305,7 @@ describe.each([
     });
 
     test('is taken whichever of the three types it is said to be, in chunks, and of a type with parameters', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const file = await gradient(6, 4).png().toBuffer();
       for (const type of ['image/jpeg', 'image/webp', 'IMAGE/PNG', 'image/png; charset=binary'])
         expect(outputOf(await post(url, type, file)).data).toEqual(GRADIENT);
@@ -262,13 +315,13 @@ describe.each([
     });
 
     test('is answered in binary data where that is accepted', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const file = await gradient(6, 4).png().toBuffer();
       for (const accept of ['application/octet-stream', 'application/json;q=0.1, application/octet-stream']) {
         const received = await post(url, 'image/png', file, { Accept: accept });
         const { head, data } = binaryResponse(received);
         expect(head).toMatchObject({
-          model_name: 'm',
+          model_name: 'fixed',
           outputs: [{ name: 'y', datatype: 'FP32', shape: [1, 3, 4, 6] }],
         });
         const { buffer, byteOffset } = Buffer.from(data);
@@ -279,7 +332,7 @@ describe.each([
     });
 
     test('may be turned, as EXIF says', async () => {
-      const url = await serveModel(await echo(['N', 3, 'H', 'W']));
+      const url = echoing('any');
       const upright = planes(4, 6, (x, y) => [10 * y, 20 * (3 - x), y + 100 * ((3 - x) % 2)]);
       const file = await gradient(6, 4).withMetadata({ orientation: 6 }).webp({ lossless: true }).toBuffer();
       expect((await sharp(file).metadata()).orientation).toBe(6);
@@ -290,7 +343,7 @@ describe.each([
     });
 
     test('may be turned before it is cut', async () => {
-      const url = await serveModel(await echo(['N', 3, 2, 2]), { ...BYTES, resize: 'fill' });
+      const url = echoing('smallFilled');
       const halves = picture(8, 4, (x) => (x < 4 ? [255, 0, 0] : [0, 0, 255]));
       const file = await halves.withMetadata({ orientation: 6 }).webp({ lossless: true }).toBuffer();
       // What was on the left is above.
@@ -300,7 +353,7 @@ describe.each([
     });
 
     test('of greys, with alpha, of four inks and of 16 bits becomes what the model takes', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const flat = (background: object, channels: 3 | 4 = 3) =>
         sharp({ create: { width: 6, height: 4, channels, background } });
       const plane = new Array<number>(24);
@@ -329,7 +382,7 @@ describe.each([
     });
 
     test('becomes grey where the model takes one channel', async () => {
-      const url = await serveModel(await echo(['N', 1, 4, 6]));
+      const url = echoing('grey');
       const plane = (grey: number) => ({ shape: [1, 1, 4, 6], data: new Array(24).fill(grey) });
       for (const space of ['b-w', 'grey16', 'srgb'] as const) {
         const background = { r: 90, g: 90, b: 90 };
@@ -347,7 +400,7 @@ describe.each([
     });
 
     test('in planes, where the model takes bytes so', async () => {
-      const url = await serveModel(await echo(), { ...BYTES, layout: 'NCHW' });
+      const url = echoing('fixedPlanes');
       const file = await gradient(6, 4).png().toBuffer();
       expect(outputOf(await post(url, 'image/png', file))).toMatchObject({
         shape: [1, 3, 4, 6],
@@ -361,14 +414,14 @@ describe.each([
 
     test('is scaled to cover, and its centre is cut out, by default and by "cover"', async () => {
       const file = await picture(18, 4, bands).png().toBuffer();
-      for (const image of [BYTES, { ...BYTES, resize: 'cover' } as const]) {
-        const url = await serveModel(await echo(), image);
+      for (const name of ['fixed', 'fixedCovered'] as const) {
+        const url = echoing(name);
         expect(outputOf(await post(url, 'image/png', file))).toMatchObject({
           shape: [1, 3, 4, 6],
           data: planes(6, 4, () => [0, 255, 0]),
         });
       }
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const tall = await picture(6, 12, (_, y) => bands(1.5 * y))
         .png()
         .toBuffer();
@@ -376,7 +429,7 @@ describe.each([
     });
 
     test('is scaled to both sides by "fill"', async () => {
-      const url = await serveModel(await echo(), { ...BYTES, resize: 'fill' });
+      const url = echoing('fixedFilled');
       const file = await picture(18, 4, bands).png().toBuffer();
       const { data } = outputOf(await post(url, 'image/png', file));
       // Where bands meet, they are mixed.
@@ -389,7 +442,7 @@ describe.each([
     });
 
     test('is scaled to a number of pixels, and its centre is cut out', async () => {
-      const url = await serveModel(await echo(['N', 3, 2, 4]), { ...BYTES, resize: 6 });
+      const url = echoing('wideOfSix');
       const colour = (x: number, y: number): Pixel => [10 * x, 20 * y, x + 100 * (y % 2)];
       const square = await picture(6, 6, colour).png().toBuffer();
       expect(outputOf(await post(url, 'image/png', square))).toMatchObject({
@@ -407,8 +460,8 @@ describe.each([
     });
 
     test('keeps its size where the model takes any, or is a square of a number', async () => {
-      for (const resize of ['cover', 'fill'] as const) {
-        const url = await serveModel(await echo(['N', 3, 'H', 'W']), { ...BYTES, resize });
+      for (const name of ['anyCovered', 'anyFilled'] as const) {
+        const url = echoing(name);
         for (const [width, height] of [
           [6, 4],
           [1, 1],
@@ -420,7 +473,7 @@ describe.each([
           expect(shape).toEqual([1, 3, height, width]);
         }
       }
-      const url = await serveModel(await echo(['N', 3, 'H', 'W']), { ...BYTES, resize: 5 });
+      const url = echoing('anyOfFive');
       const wide = await picture(20, 10, (x) => (x < 5 || x > 14 ? [255, 0, 0] : [0, 255, 0]))
         .png()
         .toBuffer();
@@ -436,7 +489,7 @@ describe.each([
     });
 
     test('is refused where only one side is free and the other does not fit', async () => {
-      const url = await serveModel(await echo(['N', 3, 4, 'W']));
+      const url = echoing('anyWidth');
       expect(outputOf(await post(url, 'image/png', await gradient(9, 4).png().toBuffer())).shape).toEqual([
         1, 3, 4, 9,
       ]);
@@ -449,7 +502,7 @@ describe.each([
     });
 
     test('is refused where sides of one name differ', async () => {
-      const url = await serveModel(await echo(['N', 3, 'S', 'S']));
+      const url = echoing('square');
       expect(outputOf(await post(url, 'image/png', await gradient(5, 5).png().toBuffer())).shape).toEqual([
         1, 3, 5, 5,
       ]);
@@ -468,7 +521,7 @@ describe.each([
       '<svg xmlns="http://www.w3.org/2000/svg" width="6" height="4"><rect width="6" height="4"/></svg>';
 
     test('or another one is refused', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const none = /^the body is no JPEG, PNG or WebP file$/;
       const image = sharp({ create: { width: 6, height: 4, channels: 3, background: 'red' } });
       for (const body of [
@@ -486,13 +539,13 @@ describe.each([
 
     // WEBP at byte 8 is enough to be let through, and sharp finds out by itself what a file is.
     test('but SVG that says WEBP at byte 8 is refused, too', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const body = Buffer.from(SVG.replace('<svg ', '<svg a="WEBP" '));
       expect((await post(url, 'image/png', body)).status).toBe(400);
     });
 
     test('in whole is refused: cut off, and damaged', async () => {
-      const url = await serveModel(await echo(['N', 3, 'H', 'W']));
+      const url = echoing('any');
       const noise = Buffer.from(Array.from({ length: 64 * 64 * 3 }, (_, at) => (at * 7919) % 251));
       const image = () => sharp(noise, { raw: { width: 64, height: 64, channels: 3 } });
       for (const format of ['png', 'jpeg', 'webp'] as const) {
@@ -512,7 +565,7 @@ describe.each([
     });
 
     test('of a reasonable size is refused before it is decoded', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       const before = process.memoryUsage.rss();
       for (const [width, height] of [
         [100_000, 100_000],
@@ -529,7 +582,7 @@ describe.each([
     });
 
     test('with no pixels is refused', async () => {
-      const url = await serveModel(await echo());
+      const url = echoing('fixed');
       await refused(url, 'image/png', hugePng(0, 10), /^the image cannot be decoded: ./);
     });
   });
@@ -561,9 +614,8 @@ describe.each([
   });
 
   test('a file for a model that takes no images is refused by its type', async () => {
-    const { url } = await start({ models: { m: await echo(), i: { session: await echo(), image: BYTES } } });
     const file = await gradient(6, 4).png().toBuffer();
-    const received = await post(url, 'image/png', file);
+    const received = await post(echoing('plain'), 'image/png', file);
     expect([received.status, json(received)]).toEqual([
       415,
       {
@@ -572,26 +624,28 @@ describe.each([
           `images need 'image' in the options of the model`,
       },
     ]);
+    const url = echoing('fixed');
+    const path = pathOf(url);
     for (const type of ['image/gif', 'image/svg+xml', 'image/*', 'image/', 'image']) {
       const headers = { 'Content-Type': type };
-      const other = await request(url, { path: '/v2/models/i/infer', headers, body: file });
+      const other = await request(url, { path, headers, body: file });
       expect([other.status, json(other)]).toEqual([
         415,
         { error: expect.stringContaining(`'image/jpeg', 'image/png' or 'image/webp', got '${type}'`) },
       ]);
     }
     const headers = { 'Content-Type': 'image/png', 'Content-Encoding': 'zstd' };
-    expect((await request(url, { path: '/v2/models/i/infer', headers, body: file })).status).toBe(415);
+    expect((await request(url, { path, headers, body: file })).status).toBe(415);
     await untilIdle(url);
   });
 
   test('a file that is compressed once more is answered as it is', async () => {
-    const url = await serveModel(await echo());
+    const url = echoing('fixed');
     const file = await gradient(6, 4).png().toBuffer();
     const headers = { 'Content-Type': 'image/png', 'Content-Encoding': 'gzip' };
     const [plain, compressed] = await Promise.all([
       post(url, 'image/png', file),
-      request(url, { path: INFER, headers, body: gzipSync(file) }),
+      request(url, { path: pathOf(url), headers, body: gzipSync(file) }),
     ]);
     expect([plain.status, compressed.status]).toEqual([200, 200]);
     expect(json(compressed).outputs).toEqual(json(plain).outputs);
@@ -599,7 +653,7 @@ describe.each([
   });
 
   test('a file of three channels for a model of four is refused', async () => {
-    const url = await serveModel(await echo(['N', 4, 4, 6]));
+    const url = echoing('fourChannels');
     const received = await post(url, 'image/png', await gradient(6, 4).png().toBuffer());
     expect([received.status, json(received)]).toEqual([
       400,
@@ -609,12 +663,11 @@ describe.each([
   });
 
   test('the metadata of the model is what it was', async () => {
-    const { url } = await start({
-      models: { m: { session: await echo(), image: BYTES }, plain: await echo() },
+    const of = async (name: string) => json(await request(server.url, { path: `/v2/models/${name}` }));
+    expect(await of('fixed')).toEqual({ ...(await of('plain')), name: 'fixed' });
+    expect(await of('fixed')).toMatchObject({
+      inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 3, 4, 6] }],
     });
-    const of = async (name: string) => json(await request(url, { path: `/v2/models/${name}` }));
-    expect(await of('m')).toEqual({ ...(await of('plain')), name: 'm' });
-    expect(await of('m')).toMatchObject({ inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 3, 4, 6] }] });
   });
 
   describe('limits:', () => {
@@ -726,7 +779,7 @@ describe.each([
   });
 
   test('24 clients at once get each its own, whatever they send', async () => {
-    const url = await serveModel(await echo());
+    const url = echoing('fixed');
     const client = async (index: number) => {
       for (let round = 0; round < 12; round++) {
         const colour: Pixel = [(index * 10 + round) % 256, (round * 20) % 256, index];
@@ -734,12 +787,12 @@ describe.each([
         const kind = (index + round) % 3;
         if (kind === 0) {
           const inputs = [{ name: 'x', datatype: 'FP32', shape: [1, 3, 4, 6], data: expected }];
-          expect(outputOf(await postJson(url, INFER, { inputs })).data).toEqual(expected);
+          expect(outputOf(await postJson(url, pathOf(url), { inputs })).data).toEqual(expected);
         } else if (kind === 1) {
           const data = Buffer.from(new Array(24).fill(colour).flat() as number[]);
           const x = { name: 'x', datatype: 'UINT8', shape: [1, 4, 6, 3] };
           const sent = binaryRequest({ inputs: [{ ...x, parameters: { binary_data_size: 72 } }] }, data);
-          expect(outputOf(await request(url, { path: INFER, ...sent })).data).toEqual(expected);
+          expect(outputOf(await request(url, { path: pathOf(url), ...sent })).data).toEqual(expected);
         } else {
           const file = await picture(6 * (1 + (round % 3)), 4 * (1 + (round % 3)), () => colour)
             .png()

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createHandler } from '../../lib/serve';
 import { binaryRequest, binaryResponse, json, postJson, request } from './support/client';
 import { doublingRequest, doublingSession, echoSession, FakeSession, value } from './support/fake_session';
-import { closeAll, open, THREADS } from './support/serving';
+import { closeAll, open, openOnce, THREADS } from './support/serving';
 
 afterEach(closeAll);
 
@@ -15,6 +15,7 @@ const ECHO = '/v2/models/echo/infer';
 
 describe('what there is to look up', () => {
   const models = { double: doublingSession(), 'with/slash': { session: doublingSession(), version: '7' } };
+  const server = openOnce(open, { models });
 
   test.each([
     ['/v2/health/live', { live: true }],
@@ -23,7 +24,7 @@ describe('what there is to look up', () => {
     ['/v2/models/double/versions/1/ready', { name: 'double', ready: true }],
     ['/v2/health/live?verbose=1', { live: true }],
   ])('%s', async (path, expected) => {
-    const { url } = await open({ models });
+    const { url } = server;
     const received = await request(url, { path });
     expect(received.status).toBe(200);
     expect(received.headers['content-type']).toBe('application/json');
@@ -31,7 +32,7 @@ describe('what there is to look up', () => {
   });
 
   test('/v2 names the package and its version', async () => {
-    const { url } = await open({ models });
+    const { url } = server;
     const manifest = readFileSync(path.join(__dirname, '../../package.json'), 'utf8');
     const { version } = JSON.parse(manifest) as { version: string };
     expect(json(await request(url, { path: '/v2' }))).toEqual({
@@ -40,7 +41,7 @@ describe('what there is to look up', () => {
   });
 
   test.each(['/v2/models/with%2Fslash', '/v2/models/with%2Fslash/versions/7'])('%s', async (path) => {
-    const { url } = await open({ models });
+    const { url } = server;
     expect(json(await request(url, { path }))).toEqual({
       name: 'with/slash',
       versions: ['7'],
@@ -54,7 +55,7 @@ describe('what there is to look up', () => {
   });
 
   test('HEAD gives the headers of GET, and no body', async () => {
-    const { url } = await open({ models });
+    const { url } = server;
     const get = await request(url, { path: '/v2' });
     const head = await request(url, { path: '/v2', method: 'HEAD' });
     expect(head.status).toBe(200);
@@ -66,15 +67,17 @@ describe('what there is to look up', () => {
     ['/v2', 'GET, HEAD, OPTIONS'],
     [INFER, 'POST, OPTIONS'],
   ])('OPTIONS of %s', async (path, methods) => {
-    const { url } = await open({ models });
+    const { url } = server;
     const received = await request(url, { path, method: 'OPTIONS' });
     expect([received.status, received.headers.allow]).toEqual([200, methods]);
   });
 });
 
 describe('inference', () => {
+  const server = openOnce(open, { models: { double: doublingSession() } });
+
   test('in JSON, with the id', async () => {
-    const { url } = await open({ models: { double: doublingSession() } });
+    const { url } = server;
     const received = await postJson(url, INFER, {
       id: 'a "b" \u2028',
       ...doublingRequest([
@@ -138,7 +141,7 @@ describe('inference', () => {
         },
       ],
     ])('%s', async (_, body) => {
-      const { url } = await open({ models: { double: doublingSession() } });
+      const { url } = server;
       const received = await postJson(url, INFER, body);
       expect(json(received)).toEqual({
         ...{ model_name: 'double', model_version: '1' },
@@ -150,7 +153,7 @@ describe('inference', () => {
     });
 
     test('the data of an input that comes as binary data', async () => {
-      const { url } = await open({ models: { double: doublingSession() } });
+      const { url } = server;
       const input = { ...x, data: null, parameters: { binary_data_size: 8 } };
       const bytes = Buffer.from(Float32Array.of(1, 2).buffer);
       const received = await request(url, { path: INFER, ...binaryRequest({ inputs: [input] }, bytes) });
@@ -158,7 +161,7 @@ describe('inference', () => {
     });
 
     test('but not what a request needs', async () => {
-      const { url } = await open({ models: { double: doublingSession() } });
+      const { url } = server;
       for (const member of ['name', 'datatype', 'shape', 'data']) {
         const received = await postJson(url, INFER, { inputs: [{ ...x, [member]: null }] });
         expect([received.status, json(received)]).toEqual([
@@ -196,7 +199,7 @@ describe('inference', () => {
   });
 
   test('with a chunked body', async () => {
-    const { url } = await open({ models: { double: doublingSession() } });
+    const { url } = server;
     const text = JSON.stringify(doublingRequest([[1, 2]]));
     const body = [text.slice(0, 7), text.slice(7, 9), text.slice(9)];
     const received = await request(url, { path: INFER, body });
@@ -204,7 +207,7 @@ describe('inference', () => {
   });
 
   test('binary input and output beside JSON ones', async () => {
-    const { url } = await open({ models: { double: doublingSession() } });
+    const { url } = server;
     const x = { name: 'x', datatype: 'FP32', shape: [2, 2], parameters: { binary_data_size: 16 } };
     const elements = Float32Array.of(1, 2, NaN, -Infinity);
     const head = { inputs: [x], outputs: [{ name: 'y', parameters: { binary_data: true } }] };
@@ -223,7 +226,7 @@ describe('inference', () => {
   });
 
   test('binary outputs by default, save one', async () => {
-    const { url } = await open({ models: { double: doublingSession() } });
+    const { url } = server;
     const received = await postJson(url, INFER, {
       ...doublingRequest([[1, 2]]),
       parameters: { binary_data_output: true },
@@ -238,8 +241,7 @@ describe('inference', () => {
   });
 
   test.each([0, 1, 2, 3])('a binary tensor %i bytes off its alignment', async (shift) => {
-    const session = doublingSession();
-    const { url } = await open({ models: { double: session } });
+    const { url } = server;
     const x = { name: 'x', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } };
     const outputs = [{ name: 'sum' }];
     const data = Buffer.from(Float32Array.of(1.5, 2.5).buffer);
@@ -284,49 +286,56 @@ const ELEMENTS: readonly [name: string, type: string, json: unknown[], bytes: Bu
   ['FP64', 'float64', [0.1, -1.7976931348623157e308], Buffer.from('9a9999999999b93fffffffffffffefff', 'hex')],
 ];
 
+/** Of a model for each type, by its name */
+const echoing = openOnce(open, {
+  models: Object.fromEntries(ELEMENTS.map(([, type]) => [type, echoSession(type)])),
+});
+
 describe.each(ELEMENTS)('%s', (datatype, type, elements, bytes) => {
+  const model = `/v2/models/${type}`;
   const outputs = { json: [{ name: 'out' }], binary: [{ name: 'out', parameters: { binary_data: true } }] };
   const shape = [elements.length];
   const given = { name: 'in', datatype, shape };
 
   test('from JSON to both', async () => {
-    const { url } = await open({ models: { echo: echoSession(type) } });
+    const { url } = echoing;
     const inputs = [{ ...given, data: elements }];
-    const text = await postJson(url, ECHO, { inputs, outputs: outputs.json });
+    const text = await postJson(url, `${model}/infer`, { inputs, outputs: outputs.json });
     expect(json(text).outputs).toEqual([{ name: 'out', datatype, shape, data: elements }]);
-    const binary = binaryResponse(await postJson(url, ECHO, { inputs, outputs: outputs.binary }));
+    const binary = binaryResponse(await postJson(url, `${model}/infer`, { inputs, outputs: outputs.binary }));
     expect(binary.data.toString('hex')).toBe(bytes.toString('hex'));
   });
 
   test('from binary to both', async () => {
-    const { url } = await open({ models: { echo: echoSession(type) } });
+    const { url } = echoing;
     const inputs = [{ ...given, parameters: { binary_data_size: bytes.length } }];
     const text = await request(url, {
-      path: ECHO,
+      path: `${model}/infer`,
       ...binaryRequest({ inputs, outputs: outputs.json }, bytes),
     });
     expect(json(text).outputs).toEqual([{ name: 'out', datatype, shape, data: elements }]);
     const binary = await request(url, {
-      path: ECHO,
+      path: `${model}/infer`,
       ...binaryRequest({ inputs, outputs: outputs.binary }, bytes),
     });
     expect(binaryResponse(binary).data.toString('hex')).toBe(bytes.toString('hex'));
   });
 
   test('is named in the metadata', async () => {
-    const { url } = await open({ models: { echo: echoSession(type) } });
-    expect(json(await request(url, { path: '/v2/models/echo' })).inputs).toEqual([
-      { name: 'in', datatype, shape: [-1] },
-    ]);
+    const { url } = echoing;
+    expect(json(await request(url, { path: model })).inputs).toEqual([{ name: 'in', datatype, shape: [-1] }]);
   });
 });
 
 describe('what JSON cannot say', () => {
   test('64-bit integers beyond 2 ** 53 come out in full', async () => {
-    const { url } = await open({ models: { echo: echoSession('int64') } });
+    const { url } = echoing;
     const bytes = Buffer.from(BigInt64Array.of(2n ** 63n - 1n, -(2n ** 63n)).buffer);
     const inputs = [{ name: 'in', datatype: 'INT64', shape: [2], parameters: { binary_data_size: 16 } }];
-    const received = await request(url, { path: ECHO, ...binaryRequest({ inputs }, bytes) });
+    const received = await request(url, {
+      path: '/v2/models/int64/infer',
+      ...binaryRequest({ inputs }, bytes),
+    });
     expect(received.body.toString()).toContain('[9223372036854775807,-9223372036854775808]');
   });
 
@@ -336,16 +345,17 @@ describe('what JSON cannot say', () => {
     ['float16', 'FP16', Buffer.from('003c007c', 'hex')],
     ['bfloat16', 'BF16', Buffer.from('803fc17f', 'hex')],
   ])('an infinite or NaN %s is refused, and goes as binary data', async (type, datatype, bytes) => {
-    const { url } = await open({ models: { echo: echoSession(type) } });
+    const { url } = echoing;
+    const path = `/v2/models/${type}/infer`;
     const size = { binary_data_size: bytes.length };
     const inputs = [{ name: 'in', datatype, shape: [2], parameters: size }];
-    const refused = await request(url, { path: ECHO, ...binaryRequest({ inputs }, bytes) });
+    const refused = await request(url, { path, ...binaryRequest({ inputs }, bytes) });
     expect([refused.status, json(refused)]).toEqual([
       406,
       { error: expect.stringMatching(/output 'out' .*binary_data_output/) },
     ]);
     const parameters = { binary_data_output: true };
-    const received = await request(url, { path: ECHO, ...binaryRequest({ inputs, parameters }, bytes) });
+    const received = await request(url, { path, ...binaryRequest({ inputs, parameters }, bytes) });
     expect(binaryResponse(received).data.equals(bytes)).toBe(true);
   });
 
@@ -391,8 +401,13 @@ describe('sessions', () => {
     expect(disposed).toEqual(['y']);
   });
 
+  const { inputMetadata, outputMetadata } = echoSession('float32');
+  const inputs = [{ name: 'in', datatype: 'FP32', shape: [1], data: [1] }];
+  const error = jest.fn();
+  beforeEach(() => error.mockClear());
+
   const x = { type: 'float32', dims: [1], data: Float32Array.of(1) };
-  test.each([
+  const WRONG: readonly (readonly [string, unknown])[] = [
     ['no outputs', {}],
     ['nothing', undefined],
     ['another type', { out: { ...x, type: 'float64' } }],
@@ -403,33 +418,45 @@ describe('sessions', () => {
 
     ['a hole in the dims', { out: { ...x, dims: [, 1] } }],
     ['what every object has', Object.create({ out: x })],
-  ])('that give %s are answered for by 500, and logged', async (_, outputs) => {
-    const { inputMetadata, outputMetadata } = echoSession('float32');
-    const session = new FakeSession(inputMetadata, outputMetadata, () => outputs as object as never);
-    const error = jest.fn();
-    const { url } = await open({ models: { echo: session }, logger: { error } });
-    const inputs = [{ name: 'in', datatype: 'FP32', shape: [1], data: [1] }];
-    const received = await postJson(url, ECHO, { inputs });
+  ];
+  const wrong = openOnce(open, {
+    models: Object.fromEntries(
+      WRONG.map(([what, outputs]) => [
+        what,
+        new FakeSession(inputMetadata, outputMetadata, () => outputs as never),
+      ]),
+    ),
+    logger: { error },
+  });
+
+  test.each(WRONG)('that give %s are answered for by 500, and logged', async (what) => {
+    const received = await postJson(wrong.url, `/v2/models/${encodeURIComponent(what)}/infer`, { inputs });
     expect([received.status, json(received)]).toEqual([500, { error: expect.stringContaining(`'out'`) }]);
     expect(error).toHaveBeenCalledTimes(1);
   });
 
-  test.each([
+  const FAILURES = [
     ['ERR_WARPCONV_INVALID_ARGUMENT', 400, 'said why'],
     ['ERR_WARPCONV_INVALID_MODEL', 400, 'said why'],
     ['ERR_WARPCONV_UNSUPPORTED', 400, 'said why'],
     ['ERR_WARPCONV_OUT_OF_MEMORY', 503, 'said why'],
     ['ERR_WARPCONV_CUDA', 500, 'said why'],
     ['EACCES', 500, 'the model failed; the log of the server says why'],
-  ])('that fail with %s', async (code, status, message) => {
-    const { inputMetadata, outputMetadata } = echoSession('float32');
-    const session = new FakeSession(inputMetadata, outputMetadata, () => {
-      throw Object.assign(new Error('said why'), { code });
-    });
-    const error = jest.fn();
-    const { url } = await open({ models: { echo: session }, logger: { error } });
-    const inputs = [{ name: 'in', datatype: 'FP32', shape: [1], data: [1] }];
-    const received = await postJson(url, ECHO, { inputs });
+  ] as const;
+  const failing = openOnce(open, {
+    models: Object.fromEntries(
+      FAILURES.map(([code]) => [
+        code,
+        new FakeSession(inputMetadata, outputMetadata, () => {
+          throw Object.assign(new Error('said why'), { code });
+        }),
+      ]),
+    ),
+    logger: { error },
+  });
+
+  test.each(FAILURES)('that fail with %s', async (code, status, message) => {
+    const received = await postJson(failing.url, `/v2/models/${code}/infer`, { inputs });
     expect([received.status, json(received)]).toEqual([status, { error: message }]);
     expect(error).toHaveBeenCalledTimes(status === 500 ? 1 : 0);
   });
@@ -438,9 +465,7 @@ describe('sessions', () => {
     const session = new FakeSession([value('in', 'float32', [1])], [value('out', 'float32', ['n'])], () => {
       throw Object.assign(new Error('said why'), { code: 'ERR_WARPCONV_UNSUPPORTED' });
     });
-    const error = jest.fn();
     const { url } = await open({ models: { echo: session }, logger: { error } });
-    const inputs = [{ name: 'in', datatype: 'FP32', shape: [1], data: [1] }];
     expect((await postJson(url, ECHO, { inputs })).status).toBe(500);
     expect(error).toHaveBeenCalledTimes(1);
   });

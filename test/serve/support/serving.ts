@@ -19,6 +19,26 @@ export function openThreaded(options: ServeOptions): Promise<RunningServer> {
   return openBy(built.serve, { threads: 3, ...options });
 }
 
+/**
+ * A server for all tests of a file or of a describe block, whose sessions are the same for each: started once, since three
+ * threads take half a second of a processor.
+ *
+ * @param start - {@link open}, as the test imports it
+ */
+export function openOnce(start: typeof open, options: ServeOptions): { readonly url: string } {
+  let server: RunningServer;
+  beforeAll(async () => {
+    server = await start(options);
+    running.splice(running.indexOf(server), 1);
+  });
+  afterAll(() => end(server));
+  return {
+    get url() {
+      return server.url;
+    },
+  };
+}
+
 /** A server that is started in another way, closed by {@link closeAll}. */
 export async function openBy(start: typeof serve, options: ServeOptions): Promise<RunningServer> {
   const server = await start({ port: 0, ...options });
@@ -27,11 +47,13 @@ export async function openBy(start: typeof serve, options: ServeOptions): Promis
 }
 
 export async function closeAll(): Promise<void> {
-  for (const { server, close } of running.splice(0)) {
-    const closed = close();
-    server.closeAllConnections();
-    await closed;
-  }
+  for (const one of running.splice(0)) await end(one);
+}
+
+async function end({ server, close }: RunningServer): Promise<void> {
+  const closed = close();
+  server.closeAllConnections();
+  await closed;
 }
 
 /** Waits for what must happen in the end; the test's own time limit ends it where it does not. */
