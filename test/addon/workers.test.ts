@@ -4,7 +4,7 @@ import { cleanEnding, runChild } from '../support/child';
 test.each(['quick', 'slow'])('workers may be terminated in the middle of %s calls', async (layer) => {
   const round = 'terminated 1 1, others right 0, right 0\n';
   const ending = await runChild(['terminate_workers.cjs', layer]);
-  expect(ending).toEqual(cleanEnding(`${round.repeat(4)}0 bytes left\n`));
+  expect(ending).toEqual(cleanEnding(`${round.repeat(2)}0 bytes left\n`));
 });
 
 test.each([1, 2, 3])('process.exit in the middle of calls (%i)', async () => {

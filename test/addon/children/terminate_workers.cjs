@@ -4,7 +4,7 @@ const { once } = require('node:events');
 const { memory } = require('warpconv');
 const { startWorkers } = require('./load.cjs');
 
-const ROUNDS = 4;
+const ROUNDS = 2;
 const layer = process.argv[2];
 
 async function finish(worker) {
