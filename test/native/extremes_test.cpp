@@ -20,6 +20,7 @@
 #include "support/planned_algorithms.h"
 #include "support/prepared.h"
 #include "support/reference.h"
+#include "support/rounds.h"
 
 // Fuzz of extents at the limits: each problem is refused with a sentence, or planned by every family of the CPU and
 // of GPUs, and computed where its tensors are small. WARPCONV_FUZZ_SEED repeats a run, WARPCONV_FUZZ_CASES makes it
@@ -320,7 +321,7 @@ const cuda::GpuTraits kDevices[] = {
 
 TEST_CASE("problems of extreme extents are refused with a sentence, or planned and computed by every family") {
   const uint64_t firstSeed = fromEnvironment("WARPCONV_FUZZ_SEED", std::random_device()());
-  const uint64_t cases = fromEnvironment("WARPCONV_FUZZ_CASES", 2000);
+  const uint64_t cases = fromEnvironment("WARPCONV_FUZZ_CASES", test::played(2000));
   MESSAGE("WARPCONV_FUZZ_SEED=" << firstSeed << ", " << cases << " cases");
   Executor executor(2);
   Slowest onCpu, onGpu, preparing;

@@ -11,6 +11,7 @@
 
 #include "cpu/algorithm/filter_panels.h"
 #include "divide.h"
+#include "support/one_thread.h"
 #include "support/reference.h"
 
 using namespace warpconv;
@@ -150,7 +151,7 @@ class MultiplyCase {
 
 }  // namespace
 
-TEST_CASE("multiply is exact for every number of windows, panel width, step and shape of the view") {
+ONE_THREAD_TEST_CASE("multiply is exact for every number of windows, panel width, step and shape of the view") {
   std::mt19937 random(11);
   const ViewShape shapes[] = {
       // One element, a packed tile, a pointwise tile, rows of a small and of a large filter.
@@ -281,7 +282,7 @@ void forEachLaneKernel(Body body) {
 
 }  // namespace
 
-TEST_CASE("lane microkernels are exact for every number of windows and filters, and write nothing else") {
+ONE_THREAD_TEST_CASE("lane microkernels are exact for every number of windows and filters, and write nothing else") {
   std::mt19937 random(13);
   forEachLaneKernel([&](const Microkernel& kernel) {
     for (int64_t count = 1; count <= kernel.windows; ++count) {
@@ -292,7 +293,7 @@ TEST_CASE("lane microkernels are exact for every number of windows and filters, 
   });
 }
 
-TEST_CASE("microkernels turn matrices of any extents, with zeros for rows that are not there") {
+ONE_THREAD_TEST_CASE("microkernels turn matrices of any extents, with zeros for rows that are not there") {
   std::mt19937 random(16);
   forEachKernel([&](const Microkernel& kernel) {
     if (kernel.turn == nullptr) return;
@@ -314,7 +315,7 @@ TEST_CASE("microkernels turn matrices of any extents, with zeros for rows that a
   });
 }
 
-TEST_CASE("lane microkernels split pairs of any number") {
+ONE_THREAD_TEST_CASE("lane microkernels split pairs of any number") {
   std::mt19937 random(15);
   forEachLaneKernel([&](const Microkernel& kernel) {
     for (int64_t count = 0; count <= 70; ++count) {
@@ -329,7 +330,7 @@ TEST_CASE("lane microkernels split pairs of any number") {
   });
 }
 
-TEST_CASE("pack writes dst[c][r][s][window], zeros for padded elements") {
+ONE_THREAD_TEST_CASE("pack writes dst[c][r][s][window], zeros for padded elements") {
   std::mt19937 random(7);
   forEachKernel([&](const Microkernel& kernel) {
     for (int round = 0; round < 400; ++round) {
@@ -365,7 +366,7 @@ TEST_CASE("pack writes dst[c][r][s][window], zeros for padded elements") {
   });
 }
 
-TEST_CASE("store turns the sums, adds, finishes, and writes nothing else") {
+ONE_THREAD_TEST_CASE("store turns the sums, adds, finishes, and writes nothing else") {
   std::mt19937 random(3);
   const auto check = [&](const Microkernel& kernel, int64_t windows, int64_t filters, const FinishCase* last) {
     const bool add = random() % 2 == 0, withResidual = random() % 2 == 0;
@@ -410,7 +411,8 @@ TEST_CASE("store turns the sums, adds, finishes, and writes nothing else") {
   });
 }
 
-TEST_CASE("filter panels hold [group][tile][c][r][s][filter], as wide as whole vectors, zeros beside the filters") {
+ONE_THREAD_TEST_CASE(
+    "filter panels hold [group][tile][c][r][s][filter], as wide as whole vectors, zeros beside the filters") {
   for (int64_t filters : {1, 7, 8, 9, 16, 17, 31, 32, 33, 70}) {
     ConvRequest request;
     request.inputDims = {1, 6, 5, 5};
