@@ -562,7 +562,7 @@ TEST_CASE("reduce: sums of many positive elements keep their accuracy") {
   Random random;
   for (const auto mode : {ReduceStep::Mode::sum, ReduceStep::Mode::mean, ReduceStep::Mode::sumOfSquares}) {
     for (const int64_t inner : {1, 3, 64}) {
-      const ReduceStep step{.mode = mode, .outer = 3, .reduced = 20'000, .inner = inner};
+      const ReduceStep step{.mode = mode, .outer = 3, .reduced = test::played(20'000), .inner = inner};
       std::vector<float> input = random.reals(step.outer * step.reduced * step.inner);
       for (float& value : input) value = std::abs(value);
       checkReduce(step, input, 1e-6);

@@ -299,7 +299,7 @@ TEST_CASE("typed casts between every two types, of any bits and around the bound
 }
 
 TEST_CASE("typed casts of as many elements as threads share keep small numbers") {
-  constexpr int64_t kCount = 100'003;
+  constexpr int64_t kCount = 40'003;
   std::vector<float> numbers(size(kCount));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 100);
   for (const ElementType first : test::kElementTypes) {
