@@ -17,7 +17,7 @@ function sent(x: number): string {
 
 describe.each([
   ['one thread', open],
-  ['three threads', openThreaded],
+  ['two threads', openThreaded],
 ])('%s: requests of one connection', (_, start) => {
   test('are answered in their order', async () => {
     const { url } = await start({ models: { double: doublingSession() } });

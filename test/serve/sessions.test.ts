@@ -57,7 +57,7 @@ async function untilWaiting(url: string, count: number): Promise<void> {
 
 describe.each([
   ['one thread', open],
-  ['three threads', openThreaded],
+  ['two threads', openThreaded],
 ])('%s: several sessions', (_, start) => {
   const serveAll = async (
     session: readonly ServedSession[],
@@ -376,7 +376,7 @@ describe('a session on a GPU', () => {
   });
 
   // Memory for bodies is pinned for a GPU that the package has not opened, and the process ends with that error.
-  test('of another package is served, read by three threads', async () => {
+  test('of another package is served, read by two threads', async () => {
     const script = path.join(__dirname, 'children/foreign_gpu.cjs');
     const { stdout } = await promisify(execFile)(process.execPath, [script]);
     expect(stdout).toBe('200 7\n');

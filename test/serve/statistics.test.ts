@@ -46,7 +46,7 @@ const stages = (count: number) => ({
 
 test.each([
   ['one thread', open],
-  ['three threads', openThreaded],
+  ['two threads', openThreaded],
 ] as const)('of one model and of all, on %s', async (_, start) => {
   const models = { double: doublingSession(), other: { session: doublingSession(), version: '7' } };
   const { url } = await start({ models });

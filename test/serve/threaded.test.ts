@@ -3,7 +3,7 @@ import type * as Serving from './support/serving';
 
 jest.mock('./support/serving', () => {
   const serving = jest.requireActual<typeof Serving>('./support/serving');
-  return { ...serving, THREADS: 3, open: serving.openThreaded };
+  return { ...serving, THREADS: 2, open: serving.openThreaded };
 });
 // Runs are joined by the built package, which is not what those tests would mock.
 jest.mock('../../lib/serve/batch_sizes', () => jest.requireActual<object>('../../dist/serve/batch_sizes'));

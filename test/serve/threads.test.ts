@@ -16,7 +16,7 @@ import {
 } from './support/client';
 import { doublingRequest, doublingSession, echoSession, FakeSession } from './support/fake_session';
 import { joinAll } from './support/joining';
-import { closeAll, openThreaded, until } from './support/serving';
+import { closeAll, openThreaded as openWithThreads, until } from './support/serving';
 import { KeptClient, ThreadedServer } from './support/threaded_server';
 
 // Runs are joined by the built package.
@@ -26,6 +26,9 @@ afterEach(() => {
   jest.restoreAllMocks();
   return closeAll();
 });
+
+/** A server of which three threads read the requests. */
+const openThreaded: typeof openWithThreads = (options) => openWithThreads({ threads: 3, ...options });
 
 const INFER = '/v2/models/double/infer';
 const ECHO = '/v2/models/echo/infer';

@@ -141,7 +141,7 @@ describe('a timeout in a header', () => {
 
 describe.each([
   ['one thread', open],
-  ['three threads', openThreaded],
+  ['two threads', openThreaded],
 ])('%s', (_, start) => {
   /** A server that is busy with a first request, and the others in its queue, in this order. */
   async function queueBehind(

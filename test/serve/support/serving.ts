@@ -13,15 +13,17 @@ export function open(options: ServeOptions): Promise<RunningServer> {
   return openBy(serve, options);
 }
 
-/** A server of which three threads read the requests. They run the built package: Node.js loads no TypeScript for them. */
+/**
+ * A server of which several threads read the requests: two, unless the options say another number, since each takes a fifth of
+ * a second of a processor to start. They run the built package: Node.js loads no TypeScript for them.
+ */
 export function openThreaded(options: ServeOptions): Promise<RunningServer> {
   const built = jest.requireActual<typeof Serve>('../../../dist/serve');
-  return openBy(built.serve, { threads: 3, ...options });
+  return openBy(built.serve, { threads: 2, ...options });
 }
 
 /**
- * A server for all tests of a file or of a describe block, whose sessions are the same for each: started once, since three
- * threads take half a second of a processor.
+ * A server for all tests of a file or of a describe block, whose sessions keep nothing of what they are asked.
  *
  * @param start - {@link open}, as the test imports it
  */
