@@ -36,9 +36,9 @@ async function metric(name: string): Promise<number> {
   return Number(line?.slice(name.length + 10));
 }
 
-/** Expects a metric to come to that within two seconds: threads hear late that an answer has been sent. */
+/** Expects a metric to come to that in the end: threads hear late that an answer has been sent, and later on a busy machine. */
 async function expectMetric(name: string, expected: number): Promise<void> {
-  const end = Date.now() + 2000;
+  const end = Date.now() + 20_000;
   while ((await metric(name)) !== expected && Date.now() < end) await setTimeout(20);
   expect(await metric(name)).toBe(expected);
 }
