@@ -225,7 +225,7 @@ function jestCounts(report) {
 /** Each of them runs, on one thread mostly, while the next is built: the slowest first. */
 async function allNativeTests() {
   const running = [];
-  for (const build of [() => sanitizedTests('thread'), () => sanitizedTests('address'), arm64Tests]) {
+  for (const build of [() => sanitizedTests('address'), arm64Tests, () => sanitizedTests('thread')]) {
     const runTests = await build();
     running.push(runTests());
   }
