@@ -91,7 +91,8 @@ describe('a priority', () => {
   });
 
   test('takes no longer to read for being long', () => {
-    const begun = performance.now();
+    // Of the processor, since others may hold up the machine.
+    const begun = process.cpuUsage();
     for (const priority of [
       ' '.repeat(16_000),
       ','.repeat(16_000),
@@ -99,7 +100,7 @@ describe('a priority', () => {
       ', u=1 '.repeat(3000),
     ])
       urgencyOf(priority);
-    expect(performance.now() - begun).toBeLessThan(500);
+    expect(process.cpuUsage(begun).user).toBeLessThan(500_000);
   });
 });
 
