@@ -349,7 +349,7 @@ describe('every command', () => {
     ],
   ])('compare hands %j to the comparison', async (args, complaint) => {
     const { code, stdout, stderr } = await run(...COMPARE, ...args);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(complaint);
   });
 
