@@ -12,7 +12,7 @@ import {
 } from './result';
 import { formOf, workOf } from './layers';
 
-/** By the suffix of its file, of float32 alone; those are missing of which nothing was measured. */
+/** The plots of float32, by the suffix of their file. A group that was not measured has none. */
 export function gpuPictures(result: GpuBenchResult): Map<string, object> {
   if (result.layers.some((layer) => formOf(layer).precision !== 'fp32')) return new Map();
   const pictures = { tflops, memory, ablation, planner, roofline };

@@ -226,7 +226,7 @@ class Im2colProduct final : public ProductContestant {
  private:
   int64_t pixels() const { return problem().p * problem().q; }
   int64_t columns() const { return columnsOf(problem()); }
-  /** Behind so many elements */
+  /** Elements from the tensor's first to this one */
   template <typename Byte>
   Byte* at(Byte* first, int64_t elements) const {
     return first + elements * widthOf(tensors().format.type);

@@ -73,8 +73,9 @@ __device__ inline float productOfRow(const float* row, const float* vector, int 
 }
 
 /**
- * Each block adds up its pixels; all blocks add up these sums. Hidden units are shared out among all warps of the
- * cluster and gates among its blocks, each of which reads what the others have made of them. Sums are in a fixed order.
+ * Each block adds up its pixels, and then the sums of all blocks of its cluster, in a fixed order. Each warp of the
+ * cluster makes some of the hidden units, and each block some of the gates. The others read them from its shared
+ * memory.
  */
 template <typename Type, int kWidth>
 __global__ void __launch_bounds__(kBlock, 2)

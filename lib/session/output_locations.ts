@@ -4,7 +4,7 @@ import type { Place } from '../placement';
 
 export type OutputLocation = 'cpu' | 'gpu-buffer';
 
-/** `preferredOutputLocation`: of all outputs, or by output, of which those that are not named are in CPU memory. */
+/** `preferredOutputLocation`: one for all outputs, or one for each name. Outputs without one are in CPU memory. */
 export type OutputLocations = OutputLocation | ReadonlyMap<string, OutputLocation>;
 
 const OPTION = 'options.preferredOutputLocation';

@@ -194,9 +194,12 @@ class Rewriting {
   *#makePool(pool: Pool, before: Tensor | undefined, nodes: readonly string[]): Sliced<Tensor> {
     const { base, layout, passed } = pool;
     const { n, area } = base;
-    if (isAsMade(layout, base)) return { n, area, layout, storage: base.storage };
-    const tensor = tensorOf(n, area, layout);
     const { steps, last } = this.#at(base.index);
+    if (isAsMade(layout, base)) {
+      this.#made.set(base.index, [...steps, { nodes, step: last.step }]);
+      return { n, area, layout, storage: base.storage };
+    }
+    const tensor = tensorOf(n, area, layout);
     const own = last.step as Convolution;
     const [copies, step] =
       passed.length === 0
@@ -381,7 +384,7 @@ function partOf(
   };
 }
 
-/** So many channels from one on, in other places of another tensor. */
+/** Copies `channels` channels: from `first` on in one tensor, to `at` on in the other. */
 function copyOf(from: Tensor, first: number, to: Tensor, at: number, channels: number): CopyStep<Operand> {
   const { n, area } = from;
   return {
